@@ -1,6 +1,6 @@
 /**
- * Filters of system calls, as programs for seccomp. Landlock covers files; what it leaves open (sockets, signals, other
- * processes, the flags of a call) is closed here, on every kernel alike. Pure.
+ * System call filters, as programs for seccomp. Landlock covers files; the filters block what it leaves open (sockets,
+ * signals, other processes, flags of calls), on every kernel alike. Pure.
  */
 import process from "node:process";
 import { architectures, numberOf, type SystemCall } from "./system-calls.ts";
@@ -8,27 +8,30 @@ import { architectures, numberOf, type SystemCall } from "./system-calls.ts";
 /** A condition on one argument of a call. */
 interface Test {
   readonly arg: number;
-  /** Its lower 32 bits, of which only these count, are one of the values. */
+  /**
+   * The argument's lower 32 bits, masked with `mask`, must be one of `oneOf`. The upper 32 bits are ignored unless
+   * `wide`.
+   */
   readonly mask?: number;
   readonly oneOf: readonly number[];
-  /** Whether the upper 32 bits have to be zero as well: of a pointer that has to be null. */
+  /** Whether the upper 32 bits must be zero too, e.g. for a pointer that must be null. */
   readonly wide?: boolean;
 }
 
 interface Rule {
   readonly calls: readonly SystemCall[];
-  /** All of them have to hold. */
+  /** All of them must hold. */
   readonly tests?: readonly Test[];
   readonly answer: number;
-  /** If one does not hold. */
+  /** The answer if a test fails. */
   readonly otherwise?: number;
 }
 
 interface Filter {
   readonly rules: readonly Rule[];
-  /** For calls that no rule names. */
+  /** The answer for calls without a rule. */
   readonly others: number;
-  /** For numbers that were given to calls after this was written: a library that finds none uses an older one. */
+  /** The answer for system calls that are newer than this file: with ENOSYS, a library falls back to an older call. */
   readonly unknown: number;
 }
 
@@ -39,15 +42,20 @@ const [numberAt, architectureAt, argumentsAt] = [0, 4, 16];
 
 const allow = 0x7fff0000;
 const kill = 0x80000000;
-/** Asks the process that watches. Where there is none, the call fails. */
+/** Asks the supervising process. Without one, the call fails. */
 const ask = 0x7fc00000;
 const refuse = (errno: number) => 0x00050000 + errno;
 const [eperm, eacces, enosys, eafnosupport] = [1, 13, 38, 97].map(refuse) as [number, number, number, number];
 
-/** The first number that none of the architectures has given away in what this was written from (Linux 6.1). */
+/**
+ * The first number that no architecture used in the system call tables of Linux 6.1, which the numbers here come from.
+ */
 const firstUnknown = 451;
 
-/** As hexadecimal digits, ready for the kernel. Empty where the architecture is not known: then there is no filter. */
+/**
+ * Returns the program in hexadecimal, as the kernel takes it. Empty on an unknown architecture: then there is no
+ * filter.
+ */
 function compileFilter({ rules, others, unknown }: Filter, arch: string = process.arch): string {
   const architecture = architectures[arch];
   if (architecture === undefined) return "";
@@ -88,7 +96,9 @@ function compileTests(tests: readonly Test[], answer: number, otherwise: number)
   return code;
 }
 
-/** Goes on with the code behind it if one of the values is there, and to its last instruction if none is. */
+/**
+ * Continues with `behind` if the word equals one of the values; otherwise jumps to the last instruction of `behind`.
+ */
 function compare(
   at: number,
   mask: number | undefined,
@@ -102,17 +112,17 @@ function compare(
   return [[load, 0, 0, at], ...(mask === undefined ? [] : [[and, 0, 0, mask] as const]), ...jumps, ...behind];
 }
 
-/** O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_APPEND and __O_TMPFILE, the same on both architectures. */
+/** O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_APPEND and __O_TMPFILE; the same on both architectures. */
 const writing = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000 | 0o20000000;
 
 /**
- * A renderer computes and reads; whatever else it could ask of the kernel is refused. With it the oldest Landlock gives
- * the same as the newest.
+ * Filter for renderers: they compute and read; any other system call is denied. With this filter, the oldest Landlock
+ * version isolates as well as the newest.
  */
 export function rendererFilter({
   starts,
 }: {
-  /** Whether it is yet to become the interpreter. */ starts: boolean;
+  /** Whether the process still has to become the interpreter. */ starts: boolean;
 }): string {
   const rules: Rule[] = [
     { calls: harmless, answer: allow },
@@ -120,11 +130,11 @@ export function rendererFilter({
     { calls: ["openat"], tests: [{ arg: 2, mask: writing, oneOf: [0] }], answer: allow, otherwise: eacces },
     // TCGETS, FIOCLEX, FIONCLEX, TIOCGWINSZ.
     { calls: ["ioctl"], tests: [{ arg: 1, oneOf: [0x5401, 0x5451, 0x5450, 0x5413] }], answer: allow, otherwise: eperm },
-    // To duplicate, and the flags of a descriptor; neither F_SETOWN nor F_SETSIG, which send signals.
+    // Duplicating, and the flags of a descriptor; not F_SETOWN or F_SETSIG, which can send signals.
     { calls: ["fcntl"], tests: [{ arg: 1, oneOf: [0, 1, 2, 3, 1030] }], answer: allow, otherwise: eperm },
-    // Its own group alone.
+    // Only its own process group.
     { calls: ["kill"], tests: [{ arg: 0, oneOf: [0] }], answer: allow, otherwise: eperm },
-    // On what is connected already.
+    // Only on connected sockets.
     { calls: ["sendto"], tests: [{ arg: 4, oneOf: [0], wide: true }], answer: allow, otherwise: eperm },
     { calls: ["prlimit64"], tests: [{ arg: 0, oneOf: [0] }, { arg: 2, oneOf: [0], wide: true }], answer: allow, otherwise: eperm }, // prettier-ignore
     { calls: ["clone3"], answer: enosys },
@@ -133,30 +143,31 @@ export function rendererFilter({
   return compileFilter({ rules, others: eperm, unknown: enosys });
 }
 
-/** Namespaces of every kind. */
+/** Flags that create namespaces of any kind. */
 const newNamespaces = 0x7e020000;
 const fastOpen = 0x20000000;
 const [unix, inet, inet6] = [1, 2, 10];
 const [stream, typeBits] = [1, 0xf];
 
 /**
- * kluctl and what it starts: as any program, but for what reaches other processes and the kernel's corners, and for
- * sockets that Landlock's rule on ports does not know: datagrams, netlink, MPTCP, and data sent before the connection is
- * made (TCP Fast Open). What may connect to nothing gets no socket of a network, whatever the kernel's Landlock can do.
+ * Filter for kluctl and the processes it starts. It allows what any program may do, except access to other processes,
+ * privileged or obscure kernel interfaces, and sockets that Landlock's port rules do not cover: datagrams, netlink,
+ * MPTCP, and data sent before the connection is made (TCP Fast Open). With `connects: false` no network sockets can be
+ * created at all, whatever the kernel's Landlock supports.
  */
 export function kluctlFilter({
   connects = true,
   watched,
 }: {
   readonly connects?: boolean | undefined;
-  /** Whether somebody is asked before it connects to anything. */
+  /** Whether a supervising process decides about each connection. */
   readonly watched: boolean;
 }): string {
   const noFastOpen = (arg: number): Test => ({ arg, mask: fastOpen, oneOf: [0] });
   return compileFilter({
     rules: [
       { calls: meddling, answer: eperm },
-      // What leaves the group would outlive the run.
+      // A process that leaves the group would outlive the run.
       { calls: ["setsid", "setpgid"], answer: eperm },
       { calls: ["clone"], tests: [{ arg: 0, mask: newNamespaces, oneOf: [0] }], answer: allow, otherwise: eperm },
       { calls: ["clone3"], answer: enosys },

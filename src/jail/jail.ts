@@ -1,36 +1,37 @@
 /**
- * A jail: what a process and all that it starts may do. It is made of what any process may ask the kernel for: Landlock
- * for files, ports and signals, seccomp for calls, and limits of resources. None of it can be taken off again.
+ * A jail limits what a process and everything that it starts may do. It uses only unprivileged kernel features:
+ * Landlock for files, ports and signals, seccomp for system calls, and resource limits. A process cannot leave its
+ * jail.
  */
 import { launcher } from "./launcher.ts";
 
 export interface Jail {
-  /** What is not there is left out; what is made in them later is included. */
+  /** Paths that do not exist are skipped; files created below them later are included. */
   readonly read: readonly string[];
-  /** Read, and started as programs. */
+  /** May be read and executed. */
   readonly execute: readonly string[];
   readonly write: readonly string[];
   /** The TCP ports that may be connected to; `undefined`: any. */
   readonly ports?: readonly number[] | undefined;
   readonly filter: string;
-  /** Landlock's rules name ports, and no addresses. So who connects is watched, where that is to be. */
+  /** Landlock's rules name only ports, not addresses, so a supervising process checks connections if this is set. */
   readonly watched?: Watched | undefined;
   readonly limits: JailLimits;
   readonly demands: Demands;
-  /** The environment that is kept, if not all of it: what begins with one of these. */
+  /** Prefixes of the environment variables to keep; all are kept if left out. */
   readonly environment?: readonly string[] | undefined;
 }
 
-/** Nothing is connected to but the ports, on 127.0.0.1, and sockets in these directories. */
+/** Allows connections only to the ports, on 127.0.0.1, and to sockets in these directories. */
 interface Watched {
-  /** In place of the other: it asks. */
+  /** Replaces the jail's `filter`; asks the supervising process before a connection. */
   readonly filter: string;
   readonly sockets: readonly string[];
 }
 
 /** Bytes, seconds, and counts. */
 export interface JailLimits {
-  /** Of private memory that can be written. */
+  /** Limit of private writable memory. */
   readonly data?: number;
   readonly files?: number;
   readonly fileSize?: number;
@@ -38,27 +39,27 @@ export interface JailLimits {
 }
 
 export interface Demands {
-  /** The newest of Landlock's versions that is used; for tests. 0: none at all. */
+  /** The newest Landlock version to use, for tests; 0: none at all. */
   readonly abi?: number | undefined;
-  /** Without which nothing is started, instead of as much as there is. */
+  /** Features without which nothing is started; without a demand, the jail uses what the kernel offers. */
   readonly files: boolean;
   readonly network: boolean;
 }
 
-/** What a launcher ends with that could not make its jail: nothing was started. */
+/** Exit status of the launcher if it could not create the jail: the command was not started. */
 export const notJailed = 125;
 
 const perl = "/usr/bin/perl";
 
-/** Linux's numbers. */
+/** Linux's numbers of resource limits. */
 const resources = { cpu: 0, fileSize: 1, data: 2, files: 7 } as const;
 
-/** The command line that runs a command in a jail. */
+/** Returns the command line that runs a command in a jail. */
 export function inJail(jail: Jail, command: string, args: readonly string[]): { command: string; args: string[] } {
   return { command: perl, args: ["-e", launcher(), toText(jail), command, ...args] };
 }
 
-/** What the launcher reads: one word and its value on each line. */
+/** Returns the jail in the launcher's format: one keyword and its value per line. */
 export function toText({ read, execute, write, ports, filter, watched, limits, demands, environment }: Jail): string {
   const lines: [string, string | number][] = [
     ...read.map((path): [string, string] => ["read", path]),
@@ -68,7 +69,7 @@ export function toText({ read, execute, write, ports, filter, watched, limits, d
     ["filter", filter],
     ...(watched === undefined ? [] : ([["watched", watched.filter]] as [string, string][])),
     ...(watched?.sockets ?? []).map((path): [string, string] => ["sockets", path]),
-    ["limit", "4 0"], // no core dumps: they hold secrets
+    ["limit", "4 0"], // no core dumps: they would contain secrets
     ...Object.entries(limits).map(([name, most]): [string, string] => [
       "limit",
       `${resources[name as keyof typeof resources]} ${most}`,

@@ -1,10 +1,14 @@
 /**
- * The program that makes a jail around itself and becomes the command. It is Perl because that starts in a millisecond and
- * calls the kernel without a library of ours; the same text is part of the stand-in that previews' renderers start with.
+ * The program that creates a jail around itself and then becomes the command. It is written in Perl because Perl starts
+ * in a millisecond and makes system calls without a library of ours; the same text is part of the stand-in that starts
+ * the renderers of previews.
  */
 import process from "node:process";
 
-/** What the calls are known by that Perl has no word for. Landlock's, close_range's are the same everywhere. */
+/**
+ * Numbers of system calls that Perl has no function for. Those of Landlock and close_range are the same on both
+ * architectures.
+ */
 const numbers: Readonly<
   Record<string, Record<"prctl" | "seccomp" | "prlimit" | "capset" | "sendmsg" | "recvmsg", number>>
 > = {
@@ -12,7 +16,10 @@ const numbers: Readonly<
   arm64: { prctl: 167, seccomp: 277, prlimit: 261, capset: 91, sendmsg: 211, recvmsg: 212 },
 };
 
-/** Perl that defines `confine`, which takes what `toText` gives, and ends the process with 125 if it cannot. */
+/**
+ * Perl code that defines `confine`, which takes the result of `toText`. It ends the process with status 125 if it
+ * cannot create the jail.
+ */
 export function confining(arch: string = process.arch): string {
   const { prctl, seccomp, prlimit, capset } = numbers[arch] ?? { prctl: 0, seccomp: 0, prlimit: 0, capset: 0 };
   return `my ($prctl, $seccomp, $prlimit, $capset) = (${prctl}, ${seccomp}, ${prlimit}, ${capset});\n${program}`;
@@ -33,9 +40,9 @@ exit 126;
 }
 
 /**
- * The launcher stays as the parent of what it starts, and is asked by the kernel before anything in there connects. It reads
- * the address and lets the call go on. That is enough for what a project has kluctl do; a program of the project's own could change
- * the address meanwhile, which leaves it what Landlock allows.
+ * The launcher stays the parent of the command, and the kernel asks it before any process in the jail connects. It
+ * reads the address and allows or denies the call. That is sufficient for what a project can make kluctl do. A program
+ * of the project's own could change the address in between, but then it still reaches only what Landlock allows.
  */
 const watching = String.raw`
 # As the kernel has them: of an address to send with a descriptor, and of what it asks and is answered.

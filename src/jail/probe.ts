@@ -1,4 +1,7 @@
-/** What the kernel gives to confine previews, found out by trying: a program in a jail that has to fail at all it tries. */
+/**
+ * Determines what the kernel offers for confining previews by trying: a program in a jail makes attempts that all have
+ * to fail.
+ */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -7,13 +10,13 @@ import { join } from "node:path";
 import { kluctlFilter } from "./filter.ts";
 import { inJail, type Jail } from "./jail.ts";
 
-/** Each as `undefined` where it holds, or why it does not and what to do. */
+/** Each property is `undefined` if it holds, or says why not and what to do. */
 export interface KernelJail {
-  /** What is not given to a preview, it can neither read nor write. */
+  /** A preview can neither read nor write files that it was not given. */
   readonly files: string | undefined;
-  /** It reaches no process that is not its own. */
+  /** A preview cannot reach processes other than its own. */
   readonly processes: string | undefined;
-  /** It connects to no TCP port but those of this machine that it is given, and to nothing else. */
+  /** A preview can connect only to the TCP ports on this machine that it was given. */
   readonly network: string | undefined;
 }
 
@@ -41,7 +44,7 @@ print "processes\n" if syscall($ptrace, $attach, $pid + 0, 0, 0) == 0 || syscall
 print "tried all\n";
 `;
 
-/** Prints what becomes of connections to a port that is given: of this machine, and of another address. */
+/** Prints the outcome of connections to an allowed port: on 127.0.0.1, and on another address. */
 const connections = String.raw`
 my ($port) = @ARGV;
 for my $last (1, 2) {
@@ -93,7 +96,7 @@ export async function probeJail(
 function toJail({ printed, missing }: { printed: string; missing: boolean }): KernelJail {
   if (missing) return { files: needsPerl, processes: needsPerl, network: needsPerl };
   const came = new Set(printed.split("\n"));
-  // What did not run to its end has shown nothing.
+  // A program that did not run to its end has proved nothing.
   if (!came.has("tried all")) return { files: needsSeccomp, processes: needsSeccomp, network: needsSeccomp };
   return {
     files: came.has("files") ? needsLandlock : undefined,

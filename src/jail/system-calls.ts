@@ -1,4 +1,4 @@
-/** Linux's numbers of system calls: on x86-64, and on arm64, which lacks those that newer ones took the place of. */
+/** Linux's system call numbers on x86-64 and on arm64; arm64 lacks old calls that have newer replacements. */
 import process from "node:process";
 
 const numbers = {
@@ -194,10 +194,10 @@ const numbers = {
 export type SystemCall = keyof typeof numbers;
 
 interface Architecture {
-  /** As seccomp is told it. */
+  /** seccomp's number of the architecture. */
   readonly audit: number;
   readonly column: 0 | 1;
-  /** Numbers from here on are another ABI of the same processor. */
+  /** Numbers from here on belong to another ABI of the same processor. */
   readonly foreignFrom?: number;
 }
 
@@ -206,7 +206,7 @@ export const architectures: Readonly<Record<string, Architecture>> = {
   arm64: { audit: 0xc00000b7, column: 1 },
 };
 
-/** `undefined` where the architecture has no such call. */
+/** Returns `undefined` if the architecture does not have the call. */
 export function numberOf(call: SystemCall, arch: string = process.arch): number | undefined {
   const architecture = architectures[arch];
   return architecture && numbers[call][architecture.column];
