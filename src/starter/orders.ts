@@ -1,16 +1,16 @@
-/** What the server and the process that starts others say to each other. */
+/** The messages between the server and the starter process. */
 import type { EndingSignal, WatchedEnd, WatchedSpec } from "../kluctl/watched.ts";
 import { SourceError, type SourceProblem } from "../errors.ts";
 import { type GitCall, GitFailure } from "../source/git.ts";
 
 export interface StarterSettings {
-  /** git's home. */
+  /** HOME for git. */
   readonly home: string;
-  /** The server's, of which git gets a part. */
+  /** The server's environment, of which git gets a part. */
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** To the process; the settings come first. */
+/** Messages to the process; the settings come first. */
 export type Order = StarterSettings | ({ readonly id: number } & OrderOf);
 
 export type OrderOf = GitOrder | ProcessOrder | { readonly remove: string };
@@ -21,7 +21,7 @@ export type GitOrder =
 export type ProcessOrder =
   { readonly start: WatchedSpec } | { readonly beat: number } | { readonly kill: EndingSignal };
 
-/** From the process. */
+/** Messages from the process. */
 export type Answer = { readonly id: number } & (
   | { readonly printed: string }
   | { readonly pid: number | undefined }
@@ -31,7 +31,7 @@ export type Answer = { readonly id: number } & (
   | { readonly failed: Failed }
 );
 
-/** An error, as far as it can be sent, and somebody decides on it. */
+/** An error reduced to what can be sent and to what callers make decisions on. */
 export type Failed =
   | { readonly kind: "git"; readonly stderr: string; readonly stopped?: string | undefined }
   | { readonly kind: "source"; readonly problem: SourceProblem; readonly message: string }

@@ -1,4 +1,4 @@
-/** The process of starter.ts. It ends when nobody speaks to it any more, however that came about. */
+/** The process of starter.ts. It exits when its connection to the server closes, for whatever reason. */
 import { rmSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import process from "node:process";
@@ -7,16 +7,19 @@ import { createGit, type Git } from "../source/git.ts";
 import { removeDirectory } from "../work-directories.ts";
 import { type Answer, type Order, toFailed } from "./orders.ts";
 
-/** What takes longer to end is left to end by itself. */
+/** How long it waits for its calls to end before it exits. */
 const endWithinMs = 3_000;
-/** So long lines are gathered: kluctl says a dozen within a moment, and each message costs both sides more than its lines. */
+/**
+ * How long lines are collected: kluctl prints a dozen at once, and a message costs both sides more than the lines in
+ * it.
+ */
 const gatherMs = 50;
 
 const calls = new Map<number, AbortController>();
 const processes = new Map<number, Watched>();
 let git: Git | undefined;
 
-// With all that it starts: the server has webhooks to answer, and leases to renew.
+// Applies to everything that it starts too: the server has webhooks to answer and leases to renew.
 setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
 process.on("message", (order: Order) => {
@@ -28,7 +31,7 @@ process.on("message", (order: Order) => {
   else if ("beat" in order) processes.get(order.id)?.beat(order.beat);
   else processes.get(order.id)?.kill(order.kill);
 });
-// Signals for all of a terminal's processes are the server's business: it lets what runs come to its end.
+// A terminal signals all of its processes. The server handles these signals: it lets running work finish.
 process.on("SIGINT", () => undefined).on("SIGTERM", () => undefined);
 process.once("disconnect", () => {
   for (const controller of calls.values()) controller.abort(new Error("the server has ended"));
@@ -83,13 +86,13 @@ async function start({ id, start: spec }: Extract<Order, { start: unknown }>): P
   endIfAlone();
 }
 
-/** At once: the kernel knows what was just made, and takes less for it than other threads would. */
+/** Synchronous, because new files are in the kernel's cache and the thread pool would cost more than the removal. */
 async function remove({ id, remove: path }: Extract<Order, { remove: unknown }>): Promise<void> {
   try {
     rmSync(path, { recursive: true, force: true });
     tell({ id, removed: true });
   } catch {
-    // Somebody may still be writing into it, who is waited for.
+    // A process may still be writing into it; `removeDirectory` waits for that.
     tell(
       await removeDirectory(path).then(
         () => ({ id, removed: true }) as const,

@@ -1,8 +1,8 @@
 /**
- * git and kluctl, started by a small process of its own. To start a process, the kernel copies what it knows of the
- * starter's memory; meanwhile, and for each page that is written to until the program runs, all threads of the starter
- * wait. In a busy server of a few hundred megabytes that is tens of milliseconds in which it could answer no webhook, and
- * in a small one it takes more CPU than anything else that the server does for a run of kluctl.
+ * Starts git and kluctl from a small separate process. To start a process, the kernel copies the parent's memory
+ * tables; meanwhile, and on each page written until the program runs, all threads of the parent wait. In a busy server
+ * of a few hundred megabytes, that blocks webhooks for tens of milliseconds; in a small one, it costs more CPU than
+ * anything else the server does for a kluctl run.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
@@ -13,24 +13,24 @@ import { type Answer, type Order, type OrderOf, type StarterSettings, toError } 
 
 export interface Starter {
   readonly git: Git;
-  /** In a process group of its own, that is killed with the starter. */
+  /** Starts the process in a process group of its own, which is killed if the starter process ends. */
   readonly startWatched: StartWatched;
-  /** Removes a small directory with all that is in it, if it is there. */
+  /** Removes a small directory with its contents, if it exists. */
   removeDirectory(path: string): Promise<void>;
-  /** Ends the process; what still runs is given up. */
+  /** Ends the process; running work is abandoned. */
   stop(): Promise<void>;
 }
 
-/** Who waits for what the process says of one order. */
+/** Handles the answers to one order. */
 interface Waiting {
-  /** Returns whether that was the last of it. */
+  /** Returns whether it was the last answer. */
   answer(answer: Answer): boolean;
   gone(why: Error): void;
 }
 
 /**
- * It holds what git prints, and little else. What it runs is so short that to compile it gains nothing, and the compilers
- * would take 4 MB. Who looks into the server does not mean to look into this.
+ * Node options of the process. It holds git's output and little else. Its code runs too briefly for compilation to pay
+ * off, and the compilers would take 4 MB. Debugging and profiling options of the server are not meant for it.
  */
 const execArgv = [
   ...process.execArgv.filter((option) => !/^--(inspect|cpu-prof|heap-prof)/.test(option)),
@@ -42,12 +42,12 @@ const execArgv = [
 ];
 
 const file = join(import.meta.dirname, `starter-process${import.meta.filename.endsWith(".ts") ? ".ts" : ".js"}`);
-/** A killed group is waited for so long: the processor may be busy with others. */
+/** How long to wait for a killed group to disappear, even if the CPU is busy. */
 const dyingMs = 10_000;
-/** So long one may take to be gone whose number nobody knows. */
+/** How long to wait before giving up on a process whose pid is unknown. */
 const unknownMs = 1_000;
 
-/** The process begins with the first call. */
+/** The process starts with the first call. */
 export function startStarter(settings: StarterSettings): Starter {
   const waiting = new Map<number, Waiting>();
   let starter: ChildProcess | undefined;
@@ -60,7 +60,7 @@ export function startStarter(settings: StarterSettings): Starter {
       if (waiting.get(answer.id)?.answer(answer) === true) waiting.delete(answer.id);
       if (waiting.size === 0) setHold(opened, false);
     });
-    // Another one is opened for the next call.
+    // The next call starts another process.
     opened.once("error", (error) => giveUp(opened, error));
     opened.once("exit", () => giveUp(opened, new Error("the process that starts git and kluctl has ended")));
     return opened;
@@ -74,11 +74,11 @@ export function startStarter(settings: StarterSettings): Starter {
     for (const one of left) one.gone(why);
   }
 
-  /** Returns what sends more about the same. */
+  /** Returns a function that sends further messages about the same order. */
   function begin(first: OrderOf, one: Waiting): (next: OrderOf) => void {
     const opened = (starter ??= open());
     const id = ++calls;
-    // That it has ended is told by itself.
+    // Errors are ignored: `giveUp` handles the end of the process.
     const send = (order: OrderOf) => void opened.send({ id, ...order }, () => undefined);
     waiting.set(id, one);
     setHold(opened, true);
@@ -86,7 +86,7 @@ export function startStarter(settings: StarterSettings): Starter {
     return send;
   }
 
-  /** For what has one answer. */
+  /** For orders with a single answer. */
   function ask<T>(order: OrderOf, read: (answer: Answer) => T) {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const send = begin(order, {
@@ -126,7 +126,7 @@ export function startStarter(settings: StarterSettings): Starter {
             else if ("failed" in answer) reject(toError(answer.failed));
             return "ended" in answer || "failed" in answer;
           },
-          // The watchdog finds out by itself, but nobody could say when.
+          // The watchdog notices by itself, but not at a known time, so the group is killed here.
           gone(why) {
             if (pid === undefined) return void setTimeout(() => reject(why), unknownMs);
             killGroup(pid, "SIGKILL");
@@ -151,7 +151,7 @@ export function startStarter(settings: StarterSettings): Starter {
   };
 }
 
-/** While nobody waits for it, it keeps no process from ending. */
+/** The process keeps the event loop alive only while calls wait for it. */
 function setHold(starter: ChildProcess, hold: boolean): void {
   starter[hold ? "ref" : "unref"]();
   starter.channel?.[hold ? "ref" : "unref"]();
