@@ -1,4 +1,4 @@
-/** Connects to what a preview may reach: directly, or by the proxy that the server itself has to use. */
+/** Connects to a host that a preview may reach: directly, or through the proxy that the server itself has to use. */
 import http from "node:http";
 import https from "node:https";
 import net from "node:net";
@@ -10,7 +10,7 @@ import { findUpstream, type ProxyEnvironment } from "./upstream.ts";
 
 export interface DialDeps {
   readonly guard: Guard;
-  /** With the proxy of the server, if it has one. */
+  /** The server's environment, which may name a proxy. */
   readonly env: ProxyEnvironment;
   readonly connectMs: number;
 }
@@ -21,7 +21,7 @@ export interface Dialing {
   readonly signal: AbortSignal;
 }
 
-/** The guard's errors, and the network's own. */
+/** Throws the guard's errors and network errors. */
 export async function openTunnel({ target, operators, signal }: Dialing, deps: DialDeps): Promise<Duplex> {
   const upstream = findUpstream(deps.env, "https", target);
   if (upstream === undefined) return connect({ target, operators, signal }, deps);
@@ -56,7 +56,7 @@ async function connect({ target, operators, signal }: Dialing, { guard, connectM
   signal.throwIfAborted();
   const lookup = toNodeLookup(() => Promise.resolve(addresses));
   const { promise, resolve, reject } = Promise.withResolvers<net.Socket>();
-  // A name in any case, so that these addresses are used and no others.
+  // Any host name: the lookup always returns the checked addresses.
   const socket = net.connect({ host: "judged", port: target.port, lookup, autoSelectFamily: true, signal });
   socket.setTimeout(connectMs, () => socket.destroy(new Error("it does not respond in time")));
   socket.once("connect", () => {
@@ -74,7 +74,7 @@ export interface PlainRequest extends Dialing {
   readonly headers: http.OutgoingHttpHeaders;
 }
 
-/** A request without TLS, whose body is still to be sent. */
+/** Starts a request without TLS; the caller sends the body. */
 export async function openRequest(plain: PlainRequest, deps: DialDeps): Promise<http.ClientRequest> {
   const { target, operators, url, method, headers, signal } = plain;
   const upstream = findUpstream(deps.env, "http", target);
@@ -86,11 +86,11 @@ export async function openRequest(plain: PlainRequest, deps: DialDeps): Promise<
     return request({ ...options, ...place, agent: false, headers: { ...headers, ...login }, path: url.href });
   }
   const socket = await connect({ target, operators, signal }, deps);
-  // Without any agent: one, be it none of ours, would connect by itself, to port 80 of this machine.
+  // Without an agent: any agent, even the default one, would open a connection of its own, to port 80 of this machine.
   return http.request({ ...options, createConnection: () => socket, path: `${url.pathname}${url.search}` });
 }
 
-/** What is to be resolved, the proxy resolves; an address is judged here. */
+/** Checks an address. Names are resolved by the proxy, so they cannot be checked here. */
 async function judgeAddress(target: Target, operators: readonly HostRule[], { guard }: DialDeps): Promise<void> {
   if (/^\[|^\d+(\.\d+){3}$/.test(target.host)) await guard(target, operators);
 }

@@ -1,6 +1,6 @@
 /**
- * The only way out for the kluctl of a preview: a proxy on loopback that connects to the hosts of that run and to no
- * others. Each run has a login of its own, which ends with it.
+ * The only network access of a preview's kluctl: a proxy on loopback that connects only to the hosts allowed for that
+ * run. Each run has a login of its own, which expires with it.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -16,10 +16,10 @@ import { createEgressRun, type EgressLimits, type EgressRun, RefusedError } from
 import type { ProxyEnvironment } from "./upstream.ts";
 
 export interface EgressProxyDeps {
-  /** The hosts that every preview may reach, as `preview.hosts` has them. */
+  /** The hosts that every preview may reach, from `preview.hosts`. */
   readonly hosts: () => readonly string[];
   readonly apiServers: () => readonly Target[];
-  /** With the proxy that the server itself has to use, if any. */
+  /** The server's environment, which may name a proxy that the server itself has to use. */
   readonly env: ProxyEnvironment;
   readonly log: Logger;
   readonly lookup?: Lookup | undefined;
@@ -28,22 +28,22 @@ export interface EgressProxyDeps {
 }
 
 export interface EgressAccess {
-  /** Variables that send kluctl to the proxy. */
+  /** Variables that make kluctl use the proxy. */
   readonly env: Readonly<Record<string, string>>;
   readonly port: number;
-  /** What was asked for and refused so far, each with what to do. */
+  /** The requests refused so far, each with advice. */
   refusals(): readonly string[];
   close(): Promise<void>;
 }
 
 export interface EgressProxy {
-  /** Each as in `preview.hosts`. */
+  /** The hosts have the format of `preview.hosts`. */
   open(allowed: readonly string[]): Promise<EgressAccess>;
   stop(): Promise<void>;
 }
 
 const defaultLimits: EgressLimits = { connections: 32, bytes: 1024 ** 3, idleMs: 60_000, connectMs: 20_000 };
-/** Of all runs together. */
+/** All runs together. */
 const mostConnections = 512;
 const hopByHop = /^(?:connection|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/;
 
@@ -71,7 +71,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
     return runs.get(login);
   }
 
-  /** The words for kluctl, which shows the first line of an answer and nothing else. */
+  /** Returns status and reason phrase; kluctl shows only the first line of a response. */
   function explain(error: unknown, run: EgressRun, target: Target | undefined): { status: number; words: string } {
     if (error instanceof RefusedError || error instanceof RefusedAddressError) {
       run.refused(error.message);
@@ -87,7 +87,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
     let target: Target | undefined;
     try {
       run.enter(socket);
-      socket.pause(); // until there is somebody to send to
+      socket.pause(); // until the target is connected
       target = parseTarget(request.url ?? "");
       if (target === undefined) throw new RefusedError("previews can only connect to a host and a port");
       run.allow(target, 443);
@@ -114,7 +114,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
     socket.pipe(out);
   }
 
-  /** Without TLS: what Helm repositories, registries and git are read with, and nothing else. */
+  /** Forwards requests without TLS, and only those that read from Helm repositories, registries and git. */
   async function forward(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     const run = runOf(request);
     if (run === undefined) return end(response, 407, "this run is over");
@@ -161,7 +161,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
       run.hold(incoming);
       incoming.pipe(response);
     });
-    // What only reads has no body: behind the request it would be taken for another one.
+    // Read requests have no body: on the upstream connection it would be parsed as another request.
     if (request.method === "POST") request.pipe(sent);
     else {
       request.resume();
@@ -189,7 +189,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
       runs.set(login, run);
       const url = `http://${login}:x@127.0.0.1:${port}`;
       return {
-        // git and curl read the lower-case names only.
+        // git and curl read only the lower-case names.
         env: { HTTPS_PROXY: url, HTTP_PROXY: url, https_proxy: url, http_proxy: url, NO_PROXY: "", no_proxy: "" },
         port,
         refusals: () => run.refusals(),
@@ -222,7 +222,7 @@ function end(response: http.ServerResponse, status: number, words: string): void
   response.writeHead(status, toReason(words), { connection: "close", "content-type": "text/plain" }).end(`${words}\n`);
 }
 
-/** What comes from outside is in it. */
+/** Replaces unsafe characters, because the text contains untrusted input. */
 function toReason(words: string): string {
   return words.replaceAll(/[^\x20-\x7e]/g, "?").slice(0, 400);
 }

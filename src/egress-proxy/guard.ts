@@ -1,4 +1,4 @@
-/** Which addresses a preview is connected to, whatever name leads there. */
+/** Checks which addresses a preview may connect to, whatever name resolves to them. */
 import { networkInterfaces } from "node:os";
 import { isForbiddenAddress, isLocalAddress, isSameAddress, type Lookup } from "../address.ts";
 import { type HostRule, matchesRule, type Target } from "../host-rule.ts";
@@ -9,13 +9,16 @@ export class RefusedAddressError extends Error {
 
 export interface GuardDeps {
   readonly lookup: Lookup;
-  /** Of the API servers: reached by another proxy, or not at all. */
+  /** Addresses of the API servers: previews reach them through another proxy, or not at all. */
   readonly apiServers: () => readonly Target[];
-  /** The server's own; of this machine, if left out. */
+  /** The server's own addresses; those of this machine if left out. */
   readonly ownAddresses?: (() => readonly string[]) | undefined;
 }
 
-/** Returns the addresses to connect to; a name may lead elsewhere a moment later. Throws RefusedAddressError. */
+/**
+ * Returns the addresses to connect to; the caller must use them, because the name may resolve differently a moment
+ * later. Throws RefusedAddressError.
+ */
 export type Guard = (target: Target, operators: readonly HostRule[]) => Promise<readonly string[]>;
 
 export function createGuard({ lookup, apiServers, ownAddresses = addressesOfMachine }: GuardDeps): Guard {
@@ -31,7 +34,7 @@ export function createGuard({ lookup, apiServers, ownAddresses = addressesOfMach
     if (addresses.some(isForbiddenAddress)) {
       throw new RefusedAddressError(`${host} is a link-local or metadata address, to which no connection is allowed`);
     }
-    // An operator who names the address itself, with its port, knows what is there.
+    // If the operator lists the address itself, with its port, it is deliberate.
     const isNamed = isAddress(host) && operators.some((rule) => rule.port === port && matchesRule(target, rule, port));
     const own = ownAddresses();
     if (!isNamed && addresses.some((address) => isLocalAddress(address) || isAmong(address, own))) {

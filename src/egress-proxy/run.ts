@@ -1,23 +1,23 @@
-/** What one run may reach, what it has used of its limits, and what it was refused. */
+/** Tracks what one run may reach, how much of its limits it has used, and what was refused. */
 import type { Readable } from "node:stream";
 import { type HostRule, matchesRule, parseHostRule, type Target } from "../host-rule.ts";
 
 export interface EgressLimits {
-  /** Connections of one run at once. */
+  /** Concurrent connections of one run. */
   readonly connections: number;
-  /** Of one run, in both directions together. */
+  /** Bytes per run, both directions together. */
   readonly bytes: number;
-  /** A connection over which nothing comes for so long is closed. */
+  /** A connection without data for this long is closed. */
   readonly idleMs: number;
   readonly connectMs: number;
 }
 
-/** Said to a person who reads why a preview failed. */
+/** A refused request; the message is shown to users as the reason for a failed preview. */
 export class RefusedError extends Error {
   override name = "RefusedError";
 }
 
-/** A hostile run could be refused anything, any number of times. */
+/** A hostile run could cause any number of refusals. */
 const mostRefusals = 10;
 
 export interface EgressRun {
@@ -25,9 +25,9 @@ export interface EgressRun {
   readonly operators: readonly HostRule[];
   /** Throws RefusedError. */
   allow(target: Target, defaultPort: number): void;
-  /** Of what comes from the run; the same as `hold` otherwise. Throws RefusedError if there are too many. */
+  /** Registers a connection from the run, like `hold`. Throws RefusedError if there are too many. */
   enter(socket: Readable): void;
-  /** Counts what it reads, and closes it with the run. */
+  /** Counts the bytes read from the socket, and closes it when the run ends. */
   hold(socket: Readable): void;
   refused(why: string): void;
   refusals(): readonly string[];

@@ -1,4 +1,7 @@
-/** The proxy of the server's own environment, for what is not among its exceptions; read as kluctl reads it. Pure. */
+/**
+ * Finds the proxy in the server's environment for a target, unless it is excluded by `no_proxy`; follows kluctl's
+ * rules. Pure.
+ */
 import { BlockList, isIP } from "node:net";
 import type { Target } from "../host-rule.ts";
 
