@@ -1,6 +1,6 @@
 /**
- * The API server as a preview's kluctl meets it. kluctl gets no login, only an address of this proxy that is made for its run
- * and dies with it. The login is added here, writes become dry runs, and values of Secrets become masks.
+ * The API server as seen by a preview's kluctl. kluctl gets no login, only an address of this proxy that is created for
+ * its run and expires with it. The proxy adds the login, turns writes into dry runs, and masks values of Secrets.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import { createRefusedLists } from "./refused-lists.ts";
 import { createSession, defaultLimits, type Session, type SessionLimits } from "./session.ts";
 
 export interface ApiProxyDeps {
-  /** Throws PreviewRefusedError where the run has nobody to ask as. */
+  /** Throws PreviewRefusedError if the run has no account to access the cluster with. */
   readonly login: (run: Pick<Identity, "impersonate" | "cluster">) => Promise<ApiAccess>;
   readonly limits?: Partial<SessionLimits> | undefined;
   /** Monotonic milliseconds. */
@@ -27,14 +27,14 @@ export interface OpenedApi {
   /** The text of a kubeconfig whose only context is "default". */
   readonly kubeconfig: string;
   readonly port: number;
-  /** Values of Secrets that the run got masks of, and that nobody may be shown. */
+  /** Values of Secrets that the run got masks for; they must not be shown anywhere. */
   maskedValues(): string[];
   close(): Promise<void>;
 }
 
 export interface ApiProxy {
   open(run: Pick<Identity, "impersonate" | "cluster">): Promise<OpenedApi>;
-  /** Ends all runs' requests. */
+  /** Ends the requests of all runs. */
   close(): Promise<void>;
 }
 
@@ -44,7 +44,9 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
   const sessions = new Map<string, Session>();
   const discovery = createDiscovery(now);
   const refused = createRefusedLists(now);
-  /** One port for as long as the process lives: kluctl keeps what it knows of a cluster by host and port. */
+  /**
+   * The port stays the same for the lifetime of the process: kluctl caches what it knows of a cluster by host and port.
+   */
   let listening: Promise<{ server: Server; port: number }> | undefined;
 
   async function listen() {
@@ -52,7 +54,8 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
     server.maxConnections = mostConnections;
     server.on("request", (req, res) => {
       const [path = "", rest] = split(req.url ?? "");
-      // By its address, so that no name that leads here does. The port is another one where a runner passes it on.
+      // Only the address is accepted as host, so that no DNS name that resolves to it works. The port may differ if a
+      // runner forwards it.
       const isMeant = /^127\.0\.0\.1:\d+$/.test(req.headers.host ?? "");
       const session = isMeant && rest !== undefined ? sessions.get(path) : undefined;
       if (session !== undefined) {
@@ -63,7 +66,7 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
       res.writeHead(404, { "Content-Type": "application/json", Connection: "close" });
       res.end(JSON.stringify(toStatus(404, "unknown preview")));
     });
-    // Neither is needed to compare, and both would go on past these rules.
+    // kluctl's comparison needs neither, and both would bypass the rules below.
     const hangUp = (_: unknown, socket: Duplex) => void socket.destroy();
     server.on("upgrade", hangUp);
     server.on("connect", hangUp);
@@ -105,7 +108,7 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
   };
 }
 
-/** `/path/rest` into `path` and `/rest`. */
+/** Splits `/path/rest` into `path` and `/rest`. */
 function split(url: string): [string, string] | [] {
   const end = url.indexOf("/", 1);
   return url.startsWith("/") && end !== -1 ? [url.slice(1, end), url.slice(end)] : [];

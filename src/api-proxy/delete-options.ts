@@ -1,6 +1,6 @@
 /**
- * The body of a DELETE. Where there is one, the API server takes its options from it and none from the query: without
- * `dryRun` in the body, the object would be gone whatever the query says. Pure.
+ * The body of a DELETE request. If there is a body, the API server takes its options only from there and ignores the
+ * query: without `dryRun` in the body, the object would be deleted whatever the query says. Pure.
  */
 import { z } from "zod";
 import { parseJson } from "../json.ts";

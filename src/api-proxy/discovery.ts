@@ -1,6 +1,6 @@
 /**
- * What a cluster can do: the kinds that it knows and what they look like. Every kluctl asks for all of it, so it is kept for
- * those that come later, for as long as the API server says that nothing has changed.
+ * Caches the discovery documents and schemas of clusters. Every kluctl run reads all of them, so they are kept for
+ * later runs until the API server reports a change.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiAccess } from "../ports.ts";
@@ -10,37 +10,40 @@ import type { Permitted } from "./permit.ts";
 import { readAnswer, type WholeAnswer } from "./read-answer.ts";
 
 export interface Discovery {
-  /** Of a cluster as it was at `since` (`now()`), or later. Rejects if the API server does not answer. */
+  /** Returns the cluster's answer as of `since` (`now()`) or later. Rejects if the API server does not respond. */
   answer(access: ApiAccess, request: Permitted, since: number): Promise<WholeAnswer>;
 }
 
 interface Kept {
-  /** Of the list of all groups; `undefined`: this API server has none. */
+  /** ETag of the list of all groups; `undefined`: this API server sends none. */
   tag?: string | undefined;
-  /** When it was asked last whether that is still so. */
+  /** When the ETag was last checked. */
   checkedAt: number;
   checking?: Promise<void> | undefined;
   bytes: number;
-  /** Another one is the knowledge of another state. */
+  /** A change of the cluster replaces the Map, so that answers still being fetched are not added to the new one. */
   answers: Map<string, { readonly answer: WholeAnswer; readonly at: number }>;
   readonly asked: Map<string, Promise<WholeAnswer>>;
 }
 
 const mostClusters = 100;
-/** Of a cluster, and of all. What ours knows takes a hundredth of it; another may be anybody's. */
+/**
+ * Limits per cluster and for all clusters. The answers of our own cluster take a hundredth of it; other clusters may be
+ * under anybody's control.
+ */
 const mostBytes = 16 * 2 ** 20;
 const mostOfAll = 64 * 2 ** 20;
 const longestDocument = 16 * 2 ** 20;
 const timeoutMs = 30_000;
 const attempts = 3;
 const pauseMs = 50;
-/** A run that goes on for long hears of new kinds after this. */
+/** A long run learns of new kinds after this time. */
 const checkedForMs = 2_000;
-/** Of an API server that cannot say whether something has changed (before 1.26). */
+/** For API servers that cannot report changes (before 1.26). */
 const keptUncheckedMs = 5_000;
-/** In case that the list of groups did not show a change. */
+/** In case a change was not visible in the list of groups. */
 const keptMs = 60_000;
-/** Passed by, so that nothing is kept of the moment: a busy API server, or one whose extension does not answer. */
+/** Temporary errors, of which nothing is kept: a busy API server, or an extension API server that does not respond. */
 const passing = new Set([429, 500, 502, 504]);
 
 export function createDiscovery(now: () => number): Discovery {
@@ -71,7 +74,7 @@ export function createDiscovery(now: () => number): Discovery {
     if (!passing.has(status)) kept.checkedAt = startedAt;
   }
 
-  /** Not bound to the run that asks first: others wait for the same answer. */
+  /** Not cancelled with the run that asked first: others wait for the same answer. */
   async function fetch(kept: Kept, access: ApiAccess, { path, accept, what }: Permitted, key: string) {
     const { answers } = kept;
     const answer = await ask(access, path, { Accept: accept });
@@ -90,7 +93,7 @@ export function createDiscovery(now: () => number): Discovery {
       const kept = find(access.cluster);
       if (kept.checkedAt < since || now() - kept.checkedAt > checkedForMs) {
         kept.checking ??= check(kept, access).finally(() => (kept.checking = undefined));
-        // What is wrong here is wrong with the request itself too, which says it.
+        // If this fails, the request itself fails too and reports the error.
         await kept.checking.catch(() => forget(kept));
       }
       const key = JSON.stringify([request.path, request.accept]);
@@ -116,7 +119,7 @@ const aggregated = negotiate(
   "discovery",
 );
 
-/** Tried again where the moment may be to blame: kluctl goes on without the kinds that it was not told of. */
+/** Retries temporary errors: kluctl would continue without the kinds that are missing in the answer. */
 async function ask(access: ApiAccess, path: string, headers: Readonly<Record<string, string>>): Promise<WholeAnswer> {
   for (let attempt = 1; ; attempt++) {
     const isLast = attempt === attempts;
@@ -132,7 +135,10 @@ async function ask(access: ApiAccess, path: string, headers: Readonly<Record<str
   }
 }
 
-/** Of a group whose server does not answer the list says so, and leaves its kinds out. */
+/**
+ * Whether the answer is complete. If a group's server does not respond, the list marks the group as stale and omits its
+ * kinds.
+ */
 function isWhole({ status, body }: WholeAnswer, what: Permitted["what"]): boolean {
   if (status !== 200 || body.length === 0) return false;
   if (what === "schema") return true;

@@ -1,20 +1,23 @@
 /**
- * Secrets that hold YAML, as those do that kluctl takes for variables: their fields stay, so that templates find them, and
- * only what stands in them is replaced. Pure.
+ * Masks Secrets that contain YAML, such as those that kluctl reads variables from: the fields are kept, so that
+ * templates find them, and only their values are replaced. Pure.
  */
 import { isUtf8 } from "node:buffer";
 import { parse, stringify } from "yaml";
 import { Refusal } from "./refusal.ts";
 
-/** To read more would take longer than anything else of a diff: some 10 ms for a kilobyte, in which nothing else happens. */
+/**
+ * Bytes. Parsing more would take longer than any other part of a diff: some 10 ms per kilobyte, during which the event
+ * loop is blocked.
+ */
 export const longestFields = 16 * 1024;
-/** Each is shown by a hash that is longer than most values are. */
+/** Each leaf is replaced by a hash that is longer than most values. */
 const mostLeaves = 1_000;
 /** The first field, or a comment before it. */
 const begins = /^\s*(?:[#{%]|---|["']?[A-Za-z_][\w.-]*["']?\s*:)/;
 const deepest = 20;
 
-/** `undefined`: not a mapping with names that anybody may see, so that nothing of it may be shown. */
+/** Returns `undefined` if the value is not a mapping with harmless field names; then nothing of it may be shown. */
 export function maskFields(value: Buffer, mask: Mask): string | undefined {
   if (value.length > longestFields || !isUtf8(value)) return undefined;
   const text = value.toString("utf8");
@@ -28,14 +31,17 @@ export function maskFields(value: Buffer, mask: Mask): string | undefined {
   }
 }
 
-/** What to show of the text that stands there. */
+/** Returns what to show instead of the text at `path`. */
 type Mask = (text: string, path: readonly string[]) => string;
 
 function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Throws for what is nobody's variables. A number becomes none, a switch is off: their types are what templates rely on. */
+/**
+ * Throws for documents that cannot be variables. Numbers become 0 and booleans false, because templates rely on their
+ * types.
+ */
 function maskLeaves(value: unknown, mask: Mask, path: readonly string[], leaves: { left: number }): unknown {
   if (path.length > deepest) throw new Error("too deep");
   if (--leaves.left < 0) throw new Error("too much");
@@ -52,7 +58,7 @@ function maskLeaves(value: unknown, mask: Mask, path: readonly string[], leaves:
   return Object.fromEntries(entries);
 }
 
-/** What people call variables. A token would be longer, or have more digits. */
+/** Accepts typical names of variables. A token would be longer, or have more digits. */
 function isName(text: string): boolean {
   return /^[A-Za-z_][\w.-]{0,39}$/.test(text) && text.replaceAll(/\D/g, "").length <= 3;
 }

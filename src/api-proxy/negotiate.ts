@@ -1,21 +1,22 @@
 /**
- * In which form the API server is asked to answer: JSON. In tables and protobuf no Secret could be found to be masked. Pure.
+ * Restricts the formats in which the API server may respond to JSON. In tables and protobuf, Secrets could not be found
+ * and masked. Pure.
  */
 import { Refusal } from "./refusal.ts";
 
 const json = "application/json";
 
-/** Beside plain JSON. */
+/** Allowed besides plain JSON. */
 const forms: Readonly<Record<"secret" | "resource" | "discovery" | "schema", readonly string[]>> = {
-  // Of metadata alone nobody could tell which annotation holds a value.
+  // Metadata alone does not show which annotation contains a value of the Secret.
   secret: [],
   resource: ["PartialObjectMetadata", "PartialObjectMetadataList"].map((as) => `${json};as=${as};g=meta.k8s.io;v=v1`),
   discovery: ["v2", "v2beta1"].map((v) => `${json};as=APIGroupDiscoveryList;g=apidiscovery.k8s.io;v=${v}`),
-  // Says what kinds look like, never what an object holds.
+  // Schemas describe kinds and never contain an object's values.
   schema: ["v2", "v3"].map((v) => `application/com.github.proto-openapi.spec.${v}@v1.0+protobuf`),
 };
 
-/** What of it may be answered, in the client's order. Throws Refusal if that is nothing. */
+/** Returns the allowed part of the Accept header, in the client's order. Throws Refusal if nothing is left. */
 export function negotiate(accept: string | undefined, what: keyof typeof forms): string {
   const wanted = (accept ?? "*/*").split(",").map(toForm);
   const allowed = wanted.flatMap((form) => {
@@ -26,7 +27,7 @@ export function negotiate(accept: string | undefined, what: keyof typeof forms):
   return [...new Set(allowed)].join(",");
 }
 
-/** Parameters in one order, and without those that only say how much it is liked. */
+/** Normalizes a media type: sorts its parameters and drops those that do not affect the format. */
 function toForm(text: string): string {
   const [type = "", ...parameters] = text.split(";").map((part) => part.trim());
   const said = parameters.filter((each) => !/^(?:q|charset|pretty)=/i.test(each));

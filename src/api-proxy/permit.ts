@@ -1,6 +1,7 @@
 /**
- * Which requests of a preview's kluctl reach the API server, and how: reads, and writes as dry runs. What passes is written
- * again from its parts, so that the API server reads the same in it as these rules did. Pure.
+ * Decides which requests of a preview's kluctl are sent to the API server, and in which form: reads, and writes as dry
+ * runs. A permitted request is rebuilt from its parsed parts, so that the API server cannot interpret it differently
+ * from these rules. Pure.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { negotiate } from "./negotiate.ts";
@@ -11,14 +12,14 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 export interface Permitted {
   readonly what: "discovery" | "schema" | "list" | "object";
   readonly method: Method;
-  /** With its query. */
+  /** Includes the query. */
   readonly path: string;
   readonly accept: string;
-  /** Of what is written. */
+  /** Of the request body. */
   readonly contentType?: string | undefined;
-  /** Nothing of the answer may pass with a Secret's values in it. */
+  /** The response may contain values of a Secret and must be masked. */
   readonly isSecret: boolean;
-  /** Of a DELETE: what its query said, for the body that counts instead. */
+  /** The options in the query of a DELETE, to be moved into the body, which takes precedence. */
   readonly deleteOptions?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -76,9 +77,12 @@ function isMethod(method: string): method is Method {
   return methods.includes(method);
 }
 
-/** Ask about logins and rights: nothing that a diff needs. */
+/** Groups for checking logins and permissions, which a diff does not need. */
 const reviews = new Set(["authentication.k8s.io", "authorization.k8s.io"]);
-/** Parts of old paths that make something else of the rest of it, and what binds pods without naming one in the path. */
+/**
+ * Old-style path segments that change the meaning of the rest of the path, and a resource that binds pods without
+ * naming one in the path.
+ */
 const special = new Set(["watch", "proxy", "bindings"]);
 
 const listing = ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch"];
@@ -86,17 +90,17 @@ const reading = ["resourceVersion"];
 const writing = ["dryRun", "fieldManager", "fieldValidation"];
 const patching = [...writing, "force"];
 const deleting = ["propagationPolicy", "gracePeriodSeconds"];
-/** Of the client's own comfort; the API server does without. */
+/** Only for the client's convenience; not passed to the API server. */
 const dropped = new Set(["pretty", "timeout", "timeoutSeconds"]);
 
-/** A JSON patch is not among them: it can copy a Secret's value to where nobody looks for one. */
+/** JSON patches are not allowed: one could copy a Secret's value to a field that is not masked. */
 const patchTypes = [
   "application/apply-patch+yaml",
   "application/merge-patch+json",
   "application/strategic-merge-patch+json",
 ];
 
-/** Decoded. What decodes to something that a path is made of is refused, however it is spelled. */
+/** Decodes the path's segments. Characters with a meaning in paths are rejected in any encoding. */
 function readPath(path: string): string[] {
   if (!path.startsWith("/") || path.length > 2_000) throw new Refusal(400, "not a path of the Kubernetes API");
   return path
@@ -139,7 +143,7 @@ function readQuery(text: string): Map<string, string> {
   return query;
 }
 
-/** The query with these parameters; others are refused. */
+/** Returns a query with the allowed parameters; throws Refusal for others. */
 function pick(query: ReadonlyMap<string, string>, allowed: readonly string[], path: string): string {
   const kept: [string, string][] = [];
   for (const [name, value] of query) {
@@ -182,7 +186,7 @@ function readResource([root, ...parts]: readonly string[]): { group: string; res
   }
   const inNamespace = parts[0] === "namespaces" && parts.length > 2;
   const [resource = "", name, subresource] = inNamespace ? parts.slice(2) : parts;
-  // The API server takes these two, after a namespace, for the namespace's own.
+  // After a namespace, the API server takes these two for subresources of the namespace itself.
   const ofNamespace = inNamespace && (resource === "status" || resource === "finalize");
   if (subresource !== undefined || ofNamespace) {
     const shown = ofNamespace ? `namespaces/${resource}` : `${resource}/${subresource}`;

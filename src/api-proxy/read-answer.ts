@@ -1,4 +1,4 @@
-/** An answer of the API server, read to its end. */
+/** Reads a response of the API server to its end. */
 import type { IncomingMessage } from "node:http";
 import { Refusal } from "./refusal.ts";
 
@@ -8,7 +8,7 @@ export interface WholeAnswer {
   readonly body: Buffer;
 }
 
-/** Rejects for one that is cut off, and throws Refusal for one that is longer than this. */
+/** Rejects if the response is cut off, and throws Refusal if it is longer than `mostBytes`. */
 export async function readAnswer(answer: IncomingMessage, mostBytes: number): Promise<WholeAnswer> {
   try {
     const tooLong = () => new Refusal(502, "the API server's response is too large for a preview");
@@ -23,7 +23,7 @@ export async function readAnswer(answer: IncomingMessage, mostBytes: number): Pr
 export async function readBytes(message: IncomingMessage, mostBytes: number, tooLong: () => Error): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
-  // The connection of one that is too long still carries the answer that says so.
+  // Keep the connection of a request that is too large: the error response still has to be sent over it.
   for await (const chunk of message.iterator({ destroyOnReturn: false })) {
     length += (chunk as Buffer).length;
     if (length > mostBytes) throw tooLong();

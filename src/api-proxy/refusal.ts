@@ -1,6 +1,6 @@
-/** Answers of the proxy's own, in the form in which the API server gives them. */
+/** Responses of the proxy itself, in the API server's format. */
 
-/** What a preview may not do, or sent in no proper form. */
+/** A request that a preview may not make, or a malformed one. */
 export class Refusal extends Error {
   override name = "Refusal";
   readonly status: number;
@@ -11,7 +11,7 @@ export class Refusal extends Error {
   }
 }
 
-/** By these, client-go decides whether something was forbidden, not found or may be tried again. */
+/** client-go uses the reasons to decide whether a request was forbidden, not found, or may be retried. */
 const reasons: Readonly<Record<number, string>> = {
   400: "BadRequest",
   401: "Unauthorized",

@@ -1,13 +1,13 @@
 /**
- * Lists that an account may not have. kluctl asks for each kind that the cluster knows, whatever its account may read: most
- * of the requests of a diff are refused, and nearly always as they were a moment ago.
+ * Caches lists that an account is not allowed to read. kluctl lists every kind that the cluster knows, whatever its
+ * account may read: most requests of a diff are forbidden, and nearly always were a moment before.
  */
 
-/** By the address as a client wrote it, and only after that one was let through. */
+/** Keyed by the URL as the client sent it, which must have been permitted before. */
 export interface RefusedLists {
   find(account: string, url: string): Buffer | undefined;
   remember(account: string, url: string, answer: Buffer): void;
-  /** The account got this list: no other list of the same path counts as refused any more. */
+  /** The account was allowed this list: forget all forbidden lists of the same path. */
   granted(account: string, url: string): void;
 }
 
@@ -18,19 +18,20 @@ interface Remembered {
 
 interface Path {
   readonly byUrl: Map<string, Remembered>;
-  /** Whatever the label selector is. */
+  /** The answer for any label selector. */
   forAny?: Remembered | undefined;
 }
 
-/** So much later than it was given, a new right may be noticed. */
+/** Maximum delay until a newly granted permission takes effect. */
 const rememberedMs = 30_000;
 const mostPaths = 5_000;
-/** Bounds what is remembered of one path: a project may ask with any number of queries. */
+/** Limit per path: a project may send any number of different queries. */
 const mostUrls = 100;
 const longestAnswer = 4_096;
 /**
- * Each deployment asks with a label selector of its own. RBAC does not look at selectors, and refuses all of them with the same
- * words, but another authorizer may (Kubernetes 1.31 and newer). So many different selectors in a row show that it does not matter.
+ * Number of different selectors in a row that must be forbidden before it is assumed that the selector does not matter.
+ * Each deployment uses a label selector of its own. RBAC ignores selectors and rejects all of them with the same
+ * message, but another authorizer may evaluate them (Kubernetes 1.31 and newer).
  */
 const provenBy = 3;
 
@@ -61,7 +62,7 @@ export function createRefusedLists(now: () => number): RefusedLists {
       known.byUrl.set(url, refused);
       if (!isLabelled) return;
       const labelled = [...known.byUrl].filter(([one, said]) => split(one).isLabelled && isFresh(said));
-      // What was shown once holds until a list is granted, and is renewed by one refusal.
+      // Once proved, it holds until a list is granted, and a single rejection renews it.
       if (known.forAny !== undefined || labelled.length >= provenBy) known.forAny = refused;
     },
 
@@ -75,7 +76,7 @@ function keyOf(account: string, path: string): string {
   return JSON.stringify([account, path]);
 }
 
-/** `isLabelled`: a label selector is all that the query says. */
+/** `isLabelled`: the query consists of a label selector only. */
 function split(url: string): { path: string; isLabelled: boolean } {
   const mark = url.indexOf("?");
   if (mark === -1) return { path: url, isLabelled: false };

@@ -1,8 +1,8 @@
 /**
- * What a run gets to see instead of the values of Secrets: a hash of each and of where it stands, by a key that lives as long as
- * the run. What stays as it is looks the same, so that a diff is right, and nobody can tell from a mask what it stands for. A
- * project could have guesses masked as well, and compare. So there are few for a value that is live, and of what is not there
- * to be compared with, masks are new ones each time.
+ * Replaces the values of Secrets that a run sees. A mask is a hash of the value and its place, with a key that lives as
+ * long as the run. Unchanged values have equal masks, so diffs are correct, and a mask does not reveal its value. A
+ * project could have guesses masked too, and compare the masks. So the number of masks for a live value is limited, and
+ * where there is no live value to compare with, masks are different in each response.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import { isUtf8 } from "node:buffer";
@@ -11,40 +11,46 @@ import { longestFields, maskFields } from "./mask-fields.ts";
 import { Refusal, toStatus } from "./refusal.ts";
 
 export interface SecretMasks {
-  /** An answer about Secrets, without their values: to who reads them, or tries to write. Throws Refusal for one that is none. */
+  /**
+   * Masks the values in a response about Secrets, to a read or to an attempted write. Throws Refusal if it is not such
+   * a response.
+   */
   answer(document: unknown, to: "read" | "write"): unknown;
-  /** What is written about a Secret, with the values that its masks stand for: a project may have copied some. */
+  /** Replaces the masks in a Secret that is written by the values they stand for: a project may have copied masks. */
   unmask(document: unknown): unknown;
-  /** The values that were masked: nobody else may show them either. */
+  /** The values that were masked; they must not be shown elsewhere either. */
   values(): string[];
 }
 
 const mask = /^masked-([0-9a-f]{32})([0-9a-f]{12})$/;
 const masksIn = /masked-[0-9a-f]{44}/g;
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
-/** All values of a run together. They stay in memory until it ends. */
+/** All values of a run together. They stay in memory until the run ends. */
 const mostBytes = 16 * 2 ** 20;
 const mostValues = 50_000;
-/** Of one place: what is live, what the merge makes of it, and what may change meanwhile. Each more would be a guess. */
+/**
+ * Values per place: the live one, the result of the merge, and changes that happen meanwhile. Every further one would
+ * be a guess.
+ */
 const mostTries = 4;
-/** What is taken apart into fields, of all values of a run. */
+/** Bytes that are parsed for fields, of all values of a run. */
 const mostFields = 6 * longestFields;
-/** Of what is written in place of masks. A few masks of a long value would be more than the memory holds. */
+/** Bytes that replace masks in one Secret. A few masks of a long value could otherwise exhaust the memory. */
 const mostUnmasked = 6 * 2 ** 20;
-/** Longer annotations hold whole objects, in whatever encoding. */
+/** Longer annotations contain whole objects, in any encoding. */
 const longestAnnotation = 512;
-/** More values than this are not looked for in annotations, which are masked then: it would take seconds. */
+/** With more values than this, all annotations are masked: searching them for the values would take seconds. */
 const mostLookedFor = 500;
-/** Shorter ones are found in too many texts by chance. */
+/** Shorter values occur in too many texts by chance. */
 const leastLength = 6;
 
-/** Of a Secret, and below: what is masked there. */
+/** Namespace and name of a Secret, followed by the path of the masked value in it. */
 type Place = readonly string[];
 
 const fields = z.record(z.string(), z.unknown());
 const Secret = z.looseObject({
   apiVersion: z.string().optional(),
-  kind: z.literal("Secret").optional(), // the items of a list may lack it
+  kind: z.literal("Secret").optional(), // items of a list may lack it
   metadata: z.looseObject({
     namespace: z.string().nullish(),
     name: z.string().nullish(),
@@ -83,11 +89,11 @@ const Status = z.object({
 export function createSecretMasks(): SecretMasks {
   const key = randomBytes(32);
   const values = new Map<string, Buffer>();
-  /** Mask of the whole → what is shown of it. */
+  /** Mask of the whole value → what is shown instead of it. */
   const shown = new Map<string, string>();
-  /** Where something is live → of how many values there are masks. */
+  /** Place of a live value → number of values that have a mask there. */
   const tries = new Map<string, number>();
-  /** Of the answer that is being masked. */
+  /** The response that is being masked. */
   let to: { readonly what: "read" | "write"; readonly nonce: string } = { what: "read", nonce: "" };
   let bytes = 0;
   let fieldBytes = 0;
@@ -95,7 +101,7 @@ export function createSecretMasks(): SecretMasks {
   const hash = (what: string, value: Buffer | string) =>
     createHmac("sha256", key).update(what).update(value).digest("hex");
 
-  /** A second hash tells this run's own masks from what only looks like one. */
+  /** Verifies the second hash, which distinguishes this run's own masks from texts that only look like one. */
   function isOwn(text: string): boolean {
     const [, body, check] = mask.exec(text) ?? [];
     return body !== undefined && hash("check", body).slice(0, 12) === check;
@@ -121,7 +127,10 @@ export function createSecretMasks(): SecretMasks {
     return made;
   }
 
-  /** The mask of the whole stands above masks of fields, so that the two are equal where the values are. */
+  /**
+   * The mask of the whole value precedes the masks of its fields, so that two texts are equal if and only if the values
+   * are.
+   */
   function toShown(value: Buffer, place: Place): string {
     const whole = toMask(value, place);
     let text = shown.get(whole);
@@ -153,7 +162,7 @@ export function createSecretMasks(): SecretMasks {
     return Object.fromEntries(masked);
   }
 
-  /** Annotations in which tools keep the whole object, or a value of it. */
+  /** Masks annotations in which tools store the whole object, or one of its values. */
   function maskAnnotations(
     texts: Readonly<Record<string, unknown>>,
     own: readonly string[],
@@ -202,7 +211,7 @@ export function createSecretMasks(): SecretMasks {
 
   function unmasker() {
     let left = mostUnmasked;
-    /** `undefined` for what is no mask of ours. */
+    /** Returns `undefined` for texts that are not masks of this run. */
     function find(text: string): Buffer | undefined {
       const value = isOwn(text) ? values.get(text) : undefined;
       left -= value?.length ?? 0;
@@ -255,11 +264,11 @@ export function createSecretMasks(): SecretMasks {
   };
 }
 
-/** In these words the API server names who may not do what, what is not there, and whose fields are in conflict. */
+/** Statuses whose messages only say who may not do what, what does not exist, or which fields are in conflict. */
 const harmless = new Set([401, 404, 409, 429]);
 const byRoles = /^secrets (?:"[^"]*" )?is forbidden: User "[^"]*" cannot /;
 
-/** What is wrong with a Secret is said in words that quote it: those of validation, and of webhooks. */
+/** Removes messages that may quote the Secret: those of validation and of webhooks. */
 function maskStatus({ message = "", details, ...status }: z.output<typeof Status>): unknown {
   const { code = 0 } = status;
   const tells = status.status === "Success" || harmless.has(code) || (code === 403 && byRoles.test(message));

@@ -1,4 +1,4 @@
-/** One run's requests to the API server. */
+/** Handles one run's requests to the API server. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import { Transform } from "node:stream";
@@ -25,20 +25,20 @@ export interface SessionDeps {
 }
 
 export interface SessionLimits {
-  /** Of a run. */
+  /** Total of a run. */
   readonly requests: number;
   readonly atOnce: number;
-  /** Twice what the API server takes. */
+  /** Twice the API server's own limit. */
   readonly bodyBytes: number;
-  /** Of an answer that has to be read to its end. Nothing else happens here while Secrets are masked. */
+  /** Limit of responses that must be read to the end. Masking Secrets in them blocks the event loop. */
   readonly wholeBytes: number;
-  /** Of an answer that is passed on as it comes. */
+  /** Limit of responses that are streamed. */
   readonly answerBytes: number;
   readonly timeoutMs: number;
 }
 
 export const defaultLimits: SessionLimits = {
-  // kluctl makes some hundred, and one or two more for each object.
+  // kluctl makes some hundred, and one or two more per object.
   requests: 100_000,
   atOnce: 64,
   bodyBytes: 6 * 2 ** 20,
@@ -48,9 +48,9 @@ export const defaultLimits: SessionLimits = {
 };
 
 export interface Session {
-  /** `url`: below the run's own path. Never rejects. */
+  /** `url`: the part below the run's own path. Never rejects. */
   handle(req: IncomingMessage, res: ServerResponse, url: string): Promise<void>;
-  /** Values of Secrets that the run got masks of. */
+  /** Values of Secrets that the run got masks for. */
   maskedValues(): string[];
   close(): void;
 }
@@ -59,13 +59,13 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
   const masks = createSecretMasks();
   const openedAt = now();
   const ended = new AbortController();
-  /** Refusals in the log: kluctl's own requests bring none, and a project's could bring any number. */
+  /** Rejections that are still logged: kluctl's own requests cause none, but a project could cause any number. */
   let untold = 10;
   let requests = 0;
   let running = 0;
 
   async function handle(req: IncomingMessage, res: ServerResponse, url: string): Promise<void> {
-    // Most of what kluctl asks for, so that it costs nearly nothing.
+    // Checked first, because most of kluctl's requests end here.
     const known = req.method === "GET" && requests < limits.requests && refused.find(access.account, url);
     if (known) {
       requests++;
@@ -116,7 +116,7 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     return document === undefined ? body : Buffer.from(JSON.stringify(masks.unmask(document)));
   }
 
-  /** Nothing that is sent changes anything, so all of it may be sent again: with a new login, or on another connection. */
+  /** Every request is a read or a dry run, so it can be repeated: with a renewed login, or on another connection. */
   async function ask(request: Permitted, body: Buffer | undefined, signal: AbortSignal): Promise<IncomingMessage> {
     const { method, path, accept, contentType = json } = request;
     const headers = {
@@ -141,7 +141,7 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     const { statusCode: status = 502, headers } = upstream;
     if (!isJson(headers["content-type"]) || (status >= 300 && status < 400) || headers["content-encoding"]) {
       upstream.destroy();
-      // A proxy before the API server, and words of Go's own for what it does not know, speak otherwise.
+      // A proxy in front of the API server, and Go's own 404 responses, do not send JSON.
       throw new Refusal(status === 404 ? 404 : 502, `the API server responded with status ${status} and no JSON`);
     }
     const isReadList = request.what === "list" && request.method === "GET";
@@ -166,7 +166,7 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
 
   function fail(req: IncomingMessage, res: ServerResponse, error: unknown, signal: AbortSignal): void {
     if (res.headersSent || res.destroyed) {
-      // kluctl has to see that it is not whole.
+      // kluctl must notice that the response is incomplete.
       res.destroy();
       return;
     }
@@ -205,7 +205,7 @@ function send(res: ServerResponse, status: number, type: string | undefined, bod
     ...(type !== undefined && { "Content-Type": type }),
     "Content-Length": body.length,
     ...(retryAfter !== undefined && { "Retry-After": retryAfter }),
-    // What is left of it is not read.
+    // The rest of the request is not read.
     ...(status === 413 && { Connection: "close" }),
   });
   res.end(body);
