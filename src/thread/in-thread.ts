@@ -1,6 +1,6 @@
 /**
- * A thread for work that would stop the event loop: reading, comparing and redacting large texts. The process has one, like the
- * thread pool of node:zlib: it starts with the first call, does one call at a time, and ends when it has been idle for a
+ * A worker thread for work that would block the event loop: parsing, comparing and redacting large texts. The process
+ * has one such thread. It starts with the first call, runs one call at a time, and ends after it has been idle for a
  * while. An idle thread does not keep the process alive.
  */
 import { join } from "node:path";
@@ -8,10 +8,10 @@ import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { createLimit } from "../limit.ts";
 
-/** Characters. Work on less is done at once: it takes some tens of milliseconds at most. */
+/** Characters. Shorter texts are processed on the calling thread: that takes some tens of milliseconds at most. */
 export const largeText = 200_000;
 
-/** What the thread is asked to do: call an exported function of a module. */
+/** A call for the thread: an exported function of a module and its arguments. */
 export interface Order {
   readonly module: string;
   readonly name: string;
@@ -20,12 +20,12 @@ export interface Order {
 
 export type Answer = { readonly value: unknown } | { readonly error: unknown };
 
-/** The thread failed, not the function that it called: the message names no content. */
+/** The thread itself failed, not the function that it called; the message contains no content. */
 export class ThreadError extends Error {
   override name = "ThreadError";
 }
 
-/** The work on a text is bounded by its length; whatever takes longer than this would keep everybody else's from being done. */
+/** The work on a text is bounded by its length; a call that takes longer would block the calls of all others. */
 const timeoutMs = 60_000;
 const idleMs = 30_000;
 
@@ -35,9 +35,9 @@ let thread: Worker | undefined;
 let idling: NodeJS.Timeout | undefined;
 
 /**
- * Calls a function that `module` (its `import.meta.url`) exports; arguments and result are copied. Rejects with what the function
- * throws, with a ThreadError if the thread fails or takes too long, and when the signal aborts: the next call then gets a new
- * thread.
+ * Calls a function that `module` (its `import.meta.url`) exports; arguments and result are copied. Rejects with the
+ * function's error, with a ThreadError if the thread fails or takes too long, or when the signal aborts; in the latter
+ * two cases the next call gets a new thread.
  */
 export async function inThread<Args extends readonly unknown[], Value>(
   module: string,
@@ -82,11 +82,11 @@ async function call(order: Order, signal: AbortSignal | undefined): Promise<unkn
   }
 }
 
-/** What needs more memory fails, and the server goes on. */
+/** A call that exceeds the memory limit fails without affecting the server. */
 function open(): Worker {
   const maxOldGenerationSizeMb = Math.min(1_024, Math.round(getHeapStatistics().heap_size_limit / 1024 / 1024));
   const opened = new Worker(file, { name: "large texts", env: {}, resourceLimits: { maxOldGenerationSizeMb } });
-  // A failure is reported by `exit`, too; without a listener it would end the process.
+  // `exit` reports the failure too; without an `error` listener the process would end.
   opened.on("error", () => undefined);
   opened.on("exit", () => {
     if (thread === opened) thread = undefined;

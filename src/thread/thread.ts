@@ -1,4 +1,4 @@
-/** What runs in the thread of in-thread.ts. Functions that it calls by their name are tagged `@inThread`. */
+/** The code of the thread in in-thread.ts. Functions that it calls by name are tagged `@inThread`. */
 import { parentPort } from "node:worker_threads";
 import type { Answer, Order } from "./in-thread.ts";
 
