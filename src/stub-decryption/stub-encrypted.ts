@@ -1,4 +1,7 @@
-/** Encrypted files of a checkout that nobody uses yet: found, and replaced by what can be shown to anybody. */
+/**
+ * Finds the encrypted files of a checkout that is not yet in use, and replaces their values by placeholders that may be
+ * shown.
+ */
 import { createHash, randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,21 +9,24 @@ import { setImmediate } from "node:timers/promises";
 import { PrepareError } from "../errors.ts";
 import { formatOf, stubText } from "./stub-text.ts";
 
-/** Path from the checkout's root → digest of all that is encrypted in that file. */
+/** Path from the checkout's root → digest of everything encrypted in that file. */
 type Found = ReadonlyMap<string, string>;
 
-/** Of a checkout; a branch may hold anything. */
+/** Limits per checkout; a branch may contain anything. */
 export interface StubLimits {
   readonly files: number;
   readonly depth: number;
-  /** Of all files that could be encrypted, together. */
+  /** Total of all files that could be encrypted. */
   readonly bytes: number;
-  /** Larger ones SOPS's users do not have, and kluctl's own controller does not decrypt. */
+  /** SOPS files in use are smaller, and kluctl's own controller does not decrypt larger ones. */
   readonly fileBytes: number;
 }
 
 const defaultLimits: StubLimits = { files: 200_000, depth: 100, bytes: 256 * 1024 ** 2, fileBytes: 5 * 1024 ** 2 };
-/** So much is looked at before anybody else goes on: to have other threads open the files takes ten times the CPU. */
+/**
+ * How much is processed before yielding to the event loop. The calls are synchronous: opening the files on other
+ * threads takes ten times the CPU.
+ */
 const filesAtOnce = 50;
 const bytesAtOnce = 1024 ** 2;
 
@@ -30,7 +36,7 @@ interface FoundFile {
   readonly digest: string;
 }
 
-/** Changes nothing. Throws PrepareError where there is too much to look at. */
+/** Read-only. Throws PrepareError if the checkout exceeds a limit. */
 export async function findEncrypted(
   root: string,
   signal: AbortSignal,
@@ -41,7 +47,7 @@ export async function findEncrypted(
   return found;
 }
 
-/** The same, and replaces them. */
+/** Like `findEncrypted`, and replaces the encrypted values in the files. */
 export async function stubEncrypted(
   root: string,
   signal: AbortSignal,
@@ -58,7 +64,7 @@ export async function stubEncrypted(
   return found;
 }
 
-/** Never through a symbolic link. */
+/** Does not follow symbolic links. */
 async function* walk(root: string, signal: AbortSignal, limits: StubLimits): AsyncGenerator<FoundFile> {
   const directories = [{ path: "", depth: 0 }];
   let files = 0;
@@ -90,7 +96,7 @@ async function* walk(root: string, signal: AbortSignal, limits: StubLimits): Asy
   }
 }
 
-/** Empty for what is too large: kluctl cannot decrypt it then, and says so. */
+/** Returns an empty text for a file that is too large: kluctl cannot decrypt it either, and reports that. */
 function read(path: string, most: number): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {

@@ -1,6 +1,6 @@
 /**
- * What SOPS encrypted, with placeholders instead of the values and without SOPS's own fields: then kluctl takes it for a
- * file that was never encrypted. The text is never parsed, so that nothing in it can be expanded or nested. Pure.
+ * Replaces the values that SOPS encrypted by placeholders and removes SOPS's own fields, so that kluctl treats the file
+ * as one that was never encrypted. The text is not parsed, so nothing in it can be expanded or nested. Pure.
  */
 import { createHash } from "node:crypto";
 
@@ -8,11 +8,11 @@ export type Format = "yaml" | "json" | "dotenv" | "ini";
 
 export interface Stubbed {
   readonly text: string;
-  /** Everything that is encrypted in it, as it stands there. */
+  /** Everything encrypted in the text, verbatim. */
   readonly ciphertexts: readonly string[];
 }
 
-/** kluctl, too, decides by the end of the name; what ends otherwise it does not decrypt. */
+/** Determines the format by extension, as kluctl does; kluctl does not decrypt files with other extensions. */
 export function formatOf(name: string): Format | undefined {
   if (/\.ya?ml$/.test(name)) return "yaml";
   if (name.endsWith(".json")) return "json";
@@ -20,7 +20,7 @@ export function formatOf(name: string): Format | undefined {
   return name.endsWith(".ini") ? "ini" : undefined;
 }
 
-/** `undefined` for what SOPS did not write. One character is one byte: only ASCII is looked at. */
+/** Returns `undefined` for a text that SOPS did not write. One character is one byte: only ASCII matters here. */
 export function stubText(text: string, format: Format): Stubbed | undefined {
   const isJson = format === "json" || (format === "yaml" && /^\s*\{(?![{%#])/.test(text));
   const rest = isJson ? withoutMember(text) : withoutLines(text, format);
@@ -39,8 +39,9 @@ const encrypted =
   /(["']?)ENC\[AES256_GCM,data:[^,\]\s]*,iv:[^,\]\s]*,tag:[^,\]\s]*,type:(str|bytes|int|float|bool|comment)\]\1/g;
 
 /**
- * Equal for the same ciphertext, and acceptable in most places: the text is also the name of an object, the value of a
- * label and, with its 20 characters, base64. Zero is no port, and no count that is of any use.
+ * Equal ciphertexts get equal placeholders, which are valid in most places: the text can also be the name of an object,
+ * the value of a label and, with its 20 characters, base64. A number is 1, because 0 is neither a port nor a useful
+ * count.
  */
 function placeholder(ciphertext: string, type: Type, quote: string): string {
   if (type === "int") return "1";
@@ -66,7 +67,7 @@ function withoutLines(text: string, format: Exclude<Format, "json">): string | u
   return hasMac ? (rest === "" || rest.endsWith("\n") ? rest : `${rest}\n`) : undefined;
 }
 
-/** Without the member `sops` of the outermost object. */
+/** Removes the member `sops` of the outermost object. */
 function withoutMember(text: string): string | undefined {
   let depth = 0;
   let [from, comma] = [-1, -1];
@@ -89,14 +90,14 @@ function withoutMember(text: string): string | undefined {
   return undefined;
 }
 
-/** Behind its closing quote. */
+/** Returns the position after the closing quote. */
 function endOfString(text: string, from: number): number {
   let at = from + 1;
   while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
   return at + 1;
 }
 
-/** What is left without the part `from` … `to`, if the member that begins at `member` is what SOPS writes. */
+/** Returns the text without `from` … `to` if the member that begins at `member` is SOPS's. */
 function ofSops(text: string, member: number, from: number, to: number): string | undefined {
   return /"mac"\s*:/.test(text.slice(member, to)) ? text.slice(0, from) + text.slice(to) : undefined;
 }
