@@ -1,7 +1,7 @@
 /**
- * A directory as a stream: its entries one after the other, each with its kind, its lengths, its name and its content.
- * Names are bytes to git and to the kernel, so that they are read as Latin-1 here, which keeps each byte. Whatever is in
- * them is data: nothing here follows a link. Both ends count, so that neither has to hold more than it can.
+ * Sends a directory as a stream: one entry after another, each with its kind, lengths, name and content. To git and the
+ * kernel, names are bytes, so they are read as Latin-1, which preserves each byte. All content is untrusted: links are
+ * never followed. Sender and receiver both enforce the limits, so that neither has to hold more than it can.
  */
 import { constants } from "node:fs";
 import { mkdir, open, opendir, readlink, realpath, symlink } from "node:fs/promises";
@@ -18,18 +18,23 @@ const headBytes = 9;
 
 const chunkBytes = 64 * 1024;
 
-/** Of what a branch may bring. Links are held in memory until all files are written, names of directories until they are read. */
+/**
+ * Limits for the files of a branch. Links are held in memory until all files are written, and names of directories
+ * until they are read.
+ */
 export interface SlotLimits {
   readonly entries: number;
   readonly links: number;
   readonly bytes: number;
-  /** With what links lead to. */
+  /** Names and targets of links together. */
   readonly nameBytes: number;
 }
 
 export const slotLimits: SlotLimits = { entries: 400_000, links: 50_000, bytes: 1024 ** 3, nameBytes: 64 * 1024 ** 2 };
 
-/** All below the directory but git's own, which holds the history of every branch, and what is no file. */
+/**
+ * Streams everything below the directory except `.git`, which contains the history of every branch, and special files.
+ */
 export function pack(dir: string, limits: SlotLimits): AsyncGenerator<Buffer> {
   return inChunks(packEntries(dir, counting(limits)));
 }
@@ -78,7 +83,7 @@ async function* packEntries(dir: string, count: Count): AsyncGenerator<Buffer> {
   yield toHead("end", "", 0);
 }
 
-/** Many small pieces cost more than what is in them. */
+/** Joins small pieces into chunks, because sending many small ones is expensive. */
 async function* inChunks(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let [held, bytes]: [Buffer[], number] = [[], 0];
   for await (const piece of pieces) {
@@ -91,7 +96,10 @@ async function* inChunks(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
   yield Buffer.concat(held);
 }
 
-/** Unpacks into an empty directory that is there. Throws ArchiveError for what cannot be taken; what is there by then stays. */
+/**
+ * Unpacks into an existing empty directory. Throws ArchiveError for an invalid archive; entries unpacked by then are
+ * left in place.
+ */
 export async function unpack(archive: Readable, dir: string, limits: SlotLimits, signal: AbortSignal): Promise<void> {
   try {
     await pipeline(archive, (chunks: AsyncIterable<Buffer>) => unpackEntries(chunks, dir, counting(limits)), {
@@ -119,7 +127,7 @@ async function unpackEntries(chunks: AsyncIterable<Buffer>, dir: string, count: 
     else if (kind === "link") links.push({ name, target: await take(size) });
     else await writeNew(locate(dir, name), kind === "program" ? 0o700 : 0o600, size, some);
   }
-  // Last, so that nothing is ever written through one.
+  // Created last, so that no file is ever written through a link.
   const root = await realpath(dir);
   for (const { name, target } of links) {
     const parent = locate(root, name.slice(0, Math.max(0, name.lastIndexOf("/"))));
@@ -148,7 +156,7 @@ function reading(chunks: AsyncIterable<Buffer>): { readonly take: Some; readonly
   const iterator = chunks[Symbol.asyncIterator]();
   let held = Buffer.alloc(0);
 
-  /** As many as are there. */
+  /** Returns at most `mostBytes`, as soon as any are available. */
   async function some(mostBytes: number): Promise<Buffer> {
     while (held.length === 0) {
       const next = await iterator.next();
@@ -160,7 +168,7 @@ function reading(chunks: AsyncIterable<Buffer>): { readonly take: Some; readonly
     return taken;
   }
 
-  /** All of them. */
+  /** Returns exactly this many bytes. */
   async function take(bytes: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     for (let left = bytes; left > 0; left -= parts.at(-1)?.length ?? 0) parts.push(await some(left));
@@ -201,7 +209,7 @@ function isBelow(name: string): boolean {
   return name.split("/").every((part) => !["", ".", ".."].includes(part) && !part.includes("\0") && !isGit(part));
 }
 
-/** What the file system says of a branch's names. Troubles of our own disk stay what they are. */
+/** File system errors caused by names in the archive. Other errors, such as a full disk, are not translated. */
 const aboutNames: Readonly<Record<string, string>> = {
   EEXIST: "it contains a name twice",
   ENOTDIR: "it contains a name twice",

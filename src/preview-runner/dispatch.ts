@@ -1,4 +1,4 @@
-/** The server's side: a connection to the runner for each run, on which the server answers what the runner asks for. */
+/** The server's side: opens a connection to the runner for each run, and answers the runner's requests on it. */
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import http2 from "node:http2";
@@ -20,21 +20,21 @@ export function nameOf(address: RunnerAddress): string {
 export interface DispatchDeps {
   readonly address: RunnerAddress;
   readonly token: string;
-  /** The server's own: a runner of another one gets no task. */
+  /** The server's version: a runner of another version gets no task. */
   readonly version: string;
-  /** Hears what each runner says of itself, or why none answers. */
+  /** Called with each runner's report, or with the reason why there is none. */
   readonly onReport?: ((report: RunnerReport | Error) => void) | undefined;
   readonly limits?: SlotLimits | undefined;
   readonly patience?: Partial<Patience> | undefined;
 }
 
-/** A runner that is there and never ends would hold a job for ever. */
+/** Timeouts: otherwise a runner that never finishes would hold a job forever. */
 interface Patience {
-  /** Until it says what it is. */
+  /** For the runner's report. */
   readonly reportMs: number;
-  /** For a place among its runs. */
+  /** For a free slot at the runner. */
   readonly placeMs: number;
-  /** For the files and the result, beside the time that the run itself may take. */
+  /** For the files and the result, in addition to the run's own timeout. */
   readonly overtimeMs: number;
 }
 
@@ -42,18 +42,21 @@ const usualPatience: Patience = { reportMs: 20_000, placeMs: 15 * 60_000, overti
 
 export interface Assignment {
   readonly task: Task;
-  /** The directory that holds the clone and nothing else. */
+  /** The directory that contains the clone and nothing else. */
   readonly slot: string;
-  /** Where kluctl's result is to be written, as it wrote it. */
+  /** The path that kluctl's result is written to, unchanged. */
   readonly result: string;
-  /** Throws what the run fails with on a runner like that. */
+  /** Throws the error that the run should fail with if such a runner is not acceptable. */
   readonly accept: (report: RunnerReport) => void;
 }
 
 export interface Dispatch {
-  /** Throws KluctlUnavailableError where no runner can be had, KilledError where it ended before the run did. */
+  /**
+   * Throws KluctlUnavailableError if no runner is available, and KilledError if the runner disconnected before the run
+   * ended.
+   */
   run(assignment: Assignment, signal: AbortSignal): Promise<Outcome>;
-  /** Asks what the runner is, without a task for it. */
+  /** Gets the runner's report without giving it a task. */
   examine(signal: AbortSignal): Promise<RunnerReport>;
 }
 
@@ -73,7 +76,7 @@ export function createDispatch({
   const place = "path" in address ? address : { ...address, host: address.host.replaceAll(/^\[|\]$/g, "") };
   const psk = toKey(token);
 
-  /** Whatever is asked of it, it is answered by `answer`, until the outcome is there or time is over. */
+  /** Connects and answers each of the runner's requests with `answer`, until there is an outcome or a timeout. */
   async function converse<T>(signal: AbortSignal, answer: (ask: Asked, talk: Talk<T>) => Promise<void>): Promise<T> {
     const socket = await connect(signal);
     const session = http2.performServerHandshake(socket, sessionOptions);
@@ -83,7 +86,7 @@ export function createDispatch({
       clearTimeout(timer);
       const giveUp = () => ended.reject(new KluctlUnavailableError(`the preview runner ${name} ${or}`));
       timer = setTimeout(giveUp, Math.min(ms, 2 ** 31 - 1)); // a longer one would fire at once
-      timer.unref(); // it may be set when all is over
+      timer.unref(); // it may be set after the conversation has ended
     };
     within(reportMs, "did not identify itself in time");
     const stop = () => ended.reject(new KilledError("stopped", `the run at the preview runner was stopped`));
@@ -97,9 +100,10 @@ export function createDispatch({
     socket.once("close", lost);
     watchSilence(session, lost);
     session.on("stream", (stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders) => {
-      stream.on("error", () => undefined); // whoever reads or writes it hears of it
+      stream.on("error", () => undefined); // the reader or writer of the stream gets the error too
       answer({ stream, path: headers[":path"] ?? "" }, { resolve: ended.resolve, within }).catch((error: unknown) => {
-        // The runner wants no more of it, and says why in the outcome; if it is gone itself, the session ends.
+        // The runner closed the stream and will give the reason in the outcome; if the runner itself is gone, the
+        // session ends.
         if (isOfStream(error)) return stream.close();
         ended.reject(error);
         stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
@@ -120,7 +124,7 @@ export function createDispatch({
     const socket = tls.connect({
       ...tlsOptions,
       ...place,
-      checkServerIdentity: () => undefined, // it has no certificate: it knows the token
+      checkServerIdentity: () => undefined, // there is no certificate: the runner proves that it knows the token
       pskCallback: () => ({ psk, identity }),
     });
     const giveUp = () => void socket.destroy(new Error("the result is no longer needed"));
@@ -200,7 +204,7 @@ export function createDispatch({
 
 interface Talk<T> {
   readonly resolve: (outcome: T) => void;
-  /** From now on; the limit before it is over. */
+  /** Sets a new timeout, which replaces the previous one. */
   readonly within: (ms: number, or: string) => void;
 }
 
@@ -211,7 +215,7 @@ interface Asked {
 
 const questions = ["/task", "/slot", "/result", "/outcome"];
 
-/** Throws where a runner asks for something twice or too early. A run that fails has no result. */
+/** Throws if a runner makes a request twice or too early. A run that fails sends no result. */
 function inOrder(): (path: string, isAccepted: boolean) => void {
   let next = 0;
   return (path, isAccepted) => {
@@ -227,7 +231,7 @@ function send({ stream }: Asked, document: object): void {
   stream.end(JSON.stringify(document));
 }
 
-/** Between kluctl and one of the proxies that were opened for its run. */
+/** Connects kluctl to one of the proxies that were opened for its run. */
 async function join({ stream, path }: Asked, ports: readonly number[]): Promise<void> {
   const port = ports.find((one) => path === `/ports/${one}`);
   if (port === undefined) throw new Error("the preview runner requested a port that it was not given");
@@ -244,7 +248,7 @@ async function join({ stream, path }: Asked, ports: readonly number[]): Promise<
   return Promise.resolve();
 }
 
-/** The other side has ended a stream, be it alone or with all others. */
+/** Whether the peer has closed a single stream, or the whole connection. */
 function isOfStream(error: unknown): boolean {
   const { code = "" } = error as NodeJS.ErrnoException;
   return /^(?:ERR_HTTP2_|ERR_STREAM_|ECONNRESET$|EPIPE$)/.test(code);

@@ -1,8 +1,8 @@
 /**
- * The connection between a server and its preview runner. The server opens it, one for each run, and its end is the end of
- * the run. Both sides prove by it that they know the token, which never crosses the wire: TLS with a key that is made from
- * it, so that there are no certificates to hand out. Inside, the runner asks and the server answers: the runner has no way
- * out of its own, and needs none.
+ * The connection between a server and its preview runner. The server opens one for each run, and the run ends when it
+ * closes. Both sides prove that they know the token, which is never transmitted: TLS uses a key derived from it, so
+ * that no certificates have to be distributed. On this connection, the runner sends requests and the server answers
+ * them: the runner has no network access of its own, and needs none.
  */
 import { hkdfSync } from "node:crypto";
 import type http2 from "node:http2";
@@ -16,20 +16,23 @@ export function toKey(token: string): Buffer {
   return Buffer.from(hkdfSync("sha256", token, "", "towline preview runner", 32));
 }
 
-/** Pre-shared keys with forward secrecy; TLS 1.3 has no such keys in Node. */
+/** Pre-shared keys with forward secrecy; Node does not support them with TLS 1.3. */
 export const tlsOptions: SecureContextOptions = {
   ciphers: "ECDHE-PSK-CHACHA20-POLY1305",
   minVersion: "TLSv1.2",
   maxVersion: "TLSv1.2",
 };
 
-/** Enough for an archive and a result to flow at the network's pace. */
+/** Large enough to transfer an archive and a result at network speed. */
 export const sessionOptions = {
   settings: { initialWindowSize: 1024 ** 2, maxConcurrentStreams: 256, enablePush: false },
   maxSessionMemory: 64,
 } satisfies http2.ServerSessionOptions;
 
-/** Calls back when the other side has not answered for this long: it is frozen, or its machine is gone. */
+/**
+ * `watchSilence` pings at this interval, and calls back when there was no reply for `silentForMs`: the peer is frozen,
+ * or its machine is gone.
+ */
 const [askEveryMs, silentForMs] = [10_000, 60_000];
 
 export function watchSilence(session: http2.Http2Session, onSilent: () => void): void {
@@ -45,7 +48,7 @@ export function watchSilence(session: http2.Http2Session, onSilent: () => void):
   session.once("close", () => clearInterval(timer));
 }
 
-/** Rejects what is longer, and what is no JSON. */
+/** Rejects a body that is too long or not JSON. */
 export async function readJson(stream: Readable, mostBytes: number): Promise<unknown> {
   return json(bounded(stream, mostBytes));
 }

@@ -1,12 +1,12 @@
-/** What is to be rendered, as kluctl finds it at the runner. */
+/** Makes the files at the runner look like a git repository to kluctl. */
 import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 
 /**
- * kluctl finds the root of a project by its `.git`, and asks for the commit and what is changed. It gets a repository with
- * one empty commit.
+ * Creates a repository with one empty commit: kluctl finds the root of a project by its `.git`, and reads the commit
+ * and the changed files.
  */
 export async function writeRepository(root: string): Promise<void> {
   const git = join(root, ".git");

@@ -1,6 +1,6 @@
 /**
- * The runner's side: it listens for servers, has them give it a task, and does it. It keeps nothing of a run, and reaches
- * nobody by itself: what kluctl connects to goes through the server's own connection.
+ * The runner's side: listens for servers, gets a task from each and executes it. It keeps nothing of a run and makes no
+ * connections: kluctl's connections are tunneled through the server's.
  */
 import { once } from "node:events";
 import { createReadStream } from "node:fs";
@@ -22,10 +22,10 @@ import { writeRepository } from "./repository.ts";
 import { accessOf, type Outcome, type RunnerReport, type Task, type TaskAccess, taskSchema } from "./task.ts";
 
 export interface RunnerPlace {
-  /** Holds the clone, and nothing else. */
+  /** Contains the clone and nothing else. */
   readonly slot: string;
   readonly projectDir: string;
-  /** Its ports are the runner's own. `undefined`: none is given to this run. */
+  /** Access through ports of the runner's own machine. `undefined`: this run has no network access. */
   readonly access: TaskAccess | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface RunnerDeps {
   readonly concurrency: number;
   readonly work: Pick<WorkDirectories, "create">;
   readonly removeDirectory: (path: string) => Promise<void>;
-  /** Runs kluctl. `send` takes the file with its result while that is there. */
+  /** Runs kluctl and calls `send` with the path of the result file while it exists. */
   readonly render: (
     task: Task,
     place: RunnerPlace,
@@ -51,17 +51,17 @@ export interface Runner {
   /** Where it listens: a port, or the path of a socket. */
   readonly at: number | string;
   running(): number;
-  /** Takes no more tasks; those that run may go on for so long. */
+  /** Accepts no more tasks; running ones may continue for up to `drainMs`. */
   stop(drainMs: number): Promise<void>;
 }
 
-/** A task holds what resources of the API may hold, which are some megabytes at most. */
+/** A task contains what Kubernetes resources may contain, which is some megabytes at most. */
 const longestAnswer = 16 * 1024 ** 2;
 
-/** kluctl reads the API in parallel; a hostile project could open any number. */
+/** kluctl reads the API in parallel; a hostile project could open any number of connections. */
 const mostConnectionsOfRun = 128;
 
-/** Servers have one for each run and one to ask with; anybody in the network can open more. */
+/** Servers open one per run and one for the report; any host in the network can open more. */
 const mostServerConnections = 256;
 
 const refusalsEveryMs = 60_000;
@@ -87,10 +87,10 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
   });
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
     socket.destroy();
-    // Probes open connections and say nothing.
+    // TCP probes connect without sending anything, so only TLS errors are logged.
     if (error.code?.startsWith("ERR_SSL")) warn(error.code);
   });
-  // What a runner before this one has left would be in the way.
+  // A socket left by a previous runner would prevent listening.
   if ("path" in bind) await rm(bind.path, { force: true });
   server.listen({ ...bind });
   await once(server, "listening");
@@ -104,7 +104,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
     watchSilence(session, () => socket.destroy());
     const ask = asking(session);
     try {
-      // Most connections only ask what this runner is, and end there.
+      // Most connections only read the report, and end then.
       const answer = await ask("/task", JSON.stringify(report())).catch(() => "");
       if (answer === "") return;
       const task = taskSchema.parse(JSON.parse(answer));
@@ -185,7 +185,7 @@ function asking(session: http2.ClientHttp2Session): Ask {
   };
 }
 
-/** The same access by ports of this machine. */
+/** Opens local ports for the access, and rewrites it to use them. */
 async function openDoors(
   session: http2.ClientHttp2Session,
   access: TaskAccess,
@@ -202,7 +202,7 @@ async function openDoors(
   return { kubeconfig: here(access.kubeconfig), env, ports: [...ports.values()] };
 }
 
-/** A port of loopback whose connections end at a port of the server. */
+/** Opens a loopback port whose connections are tunneled to a port of the server. */
 async function openDoor(session: http2.ClientHttp2Session, port: number): Promise<net.Server> {
   const door = net.createServer({ allowHalfOpen: true }, (socket) => {
     if (session.destroyed || session.closed) return void socket.destroy();

@@ -1,4 +1,4 @@
-/** What a server sends to its preview runner, and what comes back. Both are of the same version, or nothing is run. */
+/** What a server sends to its preview runner, and what it gets back. Nothing runs unless both have the same version. */
 import { z } from "zod";
 import { noCredentials } from "../model.ts";
 import type { DiffOptions, RenderOptions, Run } from "../ports.ts";
@@ -49,7 +49,7 @@ const run = z.object({
 const access = z.object({
   kubeconfig: text,
   env: z.record(text, text),
-  /** Of the server's loopback, as the kubeconfig and the environment name them. */
+  /** Ports on the server's loopback, as in the kubeconfig and the environment. */
   ports: z.array(z.int().min(1).max(65_535)).max(8),
 });
 
@@ -59,13 +59,13 @@ const diff = z.object({
   access,
 });
 
-/** From files alone: there is no way from it to the server, nor to anything else. */
+/** Renders from files alone, without access to the server or anything else. */
 const render = z.object({ command: z.literal("render"), options: z.object({ kubernetesVersion: optional }) });
 
 export const taskSchema = z.object({
   call: z.discriminatedUnion("command", [diff, render]),
   run,
-  /** Below the slot. */
+  /** Relative to the slot. */
   projectDir: text,
 });
 
@@ -84,13 +84,13 @@ export function accessOf(call: TaskCall): TaskAccess | undefined {
   return call.command === "diff" ? call.access : undefined;
 }
 
-/** What a run needs of what the server knows: no login to a cluster, and no list of what nobody may read. */
+/** The parts of a run that the runner needs: no login to a cluster, and no list of secrets to mask. */
 export function toTaskRun(wanted: Run): TaskRun {
   const { deployment, reconcileId, target, targetNameOverride, context, args, images, timeoutMs } = wanted;
   const { includeTags, excludeTags, includeDeploymentDirs, excludeDeploymentDirs, credentials, decryption } = wanted;
   const { namespace, name } = deployment;
   const filters = { includeTags, excludeTags, includeDeploymentDirs, excludeDeploymentDirs };
-  // As it will be read: what is not named here stays here.
+  // Parsed with the schema, so that fields that it does not have are not sent.
   return run.parse({
     ...{ deployment: { namespace, name }, reconcileId, target, targetNameOverride, context, args, images, timeoutMs },
     ...{ ...filters, credentials, decryption },
@@ -107,17 +107,17 @@ export function toRenderCall({ kubernetesVersion }: RenderOptions): TaskCall {
   return { command: "render", options: { kubernetesVersion } };
 }
 
-/** Whatever the deployment may use. */
+/** Without the deployment's logins and decryption keys. */
 export function toOfflineRun(wanted: Run): TaskRun {
   return toTaskRun({ ...wanted, credentials: noCredentials, decryption: undefined });
 }
 
-/** What a runner is, and what its kernel and its network give; sent before each task. */
+/** The runner's version and the isolation that its kernel and network provide; sent before each task. */
 export const reportSchema = z.object({
   version: text,
-  /** In which ways previews are confined there, by what. */
+  /** Isolation feature → what provides it. */
   provided: z.record(text, text),
-  /** In which they are not: why, and what to do. */
+  /** Missing isolation feature → why, and what to do. */
   missing: z.record(text, text),
 });
 
