@@ -1,9 +1,9 @@
 /**
- * Reduces text to what survives every way of writing it down, so that a secret is found whether it stands there as it is,
+ * Reduces text to the characters that are the same in every notation, so that a secret is found whether it is verbatim,
  * quoted, escaped, indented, wrapped, in a diff, or in one of base64's alphabets. Pure.
  */
 
-/** Code units, and for each of them the stretch of the original text that it stands for. */
+/** Code units, and for each the range of the original text that it comes from. */
 export interface Folded {
   readonly units: Uint16Array;
   readonly starts: Int32Array;
@@ -11,9 +11,12 @@ export interface Folded {
 }
 
 export interface FoldOptions {
-  /** Keeps `%`, `$`, `/`… too, and drops only white space, quotes and backslashes: for what has few letters and digits. */
+  /**
+   * Keeps symbols such as `%`, `$` and `/` too, and drops only white space, quotes and backslashes: for secrets with
+   * few letters and digits.
+   */
   readonly symbols?: boolean;
-  /** Reads `\n`, `\u00e9`, `\xe9` and `%C3%A9`, or `&quot;` and `&#34;`, as what they stand for. */
+  /** Decodes `\n`, `\u00e9`, `\xe9` and `%C3%A9`, or `&quot;` and `&#34;`. */
   readonly unescape?: "escapes" | "entities";
 }
 
@@ -48,7 +51,7 @@ export function foldedText(text: string, options: FoldOptions = {}): string {
   return folded + String.fromCharCode(...units);
 }
 
-/** Calls back with each code unit that is kept, and the stretch of the text that it stands for. */
+/** Calls back with each code unit that is kept, and the range of the text that it comes from. */
 function eachUnit(
   text: string,
   { symbols = false, unescape }: FoldOptions,
@@ -109,7 +112,9 @@ function isPrintable(unit: number): boolean {
   return unit > 0x20 && unit !== 0x7f && unit !== 0x22 && unit !== 0x27 && unit !== backslash;
 }
 
-/** White space, control and formatting characters outside of ASCII: they may stand between letters and not be seen. */
+/**
+ * White space, control and formatting characters outside of ASCII, which may be between letters without being visible.
+ */
 function isInvisible(unit: number): boolean {
   return (
     unit <= 0xa0 ||

@@ -1,33 +1,33 @@
-/** Finds many strings in a text at once: in time that grows with the text, not with the number of strings. Pure. */
+/** Searches a text for many strings at once, in time that grows with the text, not with the number of strings. Pure. */
 import { fold, type FoldOptions } from "./fold.ts";
 
-/** Something to find, folded as the texts will be. */
+/** A string to find, folded like the texts. */
 export interface Pattern {
   readonly folded: string;
-  /** What folding dropped at the ends of the original, so that it is covered too. */
+  /** Characters that folding dropped at the ends of the original, so that they are masked too. */
   readonly head: string;
   readonly tail: string;
-  /** One of base64's spellings: the characters around it belong to the same opaque word. */
+  /** The pattern is base64 or hex: adjacent characters belong to the same encoded word. */
   readonly opaque: boolean;
 }
 
-/** A stretch of the text, from `start` up to, not including, `end`. */
+/** A range of the text, from `start` up to but not including `end`. */
 export interface Range {
   readonly start: number;
   readonly end: number;
 }
 
-/** Folded patterns have to have at least this many characters. */
+/** Minimum length of folded patterns. */
 export const minLength = 6;
 
-/** Character comparisons a matcher makes before it gives up: far more than texts of some megabytes need. */
+/** Character comparisons after which a matcher gives up: far more than texts of some megabytes need. */
 const maxComparisons = 30_000_000;
 
 export class OverwhelmedError extends Error {
   override name = "OverwhelmedError";
 }
 
-/** Calls of the result throw OverwhelmedError once the work is out of all proportion. */
+/** Returns a search function, which throws OverwhelmedError once `maxComparisons` is exceeded. */
 export function createMatcher(patterns: readonly Pattern[], symbols: boolean): (text: string) => Range[] {
   const { buckets, filter } = createIndex(patterns);
   const filterMask = filter.length - 1;
@@ -78,14 +78,14 @@ function hashAt(text: string, at: number): number {
 
 interface Entry {
   readonly pattern: Pattern;
-  /** Where in the pattern the six characters stand by which it is looked up. */
+  /** Offset in the pattern of the `minLength` characters that it is indexed by. */
   readonly offset: number;
 }
 
-/** Each pattern is filed under that one of its six-character pieces which fewest others are filed under. */
+/** Indexes each pattern by the piece of `minLength` characters that the fewest other patterns are indexed by. */
 function createIndex(patterns: readonly Pattern[]) {
   const buckets = new Map<number, Entry[]>();
-  // Sparse enough that ordinary text seldom gets past it; a power of two.
+  // Sparse enough that ordinary text seldom passes it; its size is a power of two.
   const filter = new Uint8Array(2 ** Math.ceil(Math.log2(patterns.length * 16 + 1)));
   for (const pattern of patterns) {
     const candidates = Math.min(pattern.folded.length - minLength + 1, 32);
@@ -109,7 +109,10 @@ function equalUnits(units: Uint16Array, first: number, pattern: string): number 
   return equal;
 }
 
-/** Covers what folding dropped at the pattern's ends, up to its neighbours; an escape takes up to six characters. */
+/**
+ * Extends the range by what folding dropped at the pattern's ends, up to its neighbours; an escape takes up to six
+ * characters.
+ */
 function widen(text: string, { start, end }: Range, room: Range, { head, tail, opaque }: Pattern): Range {
   if (opaque) {
     while (start > 0 && /[\w+/=-]/.test(text[start - 1]!)) start--;

@@ -1,4 +1,7 @@
-/** A result as it is stored: without secret values, for everybody who may list the stored results. */
+/**
+ * Removes secret values from a result before it is stored, because stored results can be read by every user with access
+ * to them.
+ */
 import { createHmac, randomBytes } from "node:crypto";
 import { parseJson } from "../json.ts";
 import { type CommandResult, describeObject, type ResultObject } from "../model.ts";
@@ -8,16 +11,17 @@ import { mask } from "./shapes.ts";
 
 type Document = Readonly<Record<string, unknown>>;
 
-/** How much text of objects is searched for secrets; of the objects after that only the names are stored. */
+/** Characters of objects that are searched for secrets; of the objects after that only the names are stored. */
 const maxSearchedLength = 16_000_000;
 
-/** What tools of kluctl find objects and their places by. */
+/** Metadata fields that kluctl's tools identify objects by. */
 const identifying = new Set(["name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"]);
 
 /**
- * In kluctl's own shape. The changes, errors and warnings of the result are masked already. Values of Secrets and of vars from
- * secret stores become stars and a hash, so that it can be seen within this result whether two of them are equal; its key
- * is thrown away, so that nobody can try values out. Of a result whose secrets cannot be found only names are left.
+ * Keeps the format of kluctl's results. The changes, errors and warnings are already masked. Values of Secrets and of
+ * vars from secret stores are replaced by stars and a hash, which shows whether two values in this result are equal;
+ * the hash's key is discarded, so that values cannot be guessed. If the secrets of a result cannot be found, only names
+ * are kept.
  */
 export function obfuscate(result: CommandResult, known: readonly string[]): CommandResult {
   const redactor = redactorOf(result, known);
@@ -58,7 +62,7 @@ export function obfuscate(result: CommandResult, known: readonly string[]): Comm
   });
 }
 
-/** The document says the same as the result. Texts that did not change stay compacted as kluctl wrote them. */
+/** Makes the document match the result. Texts that did not change stay compacted as kluctl wrote them. */
 function withDocument(result: CommandResult, before: CommandResult, document: Document): CommandResult {
   const { errors, warnings } = result;
   const written = Array.isArray(document["compactedObjects"]) ? (document["compactedObjects"] as unknown[]) : [];
@@ -114,7 +118,7 @@ function hideIn(json: string, redactor: Redactor, _hide: Hide): string {
   const object = record(parseJson(json));
   if (object === undefined) return namesIn(json);
   const hidden = JSON.stringify(hideRest(object, redactor));
-  // What spans JSON's own syntax.
+  // The match spans JSON syntax, so it cannot be masked within a single value.
   if (redactor.text(hidden) !== hidden) return namesIn(json);
   return hidden === JSON.stringify(object) ? json : hidden;
 }
@@ -136,13 +140,13 @@ function hideRest({ apiVersion, kind, metadata, ...rest }: Document, redactor: R
   };
 }
 
-/** The whole object as it once was, as text. */
+/** Masks the annotation, which contains an earlier version of the whole object. */
 function withoutLastApplied(annotations: unknown): unknown {
   const texts = record(annotations);
   return texts && lastApplied in texts ? { ...texts, [lastApplied]: mask } : annotations;
 }
 
-/** `deployment` of a result: how it is nested, which vars it loaded and which objects it rendered. */
+/** Masks a result's `deployment`: its nesting, the vars it loaded and the objects it rendered. */
 function hideTree(tree: unknown, redactor: Redactor, hide: Hide): unknown {
   if (Array.isArray(tree)) return tree.map((item) => hideTree(item, redactor, hide));
   const fields = record(tree);
@@ -163,7 +167,7 @@ function hideVars(source: Document, redactor: Redactor, hide: Hide): unknown {
   return { ...known, renderedSensitive: true, renderedVars: mapLeaves(renderedVars, (leaf) => hide(textOf(leaf))) };
 }
 
-/** Names of images are rendered like everything else; the objects that they are for are found by their names. */
+/** Image names are templates' output and may contain secrets; the references to their objects are kept. */
 function hideImages(images: unknown, redactor: Redactor): unknown {
   if (!Array.isArray(images)) return null;
   return images.map((image: unknown) => {
@@ -180,7 +184,7 @@ function redactLeaves(value: unknown, redactor: Redactor): unknown {
   });
 }
 
-/** Strings and numbers; everything else is kept. */
+/** Applies `change` to strings and numbers; keeps everything else. */
 function mapLeaves(value: unknown, change: (leaf: unknown) => unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => mapLeaves(item, change));
   const fields = record(value);
@@ -188,7 +192,7 @@ function mapLeaves(value: unknown, change: (leaf: unknown) => unknown): unknown 
   return Object.fromEntries(Object.entries(fields).map(([name, item]) => [name, mapLeaves(item, change)]));
 }
 
-/** An object's identity and nothing else. */
+/** Keeps only the object's identity. */
 function namesIn(json: string): string {
   const { apiVersion, kind, metadata } = record(parseJson(json)) ?? {};
   const { name, namespace } = record(metadata) ?? {};

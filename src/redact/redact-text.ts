@@ -1,13 +1,13 @@
-/** Any text that is about to be shown or sent, such as an error of git's or kluctl's. */
+/** Redacts any text that is about to be shown or sent, such as an error of git or kluctl. */
 import { inThread, largeText } from "../thread/in-thread.ts";
 import { createRedactor } from "./redactor.ts";
 import { maskLines } from "./shapes.ts";
 import { weightOfSecrets } from "./weight.ts";
 
-/** Keeps its lines. Hides all of them if the secrets cannot be searched for. */
+/** Keeps the number of lines. Masks all of them if the text cannot be searched for the secrets. */
 export async function redactText(text: string, known: readonly string[]): Promise<string> {
   if (text.length + weightOfSecrets(known) <= largeText) return redactNow(text, known);
-  // No signal: even the message of what was broken off has to be redacted.
+  // Without a signal: the error message of a cancelled run must be redacted too.
   return inThread(import.meta.url, redactNow, [text, known]).catch(() => maskLines(text));
 }
 

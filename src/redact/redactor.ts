@@ -1,4 +1,7 @@
-/** The one way by which text leaves: everything that is known or looks to be secret becomes stars. Pure. */
+/**
+ * Masks everything in a text that is known to be secret or looks like it. Text that may contain secrets leaves the
+ * server only through here. Pure.
+ */
 import type { CommandResult } from "../model.ts";
 import { createMatcher, OverwhelmedError, type Pattern, type Range } from "./matcher.ts";
 import { isOrdinary, piecesOf } from "./secret-pieces.ts";
@@ -7,23 +10,28 @@ import { mask, maskLines, maskShapes } from "./shapes.ts";
 import { patternsOf } from "./spellings.ts";
 
 export interface Redactor {
-  /** Why something secret could get by; nothing but names and counts may leave then. Absent if all is well. */
+  /**
+   * Why a secret may be missed; then only names and counts may leave the server. `undefined` if all secrets are found.
+   */
   doubt(): string | undefined;
-  /** Any text; it keeps its number of lines. */
+  /** Masks secrets in any text, and keeps its number of lines. */
   text(text: string): string;
-  /** One field's whole value: hides what is too short or too ordinary to be looked for inside of text. `text` does the rest. */
+  /**
+   * Masks a field's whole value if it equals a secret that is too short or too ordinary to be searched for within text.
+   * Call `text` for the rest.
+   */
   leaf(text: string): string;
-  /** The name of an object or of a key. Ordinary words stay: a name that cannot be read helps nobody. */
+  /** Masks the name of an object or a key, but keeps ordinary words: an unreadable name would be useless. */
   name(text: string): string;
 }
 
-/** Of values together; more is no longer a deployment's Secrets, and would take long to look for. */
+/** Total of all values. More is not a deployment's Secrets any more, and would take long to search for. */
 const maxValueBytes = 4_000_000;
-/** What values are taken apart into, such as their lines. Each takes some 50 µs to prepare. */
+/** Pieces that the values are split into, such as their lines. Each takes some 50 µs to prepare. */
 const maxPieces = 20_000;
 const maxPieceBytes = 12_000_000;
 
-/** Of values as they are; `doubt` says that there may be more. */
+/** Creates a redactor for these values; `doubt` says why there may be more. */
 export function createRedactor(values: readonly (Buffer | string)[], doubt?: string): Redactor {
   const { plain, symbolic, named, leaves, tooMany } = collect(values.map((value) => Buffer.from(value)));
   const findPlain = createMatcher(plain, false);
@@ -58,7 +66,7 @@ export function createRedactor(values: readonly (Buffer | string)[], doubt?: str
   };
 }
 
-/** Knows the values of all Secrets in the result besides what is known already. */
+/** Creates a redactor for the values of all Secrets in the result and the secrets already known. */
 export function redactorOf(result: CommandResult, knownSecrets: readonly string[]): Redactor {
   const { values, doubt } = secretsOf(result);
   return createRedactor([...values, ...knownSecrets], doubt);
@@ -74,7 +82,7 @@ function collect(values: readonly Buffer[]) {
   let [bytes, pieces, pieceBytes] = [0, 0, 0];
   for (const whole of unique.values()) {
     bytes += whole.length;
-    // Before anything is done with it: to take one value apart may take longer than all the others.
+    // Checked before a value is processed, because splitting a single value may take longer than all others.
     if (bytes > maxValueBytes) return tooManyValues(leaves);
     for (const { value, everywhere } of piecesOf(whole)) {
       pieceBytes += value.length;
@@ -105,7 +113,7 @@ function tooManyValues(leaves: Set<string>) {
   return { plain: [], symbolic: [], named: [], leaves, tooMany: "there are too many secret values to look for" };
 }
 
-/** What differs only in what folding drops is one pattern, with the longer ends. */
+/** Merges patterns that differ only in what folding drops, and keeps the longer ends. */
 function add(patterns: Map<string, Pattern>, pattern: Pattern): void {
   const known = patterns.get(pattern.folded) ?? pattern;
   const longer = (one: string, other: string) => (other.length > one.length ? other : one);
@@ -117,7 +125,7 @@ function add(patterns: Map<string, Pattern>, pattern: Pattern): void {
   });
 }
 
-/** Everybody's values: nothing is told by showing them, and much is lost by not. */
+/** Common values: showing them reveals nothing, and masking them would make texts unreadable. */
 function isTrivial(text: string): boolean {
   return text.trim().length < 3 || /^(?:true|false|null|none|yes|off)$/i.test(text.trim());
 }
@@ -130,7 +138,7 @@ function maskRanges(text: string, ranges: readonly Range[]): string {
     if (end <= at) continue;
     const from = Math.max(start, at);
     const hidden = maskLines(text.slice(from, end));
-    // Ranges that touch are one secret.
+    // Adjacent ranges are one secret.
     masked += from === at && masked.endsWith(mask) ? hidden.replace(mask, "") : text.slice(at, from) + hidden;
     at = end;
   }

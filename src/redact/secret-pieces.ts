@@ -1,4 +1,7 @@
-/** What of a secret value is secret by itself: its lines, what it holds as JSON, YAML or settings, a login's password. Pure. */
+/**
+ * Splits a secret value into the parts that are secret by themselves: its lines, the values of JSON, YAML or settings
+ * in it, the password of a login. Pure.
+ */
 import { isUtf8 } from "node:buffer";
 import { parse } from "yaml";
 import { minLength } from "./matcher.ts";
@@ -6,17 +9,18 @@ import { minLength } from "./matcher.ts";
 export interface Piece {
   readonly value: Buffer;
   /**
-   * Whether it is hidden wherever it appears, even inside of longer text. Otherwise only where it is the whole value of a
-   * field: `1`, `true` or `production` would blacken half of every text and protect nothing.
+   * Whether it is masked wherever it appears, even within longer text. Otherwise it is masked only where it is the
+   * whole value of a field: masking every `1`, `true` or `production` would make half of every text unreadable and
+   * protect nothing.
    */
   readonly everywhere: boolean;
 }
 
-/** Parsing longer values as YAML would cost more than everything else together; their lines are known anyway. */
+/** Parsing longer values as YAML would cost more than everything else together; their lines are masked anyway. */
 const maxParsedLength = 100_000;
 const maxDepth = 5;
 
-/** One after another, and some more than once: the caller stops when it has enough. */
+/** Generates the pieces lazily, and some more than once: the caller stops when it has enough. */
 export function* piecesOf(value: Buffer): Generator<Piece> {
   if (value.length === 0) return;
   yield { value, everywhere: value.length >= minLength };
@@ -25,7 +29,7 @@ export function* piecesOf(value: Buffer): Generator<Piece> {
   }
 }
 
-/** Lower- and upper-case letters in a few short words: what names and settings are made of, and few passwords. */
+/** A few short words of letters only: typical for names and settings, and for few passwords. */
 export function isOrdinary(text: string): boolean {
   return text.length < 12 && /^[A-Za-z]+(?:[-._ /:][A-Za-z]+)*$/.test(text);
 }
@@ -62,22 +66,25 @@ function* innerPieces(text: string, depth: number): Generator<InnerPiece> {
   }
 }
 
-/** A PEM block's first and last line are the same for everybody. */
+/** The first and last line of a PEM block, which are not secret. */
 function isMarker(line: string): boolean {
   return /^-----(?:BEGIN|END) [A-Z0-9 ]+-----$/.test(line);
 }
 
-/** `KEY=value` and `key: value`. */
+/** Values in `KEY=value` and `key: value`. */
 function* settingPieces(line: string, depth: number): Generator<InnerPiece> {
   const [, key = "", quoted = ""] = /^(?:export\s+)?["']?([\w.-]{1,80})["']?\s*[=:]\s*(\S.*)$/.exec(line) ?? [];
   const value = quoted.replace(/^(["'])(.*)\1[;,]?$/, "$2");
   if (value !== "") yield* leafPieces(value, key, depth + 1);
 }
 
-/** It looks back at the end of a scheme only: to look for its beginning takes time that grows with the square of a long word. */
+/**
+ * Looks behind only at the last character of the scheme: searching for its start takes time that grows with the square
+ * of a long word's length.
+ */
 const loginInUrl = /(?<=[\w+.-]):\/\/[^\s/:@]*:([^\s/"']+)@/g;
 
-/** The user's password in `scheme://user:password@host`, and in `user:password` as a registry's login has it. */
+/** Yields the password in `scheme://user:password@host`. */
 function* loginPieces(text: string): Generator<InnerPiece> {
   for (const [, password = ""] of text.matchAll(loginInUrl)) {
     yield { text: password, everywhere: true };
@@ -108,7 +115,7 @@ function soundsSecret(key: string): boolean {
   return /pass|pwd|secret|token|key|auth|cred|phrase|private/i.test(key);
 }
 
-/** JSON or YAML that has fields; what is merely text is none. */
+/** Parses JSON or YAML with fields or items; returns `undefined` for plain text. */
 function parseStructure(text: string): object | undefined {
   if (text.length > maxParsedLength) return undefined;
   if (!/^[[{]/.test(text) && !/^[^\n]*:(?:\s|$)/m.test(text) && !/^[^\S\n]*-\s/m.test(text)) return undefined;
@@ -128,7 +135,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The text behind base64, if it is one: bytes that are no text are known by their spelling. */
+/** Decodes base64 if the result is text; binary values are found by their encoded form. */
 function decodeBase64(text: string): string | undefined {
   const compact = text.replace(/\s+/g, "");
   if (compact.length < 8 || !/^[\w+/-]+={0,2}$/.test(compact)) return undefined;

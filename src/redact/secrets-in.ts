@@ -1,25 +1,25 @@
-/** What nobody may read in a Secret's values: logins and keys, but not the names and addresses beside them. Pure. */
+/** Finds the secret parts of a Secret's values: logins and keys, but not the names and addresses next to them. Pure. */
 import { parse } from "yaml";
 
 const revealing = /pass|secret|token|key|credential|certificate|assertion/i;
-/** Public, however they are called. */
+/** Fields that are public in spite of their names. */
 const harmless =
   /(^|[-_])(ids?|name|uri|url|type|arn)$|(?<=[a-z])(Id|Ids|Uri|Url|Name|Type|Authority|SendChain)$|certificate-authority|x509_cert_url/;
 
-/** Of a kubeconfig, of a cloud's login in YAML or JSON, or of a key or token as it is. */
+/** The secrets in a kubeconfig, in a cloud login in YAML or JSON, or in a plain key or token. */
 export function secretsIn(text: string): string[] {
   const document = parseQuietly(text);
   const values = typeof document === "object" && document !== null ? leavesOf(document) : [text];
   return [...new Set(values.flatMap(piecesOf))];
 }
 
-/** Of what `docker login` wrote: in base64, each login is a name, a colon and the password. */
+/** The secrets in Docker's configuration: a base64 login consists of a name, a colon and the password. */
 export function secretsInDockerConfig(text: string): string[] {
   const { auths } = recordOf(parseQuietly(text));
   return Object.values(recordOf(auths)).flatMap((login) => {
     const { auth, password, identitytoken, registrytoken } = recordOf(login);
     const [, decoded] = /^[^:]*:([^]*)$/.exec(Buffer.from(textOf(auth), "base64").toString("utf8")) ?? [];
-    // NULs are what some versions fill it up with.
+    // Some versions pad the password with NULs.
     const found = [textOf(auth), decoded?.replace(/\0+$/, ""), password, identitytoken, registrytoken].map(textOf);
     return found.filter((value) => value !== "");
   });
@@ -40,7 +40,7 @@ function leavesOf(value: object): string[] {
   });
 }
 
-/** The whole, its lines, and, as kubeconfigs have their keys in base64, what that says. */
+/** The whole value, its lines, and, because kubeconfigs encode their keys in base64, the decoded text. */
 function piecesOf(value: string): string[] {
   const isBase64 = /^[A-Za-z0-9+/\s]{64,}={0,2}$/.test(value.trimEnd());
   const decoded = isBase64 ? Buffer.from(value, "base64").toString("utf8") : "";
@@ -51,7 +51,7 @@ function piecesOf(value: string): string[] {
     .filter((piece) => piece.length >= 6);
 }
 
-/** Not a comment, an armor's first or last line, or one of its headers: they are the same in every key. */
+/** Excludes comments, the first and last line of an armor, and its headers: they are the same in every key. */
 function isOfKey(line: string): boolean {
   return !/^\s*(#|-----|[A-Za-z-]+: )/.test(line);
 }

@@ -1,4 +1,4 @@
-/** Which values of a result are secret. Pure. */
+/** Finds the secret values in a result. Pure. */
 import { parseJson } from "../json.ts";
 import type { CommandResult, ObjectRef, ResultObject } from "../model.ts";
 
@@ -6,7 +6,7 @@ export const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 
 export interface SecretValues {
   readonly values: readonly Buffer[];
-  /** Why some of the values may not be known; absent if all are. */
+  /** Why some of the values may be unknown; absent if all are known. */
   readonly doubt?: string | undefined;
 }
 
@@ -15,8 +15,8 @@ export function isSecret({ kind, group }: ObjectRef): boolean {
 }
 
 /**
- * The values of all Secrets in a result: as they are to be, as they were, and as they were before that. And the vars that
- * kluctl had from encrypted files and secret stores, whatever they were made into.
+ * Returns the values of all Secrets in a result: rendered, live and last applied. Also returns the vars that kluctl
+ * loaded from encrypted files and secret stores, whatever they were used for.
  */
 export function secretsOf({ objects, document }: CommandResult): SecretValues {
   const secrets = objects.filter(({ ref }) => isSecret(ref));
@@ -39,7 +39,7 @@ export function secretsOf({ objects, document }: CommandResult): SecretValues {
   return { values, doubt };
 }
 
-/** A Secret's keys with their decoded values; `undefined` if it is not what a Secret looks like. */
+/** Returns a Secret's keys with their decoded values; `undefined` if the object does not have a Secret's structure. */
 export function readSecret(json: string): Map<string, Buffer> | undefined {
   const secret = parseObject(json);
   const data = secret && dataOf(secret["data"]);
@@ -50,13 +50,16 @@ export function readSecret(json: string): Map<string, Buffer> | undefined {
   return contents;
 }
 
-/** kluctl leaves none of these out; without them nobody could tell what must not be read elsewhere. */
+/**
+ * Whether the expected texts are present. kluctl never leaves them out; without them the values to mask elsewhere would
+ * be unknown.
+ */
 function isComplete({ changes, deleted, orphan, rendered, remote, applied }: ResultObject): boolean {
   if (changes.length > 0 || deleted || orphan) return remote !== undefined;
   return rendered !== undefined || applied !== undefined || remote !== undefined;
 }
 
-/** What `kubectl apply` left behind in an annotation: the whole Secret as it was applied some time ago. */
+/** Values in the annotation of `kubectl apply`, which contains the whole Secret as it was applied some time ago. */
 function formerValues(json: string): Buffer[] {
   const annotations = record(record(parseObject(json)?.["metadata"])?.["annotations"]);
   const former = annotations?.[lastApplied];
@@ -76,7 +79,7 @@ function stringsIn(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];
 }
 
-/** Where secrets are kept. A project can call what comes from there `sensitive: false`, and it is a secret all the same. */
+/** Sources that hold secrets. Their values are treated as secret even if the project marks them `sensitive: false`. */
 const secretStores = [
   "clusterSecret",
   "clusterObject",
@@ -86,18 +89,18 @@ const secretStores = [
   "azureKeyVault",
   "vault",
 ];
-/** kluctl finds out whether these are encrypted or need a login, unless the project overrules it. */
+/** For these, kluctl detects encryption or a login, unless the project overrides that. */
 const readSources = ["file", "git", "gitFiles", "http"];
 const secretHeader = /auth|token|key|secret|cookie|pass/i;
 
-/** Whether the values of one of kluctl's vars are secret: by their source, not by what the project claims. */
+/** Whether the values of a vars source are secret, judged by the source rather than by what the project claims. */
 export function isSecretSource(source: Readonly<Record<string, unknown>>): boolean {
   const comesFrom = (kinds: readonly string[]) => kinds.some((kind) => (source[kind] ?? undefined) !== undefined);
   if (source["renderedSensitive"] === true || comesFrom(secretStores)) return true;
   return (source["sensitive"] === false && comesFrom(readSources)) || loginOf(source).length > 0;
 }
 
-/** What an `http` source is asked with. */
+/** The credentials that an `http` source is requested with. */
 function loginOf({ http }: Readonly<Record<string, unknown>>): string[] {
   const { url, headers } = record(http) ?? {};
   const password = typeof url === "string" ? URL.parse(url)?.password : undefined;
@@ -107,7 +110,10 @@ function loginOf({ http }: Readonly<Record<string, unknown>>): string[] {
 
 const deepestTree = 100;
 
-/** Of numbers, only what could be a secret: a replica count hides nothing. `undefined`: the tree is too deep to be read. */
+/**
+ * Collects secret vars. Short numbers are left out: a replica count is not a secret. Returns `undefined` if the tree is
+ * too deep to be read.
+ */
 function secretVars(tree: unknown, depth = 0): Buffer[] | undefined {
   const fields = record(tree);
   if (fields === undefined) return [];
@@ -150,7 +156,7 @@ function isSecretRef(ref: unknown): boolean {
 function dataOf(value: unknown): [string, string][] | undefined {
   if (value === undefined || value === null) return [];
   const entries = Object.entries(record(value) ?? { "": undefined });
-  // The API server takes null for a key that is not there.
+  // The API server treats null like a missing key.
   const written = entries.filter(([, text]) => text !== null);
   return written.every((entry): entry is [string, string] => typeof entry[1] === "string") ? written : undefined;
 }

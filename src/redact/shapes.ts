@@ -1,15 +1,15 @@
-/** Secrets that give themselves away by their form, wherever they come from. Pure. */
+/** Masks secrets that can be recognized by their format, wherever they come from. Pure. */
 
 export const mask = "*****";
 
 interface Shape {
-  /** Text that has none of these needs no closer look: that is much faster than the pattern is. */
+  /** The pattern is applied only to text that contains one of these, because that check is much faster. */
   readonly marks: readonly string[];
   readonly pattern: RegExp;
   readonly replacement?: string | ((...match: string[]) => string);
 }
 
-/** Prefixes and lengths are those that the issuers document for secret scanning; the lengths are on the short side. */
+/** Prefixes and lengths are those that the issuers document for secret scanning; the minimum lengths are lenient. */
 const shapes: readonly Shape[] = [
   {
     marks: ["PRIVATE KEY"],
@@ -17,11 +17,11 @@ const shapes: readonly Shape[] = [
     replacement: maskLines,
   },
   {
-    // Everything before the last @ of a URL's authority: a password may hold an @ itself.
+    // Everything before the last @ of a URL's authority: a password may contain an @ itself.
     marks: ["://"],
     pattern: /(\bssh|\bgit\+ssh)?:\/\/([^\s/"'\\<>]{1,2000})@/gi,
     replacement: (whole = "", ssh?: string, login = "") =>
-      // The user of an SSH address is no secret.
+      // The user of an SSH address is not secret.
       ssh !== undefined && !login.includes(":") ? whole : `${ssh ?? ""}://${mask}@`,
   },
   {
@@ -69,8 +69,9 @@ export function maskShapes(text: string): string {
 }
 
 /**
- * JSON Web Tokens, in a run of the characters that they are made of: `eyJ…`, eight characters or more, a dot, and so twice. One
- * pattern for all of it would take time that grows with the square of a run that is full of beginnings.
+ * Masks JSON Web Tokens in a run of their characters: `eyJ…`, eight characters or more, a dot, eight or more
+ * characters, another dot, the signature. A single pattern would take time that grows with the square of the length of
+ * a run with many possible starts.
  */
 function maskWebTokens(run = ""): string {
   const parts = run.split(".");
@@ -88,7 +89,7 @@ function maskWebTokens(run = ""): string {
   return shown.join(".");
 }
 
-/** As many lines as before: lines keep their numbers, so that texts can still be compared line by line. */
+/** Masks each line but keeps the number of lines, so that texts can still be compared line by line. */
 export function maskLines(text: string): string {
   return text
     .split("\n")

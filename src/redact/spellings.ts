@@ -1,4 +1,4 @@
-/** How a secret value may be written down. Pure. */
+/** The ways in which a secret value may be written. Pure. */
 import { isUtf8 } from "node:buffer";
 import { foldedText, type FoldOptions } from "./fold.ts";
 import { minLength, type Pattern } from "./matcher.ts";
@@ -10,8 +10,8 @@ export interface Patterns {
 }
 
 /**
- * Quoting, indenting, wrapping, escaping once and the choice of base64's alphabet are taken care of by folding; here is
- * what changes the letters and digits themselves.
+ * Returns the notations that change a value's letters and digits. Folding handles the others: quoting, indenting,
+ * wrapping, a single level of escaping, and base64's alphabets.
  */
 export function patternsOf(value: Buffer): Patterns {
   const patterns: Patterns = { plain: [], symbolic: [] };
@@ -41,24 +41,24 @@ export function patternsOf(value: Buffer): Patterns {
 function writtenForms(text: string): Set<string> {
   const json = JSON.stringify(text).slice(1, -1);
   const jsonInJson = JSON.stringify(json).slice(1, -1);
-  const query = text.replaceAll(" ", "+"); // what else is escaped in it is read by folding
+  const query = text.replaceAll(" ", "+"); // folding decodes the other escapes in a query
   return new Set([text, json, jsonInJson, encodeURIComponent(text.toWellFormed()), query]);
 }
 
-/** What is longer is hardly ever packed twice, and would take long to look for. */
+/** Bytes. Longer values are rarely encoded twice, and would take long to search for. */
 const maxPackedTwice = 1_000;
 
 function opaqueForms(value: Buffer, inJson: Buffer): string[] {
   const hex = value.toString("hex");
-  // By itself in base64, as in a Secret's `data`, and what holds that in base64 again.
+  // Encoded once, as in a Secret's `data`, and that encoded in base64 again.
   const twice = value.length > maxPackedTwice ? [] : [Buffer.from(value.toString("base64").replace(/=+$/, ""))];
   const packed = [...(inJson.equals(value) ? [value] : [value, inJson]), ...twice];
   return [hex, hex.toUpperCase(), ...packed.flatMap(base64Forms)];
 }
 
 /**
- * Base64 packs three bytes into four characters, so a value inside a longer text (`user:password`, a JSON document) looks
- * different for each of the three places it can begin at. Characters that mix in neighbouring bytes are left off.
+ * Base64 encodes three bytes as four characters, so a value within a longer text (`user:password`, a JSON document) has
+ * three different forms, depending on its position. Characters that also depend on adjacent bytes are left out.
  */
 function base64Forms(value: Buffer): string[] {
   return [0, 1, 2].map((shift) => {

@@ -1,11 +1,14 @@
-/** How much work it is to compare and to redact a result, and what of the result that takes. Pure. */
+/**
+ * Estimates how much work it is to compare and redact a result, and selects the parts of the result that are needed for
+ * it. Pure.
+ */
 import type { Change, CommandResult, ResultObject } from "../model.ts";
 import { isSecret } from "./secrets-of.ts";
 
-/** A Secret is taken apart, and each of its lines is prepared for the search. */
+/** A Secret is split into pieces, and each of its lines is prepared for the search. */
 const secretWeight = 6;
 
-/** In characters of ordinary text. What a project does not create and does not change is not looked at. */
+/** In characters of ordinary text. Objects that the project neither creates nor changes are not searched. */
 export function weightOf({ objects }: Pick<CommandResult, "objects">): number {
   return objects.reduce((sum, object) => sum + weightOfObject(object), 0);
 }
@@ -30,7 +33,7 @@ function lengthOf({ oldValue, newValue, unifiedDiff }: Change): number {
   return texts.reduce((sum, length) => sum + length, 0);
 }
 
-/** All that has to be copied, parsed and compressed to store it. */
+/** Total length of the texts that must be copied, parsed and compressed to store the result. */
 export function lengthOfTexts({ objects }: Pick<CommandResult, "objects">): number {
   return objects.reduce((sum, { rendered = "", remote = "", applied = "", changes }) => {
     const changed = changes.reduce((length, change) => length + lengthOf(change), 0);
@@ -38,7 +41,10 @@ export function lengthOfTexts({ objects }: Pick<CommandResult, "objects">): numb
   }, 0);
 }
 
-/** Enough to find a result's secrets by, and to redact its changes and messages: it is copied to a thread. */
+/**
+ * Keeps what is needed to find a result's secrets and to redact its changes and messages, because the result is copied
+ * to a thread.
+ */
 export function withoutPlainObjects(result: CommandResult): CommandResult {
   return {
     ...result,
