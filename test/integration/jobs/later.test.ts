@@ -26,7 +26,7 @@ test("what a forge needs time for is put off until it is done, told once, and us
   await vi.waitFor(() => expect(attempts).toHaveLength(8), patience);
   expect(new Set(attempts)).toEqual(new Set([1]));
   await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
-  expect(lines.filter(({ msg }) => msg === "put off")).toEqual([
+  expect(lines.filter(({ msg }) => msg === "job delayed")).toEqual([
     expect.objectContaining({ why: "the forge's rate limit is used up", subject: "report:gitea:org/shop#7" }),
   ]);
 });

@@ -107,7 +107,7 @@ test("the Redis that a sentinel knows is used and trusted, also after another ha
 test("a file that holds no certificate is named", async () => {
   const caFile = join(await useTempDir(), "ca.crt");
   const redis = { url: "rediss://redis", caFile };
-  await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} cannot be read: there is no such file`);
+  await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} cannot be read: no such file`);
   await writeFile(caFile, "hello");
   await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} contains no PEM certificate`);
 });

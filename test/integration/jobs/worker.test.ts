@@ -145,7 +145,7 @@ test("a job that took too many workers along is given up with a log line, and ca
     },
     { log },
   );
-  await vi.waitFor(() => expect(lines.join()).toContain("given up"), patience);
+  await vi.waitFor(() => expect(lines.join()).toContain("job abandoned"), patience);
   expect(runs).toHaveLength(0);
 
   expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });

@@ -166,7 +166,7 @@ test("whoever finds somebody else in the lease, or no lease, has lost it", async
   await client.request({ method: "DELETE", path: `${path}/${leaseName("other")}` });
 
   await vi.waitFor(() => expect(taken.lost.aborted && deleted.lost.aborted).toBe(true), patience);
-  expect(String(taken.lost.reason)).toContain("somebody else");
+  expect(String(taken.lost.reason)).toContain("another process holds it now");
   expect(String(deleted.lost.reason)).toContain("deleted");
 });
 

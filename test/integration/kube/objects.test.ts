@@ -38,7 +38,7 @@ test("an answer without an end is given up, and is not asked for again", async (
   });
   const before = process.memoryUsage().rss;
 
-  expect(await stranger.remove()).toMatchObject([{ message: expect.stringContaining("is longer than 16 MiB") }]);
+  expect(await stranger.remove()).toMatchObject([{ message: expect.stringContaining("is larger than 16 MiB") }]);
   expect(asked).toBe(1);
   expect(process.memoryUsage().rss - before).toBeLessThan(300_000_000);
 });
