@@ -269,7 +269,7 @@ test.for([
   [
     "a full disk is named",
     `echo 'write /x: no space left on device' >&2; exit 1`,
-    /^There is no room left on the disk/,
+    /^No space left on the disk/,
   ],
   [
     "a result cut off by a full disk is named",

@@ -247,7 +247,7 @@ test("no task goes to a runner of another version, of another token, or to none"
   const assignment = await useAssignment();
 
   await expect(dispatch({ version: "1.2.4" }).run(assignment, never)).rejects.toThrow(
-    "is Towline 1.2.3, and this server is 1.2.4",
+    "runs Towline 1.2.3 and this server 1.2.4",
   );
   await expect(dispatch({ token: "another-token-than-the-runner-has" }).run(assignment, never)).rejects.toThrow(
     "rejects this server's preview.runner.token",
@@ -499,7 +499,7 @@ test("whatever keeps a runner from saying what it is, is heard of", async () => 
     expect.arrayContaining([
       expect.stringContaining("did not identify itself in time"),
       expect.stringContaining("ended"),
-      expect.stringContaining("is Towline 1.2.3, and this server is 1.2.4"),
+      expect.stringContaining("runs Towline 1.2.3 and this server 1.2.4"),
     ]),
   );
   expect(heard.every((said) => said instanceof Error)).toBe(true);
