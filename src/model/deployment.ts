@@ -1,4 +1,4 @@
-/** A KluctlDeployment (gitops.kluctl.io/v1beta1), parsed where it enters (kube/custom-resource.ts). */
+/** A KluctlDeployment (gitops.kluctl.io/v1beta1), parsed in kube/custom-resource.ts. */
 import type { Key } from "./key.ts";
 import type { GitSource, OciSource, RepoId } from "./source.ts";
 
@@ -9,12 +9,14 @@ export interface CredentialRef {
 }
 
 export interface GitCredentialRef extends CredentialRef {
-  /** The deprecated `spec.source.secretRef`: for the source, and what of its host the project includes. */
+  /**
+   * From the deprecated `spec.source.secretRef`: for the source and for what the project includes from the same host.
+   */
   readonly bySource?: boolean | undefined;
 }
 
 export interface HelmCredentialRef extends CredentialRef {
-  /** The older form: the Secret itself says for which repository it is, by its URL or by an id that charts name. */
+  /** The older form: the Secret itself names its Helm repository, by URL or by an id that charts refer to. */
   readonly bySecret?: boolean | undefined;
 }
 
@@ -27,33 +29,33 @@ export interface OciCredentialRef {
 /** The Secret with the kubeconfig of another cluster. */
 export interface KubeConfigRef {
   readonly secretName: string;
-  /** Where in it; `value` or `value.yaml` when left out. */
+  /** The key in the Secret; if absent, `value` or `value.yaml`. */
   readonly key?: string | undefined;
 }
 
-/** What encrypted files are decrypted with. */
+/** How encrypted files are decrypted. */
 export interface DecryptionRef {
   /** The Secret with the keys. */
   readonly secretName?: string | undefined;
-  /** Whom a cloud's key service knows; the deployment's own account when left out. */
+  /** The identity for a cloud's key service; if absent, the deployment's own service account. */
   readonly serviceAccountName?: string | undefined;
 }
 
 /** kluctl's name of a repository: `git://host[:port]/path` or `oci://host[:port]/path`, see repo-key.ts. */
 export interface RepoKey {
   readonly type: "git" | "oci";
-  /** With its port, unless that is the protocol's own. */
+  /** With its port, unless it is the protocol's default. */
   readonly host: string;
   /** Without leading and trailing `/`. */
   readonly path: string;
 }
 
-/** A source for which somebody offers a directory of their own machine. */
+/** A source that a user replaces with a directory on their own machine. */
 export interface SourceOverride {
   readonly repoKey: RepoKey;
-  /** Stands for all repositories below it. */
+  /** Applies to all repositories below it. */
   readonly isGroup: boolean;
-  /** Where the one who offers it is connected: `grpc+source-override://host:port/client`. */
+  /** How to reach the user's client: `grpc+source-override://host:port/client`. */
   readonly url: string;
 }
 
@@ -67,7 +69,7 @@ export interface DeploymentSpec {
   readonly intervalMs: number;
   readonly retryIntervalMs?: number | undefined;
   readonly deployIntervalMs?: number | undefined;
-  /** Only the older API can say `false`: what changes in git is then left to the intervals, and to who asks. */
+  /** Only the legacy API can set `false`: changes in git are then deployed only by an interval or on request. */
   readonly deployOnChanges?: boolean | undefined;
   readonly validateIntervalMs?: number | undefined;
   readonly timeoutMs?: number | undefined;
@@ -120,7 +122,7 @@ export interface TargetKey {
   readonly discriminator?: string | undefined;
 }
 
-/** What the status keeps of a CommandResult, as far as decisions read it; `document` is the whole. */
+/** The fields of a stored CommandResult that decisions need; `document` is the complete summary. */
 export interface CommandSummary {
   readonly document: Readonly<Record<string, unknown>>;
   readonly id: string;
@@ -148,7 +150,7 @@ export interface DriftSummary {
   readonly endTime: string;
 }
 
-/** The status as other tools of kluctl read it. Parsed leniently: what cannot be read counts as absent. */
+/** The status as other kluctl tools read it. Parsed leniently: unreadable fields count as absent. */
 export interface DeploymentStatus extends ManualResults {
   readonly observedGeneration?: number | undefined;
   readonly observedCommit?: string | undefined;
@@ -165,35 +167,35 @@ export interface DeploymentStatus extends ManualResults {
   readonly lastDriftDetectionResultMessage?: string | undefined;
 }
 
-/** In the order in which they are worked off. */
+/** In the order in which they are processed. */
 export const manualCommands = ["diff", "deploy", "prune", "validate"] as const;
 export type ManualCommand = (typeof manualCommands)[number];
-/** What a person can ask of one deployment, by an annotation. */
+/** The kinds of requests a user can make for one deployment by annotation. */
 export type ManualKind = ManualCommand | "reconcile";
 
 export const manualKinds: readonly ManualKind[] = [...manualCommands, "reconcile"];
 
-/** Holds the request until it is taken. */
+/** The annotation that holds the request until it is taken. */
 export function requestAnnotation(kind: ManualKind): string {
   return `kluctl.io/request-${kind}`;
 }
 
 export interface ManualRequest {
-  /** Names the request: whoever asked waits for an answer that carries it. */
+  /** Identifies the request: the client waits for a result that carries this value. */
   readonly requestValue: string;
-  /** A JSON merge patch of the resource, for this once. */
+  /** A JSON merge patch of the resource, for this request only. */
   readonly overridesPatch?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What became of the last request of its kind. */
+/** The outcome of the last request of its kind. */
 export interface ManualResult {
   readonly request: ManualRequest;
   /** RFC 3339. */
   readonly startTime: string;
-  /** Whoever asked stops waiting when it is there. */
+  /** Once set, the client stops waiting. */
   readonly endTime?: string | undefined;
   readonly reconcileId: string;
-  /** Under which the result is stored. */
+  /** The id under which the result is stored. */
   readonly resultId?: string | undefined;
   readonly commandError?: string | undefined;
 }
@@ -201,41 +203,41 @@ export interface ManualResult {
 export type ManualResultField = `${ManualKind}RequestResult`;
 export type ManualResults = { readonly [Field in ManualResultField]?: ManualResult | undefined };
 
-/** Where in the status the answer is. */
+/** The status field that holds the result. */
 export function manualResultField(kind: ManualKind): ManualResultField {
   return `${kind}RequestResult`;
 }
 
-/** The part of a resource that is sound whatever its spec says. */
+/** The part of a resource that is valid whatever its spec contains. */
 export interface DeploymentIdentity {
   readonly key: Key;
-  /** Of one of the older API; the others are `gitops.kluctl.io/v1beta1`. */
+  /** Set for the legacy API only; absent means `gitops.kluctl.io/v1beta1`. */
   readonly apiVersion?: string | undefined;
   readonly uid: string;
   readonly generation: number;
   readonly resourceVersion: string;
   readonly annotations: Readonly<Record<string, string>>;
   readonly finalizers: readonly string[];
-  /** Set once somebody deleted it and its finalizers have to be worked off. */
+  /** Set once the resource was deleted and its finalizers have to run. */
   readonly deletionTimestamp?: string | undefined;
   readonly status: DeploymentStatus;
 }
 
 export interface Deployment extends DeploymentIdentity {
   readonly spec: DeploymentSpec;
-  /** What somebody asked by, in the way of the older API, that it is deployed whether or not anything changed. */
+  /** The legacy API's request to deploy whether or not anything changed. */
   readonly deployAsked?: string | undefined;
-  /** Identity of `spec.source.git.url`; absent if its source is something else. */
+  /** Identity of `spec.source.git.url`; absent for other kinds of sources. */
   readonly repo?: RepoId | undefined;
 }
 
-/** One that follows a git repository: webhooks, sweeps and previews are about these. */
+/** A deployment that follows a git repository: webhooks, sweeps and previews only apply to these. */
 export interface GitDeployment extends Deployment {
   readonly spec: DeploymentSpec & { readonly source: GitSource };
   readonly repo: RepoId;
 }
 
-/** One that follows an artifact of a registry. */
+/** A deployment that follows an OCI artifact. */
 export interface OciDeployment extends Deployment {
   readonly spec: DeploymentSpec & { readonly source: OciSource };
 }
@@ -244,7 +246,7 @@ export function followsGit(deployment: Deployment | MalformedDeployment): deploy
   return !isMalformed(deployment) && deployment.spec.source.kind === "git" && deployment.repo !== undefined;
 }
 
-/** A resource whose spec cannot be read; `problem` names each bad field and what to do. */
+/** A resource whose spec cannot be parsed; `problem` names each invalid field and how to fix it. */
 export interface MalformedDeployment extends DeploymentIdentity {
   readonly problem: string;
 }
@@ -253,25 +255,28 @@ export function isMalformed(deployment: Deployment | MalformedDeployment): deplo
   return "problem" in deployment;
 }
 
-/** Annotations of ours and of kluctl's that mean something on a KluctlDeployment. */
+/** The annotations of a KluctlDeployment that Towline interprets. */
 export const annotation = {
-  /** `"false"`: webhooks never concern this deployment. */
+  /** `"false"`: webhooks never affect this deployment. */
   webhooks: "towline.dev/webhooks",
-  /** Comma- or newline-separated globs, from the repository's root, that concern it besides its own path. */
+  /** Comma- or newline-separated globs, relative to the repository's root: changes to these paths affect it too. */
   paths: "towline.dev/paths",
   /** `"false"`: pull requests are not previewed for this deployment. */
   preview: "towline.dev/preview",
-  /** `"true"`: isolated previews decrypt with the deployment's keys, so that whoever can push a branch can read it all. */
+  /**
+   * `"true"`: isolated previews decrypt with the deployment's keys, so anyone who can push a branch can read all
+   * secrets.
+   */
   previewDecrypt: "towline.dev/preview-decrypt",
   /** Commits of forks that may be previewed for this deployment; `towline preview --allow` writes it. */
   allowPreview: "towline.dev/allow-preview",
-  /** The hash that a prune which waits for somebody to confirm it has named. */
+  /** The hash of a pending prune, set by the user to confirm it. */
   confirmPrune: "towline.dev/confirm-prune",
-  /** Comma-separated names, `name` or `namespace/name`, of the deployments that have to be ready before this one. */
+  /** Comma-separated names, `name` or `namespace/name`, of deployments that must be ready before this one. */
   dependsOn: "towline.dev/depends-on",
-  /** At the latest after this long a loop is a real one, even if nothing can have changed. */
+  /** The longest time between two full reconciliations, even if nothing can have changed. */
   fullInterval: "towline.dev/full-interval",
 } as const;
 
-/** Upstream's finalizer; the same, so that either controller can finish what the other began. */
+/** The same finalizer as kluctl's own controller, so that either controller can finish the other's deletion. */
 export const finalizer = "finalizers.gitops.kluctl.io";

@@ -1,10 +1,10 @@
-/** What a git host tells us, and what we tell it. */
+/** What git hosts report to us, and what we report to them. */
 import type { MergeGroupKey } from "./merge-group.ts";
 import type { PullRequestKey } from "./request.ts";
 
-/** The files a push touched, as far as the host says. */
+/** The files a push changed, as far as the host lists them. */
 export interface ChangedPaths {
-  /** False when the list may lack some (forced, created, truncated…): then every path may have changed. */
+  /** False if the list may be incomplete (forced, created, truncated…): then any path may have changed. */
   readonly complete: boolean;
   readonly paths: readonly string[];
 }
@@ -12,26 +12,26 @@ export interface ChangedPaths {
 interface EventOrigin {
   /** Id of the configured forge that received it. */
   readonly forge: string;
-  /** The host's own id of this delivery, the same when it is redelivered. */
+  /** The host's own id of this delivery; a redelivery has the same id. */
   readonly delivery: string;
 }
 
-/** A branch or a tag moved, appeared or went away. */
+/** A branch or tag was created, updated or deleted. */
 export interface PushEvent extends EventOrigin {
   readonly kind: "push";
-  /** Every spelling of the repository's URL that the payload offers. */
+  /** Every spelling of the repository's URL in the payload. */
   readonly repoUrls: readonly string[];
-  /** For people: `org/repo`. */
+  /** For display: `org/repo`. */
   readonly repoName: string;
   /** Full ref name: `refs/heads/…` or `refs/tags/…`. */
   readonly ref: string;
   readonly change: "created" | "updated" | "deleted";
   /** The commit after the push; absent when the ref was deleted. */
   readonly after?: string | undefined;
-  /** Short name of the repository's default branch, when the host says it. */
+  /** Short name of the repository's default branch, if the host reports it. */
   readonly defaultBranch?: string | undefined;
   readonly changed: ChangedPaths;
-  /** What it brought besides `after`, as far as the host lists it. */
+  /** The other commits of the push, as far as the host lists them. */
   readonly others?: readonly string[] | undefined;
   /** The account that pushed, as the host names it. */
   readonly sender?: string | undefined;
@@ -49,57 +49,57 @@ export interface PullRequestEvent extends EventOrigin {
   readonly fork: boolean;
 }
 
-/** A merge queue made a group, or is done with one. */
+/** A merge queue created, merged or dropped a group. */
 export interface MergeGroupEvent extends EventOrigin, Omit<MergeGroupKey, "forge"> {
   readonly kind: "merge-group";
   readonly repoUrls: readonly string[];
-  /** It was merged, or dropped from the queue. */
+  /** The group was merged or dropped from the queue. */
   readonly ended: boolean;
 }
 
-/** A pull or merge request as its forge has it now. */
+/** A pull or merge request as its forge currently reports it. */
 export interface PullRequest {
   readonly key: PullRequestKey;
-  /** Its page. */
+  /** The address of its page. */
   readonly url: string;
   readonly state: "open" | "closed" | "merged";
   readonly draft: boolean;
-  /** The newest commit that it proposes. */
+  /** The newest proposed commit. */
   readonly head: string;
-  /** Short name of the branch that it would be merged into. */
+  /** Short name of the branch it would be merged into. */
   readonly baseBranch: string;
   /**
-   * Whether the proposed commits are on no branch of the repository that they would be merged into, as far as the forge
-   * says. Its `false` is only a claim: git has to show it before anything is rendered.
+   * Whether, according to the forge, the proposed commits are on no branch of the base repository. `false` is only a
+   * claim: git has to confirm it before anything is rendered.
    */
   readonly fork: boolean;
-  /** Proposed by a push to `refs/for/…` (AGit), which takes no more than read access. Counts as a fork. */
+  /** Proposed by a push to `refs/for/…` (AGit), which only needs read access. Counts as a fork. */
   readonly agit?: boolean | undefined;
-  /** Every spelling of the base repository's URL that the forge offers. */
+  /** Every spelling of the base repository's URL that the forge reports. */
   readonly repoUrls: readonly string[];
-  /** Epoch milliseconds; of anything about it. */
+  /** Time of the last change of any kind, in epoch milliseconds. */
   readonly updatedAt: number;
 }
 
-/** One line of what a forge shows beside a commit. */
+/** One commit status (check) on a forge. */
 export interface CommitStatus {
-  /** Names the line: `towline` or `towline/<namespace>/<name>`. */
+  /** The status's name: `towline` or `towline/<namespace>/<name>`. */
   readonly context: string;
-  /** `canceled`: will never be known, because something newer took its place. */
+  /** `canceled`: the result will never be known, because a newer commit superseded this one. */
   readonly state: "pending" | "success" | "failure" | "canceled";
-  /** One plain line of text; a forge shortens it to what it can show. */
+  /** One line of plain text; the forge client shortens it to the forge's limit. */
   readonly description: string;
-  /** Where more is to be read. */
+  /** A page with details. */
   readonly url?: string | undefined;
-  /** Says what merging would change, although nothing more is to be read anywhere. */
+  /** The description says what merging would change, although there is no page with details. */
   readonly proposed?: boolean | undefined;
 }
 
-/** A comment of ours on a pull request. */
+/** A comment by Towline on a pull request. */
 export interface ForgeComment {
   readonly id: string;
   readonly body: string;
-  /** Its own address. */
+  /** Link to the comment. */
   readonly url: string;
 }
 
@@ -107,7 +107,7 @@ export interface PingEvent extends EventOrigin {
   readonly kind: "ping";
 }
 
-/** Genuine, but nothing we act on; `reason` is told to the sender. */
+/** Authentic, but not an event we act on; `reason` is returned to the sender. */
 export interface IrrelevantEvent extends EventOrigin {
   readonly kind: "irrelevant";
   readonly reason: string;

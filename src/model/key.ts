@@ -1,17 +1,20 @@
-/** What names a deployment, and whom it acts as. */
+/** The name of a deployment, and the service account it acts as. */
 
-/** Names one KluctlDeployment. */
+/** Identifies one KluctlDeployment. */
 export interface Key {
   readonly namespace: string;
   readonly name: string;
 }
 
-/** `namespace/name`, as people write it and as queues and logs carry it. */
+/** `namespace/name`, as users write it and as it appears in queues and logs. */
 export function keyText(key: Key): string {
   return `${key.namespace}/${key.name}`;
 }
 
-/** What the API server calls a service account. A blank name would mean the login's own rights, so it is an error. */
+/**
+ * The API server's user name of a service account. Throws if the name is blank: impersonation would fall back to the
+ * server's own rights.
+ */
 export function serviceAccountUser({ namespace, name }: Key): string {
   if (name.trim() === "") throw new Error("a service account without a name cannot be impersonated");
   return `system:serviceaccount:${namespace}:${name}`;

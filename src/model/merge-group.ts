@@ -1,15 +1,19 @@
-/** Groups of a merge queue: the host merges queued pull requests into one commit, and asks for its checks first. */
+/**
+ * Groups of a merge queue: the host merges queued pull requests into one commit and requires its checks to pass first.
+ */
 import type { CommitKey } from "./request.ts";
 
-/** One group, by its branch and the commit that the base branch is moved to if all checks pass. */
+/** One group, identified by its branch and by the commit that the base branch will point to if all checks pass. */
 export interface MergeGroupKey extends CommitKey {
-  /** The queue's branch with that commit: `gh-readonly-queue/main/pr-7-<base>`. */
+  /** The queue's branch at that commit: `gh-readonly-queue/main/pr-7-<base>`. */
   readonly branch: string;
-  /** What was told of the commit that the group was made on. The branch's name says it too, and that is git's. */
+  /**
+   * The commit the group is based on, according to the event. The branch name, which comes from git, contains it too.
+   */
   readonly base: string;
 }
 
-/** What the name of a queue's branch says. */
+/** The parts of a queue branch's name. */
 export interface QueueBranch {
   readonly baseBranch: string;
   /** The last pull request of the group. */
@@ -19,12 +23,12 @@ export interface QueueBranch {
 
 const queuePrefix = "gh-readonly-queue/";
 
-/** Whether the short name of a branch is one that only GitHub's merge queue writes to. */
+/** Whether this is the short name of a branch that only GitHub's merge queue writes to. */
 export function isQueueBranch(branch: string): boolean {
   return branch.startsWith(queuePrefix);
 }
 
-/** `undefined` for other names. Names of base branches may contain slashes. */
+/** Returns `undefined` for other names. Names of base branches may contain slashes. */
 export function parseQueueBranch(branch: string): QueueBranch | undefined {
   if (!isQueueBranch(branch)) return undefined;
   const match = /^(.+)\/pr-(\d{1,15})-([0-9a-f]{40}|[0-9a-f]{64})$/.exec(branch.slice(queuePrefix.length));

@@ -1,14 +1,16 @@
-/** Of an object in the cluster, just enough to say whether it is still as it was. */
+/** The version of an object in the cluster: just enough to detect whether it changed. */
 import { createHash } from "node:crypto";
 
 export interface ObjectVersion {
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Of all but its status, where that can be told apart; see {@link versionOf}. */
+  /**
+   * Hash of everything except the status, for kinds where this can be derived from the metadata; see {@link versionOf}.
+   */
   readonly fingerprint?: string | undefined;
 }
 
-/** What the API server keeps beside every object. */
+/** The metadata fields that the version is derived from. */
 export interface ObjectMetadata {
   readonly name?: string | undefined;
   readonly namespace?: string | undefined;
@@ -22,14 +24,14 @@ export interface ObjectMetadata {
   readonly deletionTimestamp?: unknown;
 }
 
-/** By which kluctl tells whose an object is. */
+/** The label by which kluctl recognizes which deployment an object belongs to. */
 export const discriminatorLabel = "kluctl.io/discriminator";
 
 /**
- * Kinds whose generation is known to count every change but those of status and metadata. A generation by itself proves
- * nothing: some kinds get one when they are made and keep it (PriorityClass), others have none (ConfigMap, Secret,
- * Service, ServiceAccount, Role), and what an aggregated API server does is its own affair. Neither do managed fields
- * prove anything: they name fields, not values, and their times are whole seconds.
+ * Kinds whose generation is known to count every change except those of status and metadata. A generation alone proves
+ * nothing: some kinds get one on creation and keep it (PriorityClass), others have none (ConfigMap, Secret, Service,
+ * ServiceAccount, Role), and an aggregated API server may do as it likes. Managed fields prove nothing either: they
+ * list fields, not values, and their times have a resolution of one second.
  */
 const countsGenerations = new Set([
   "apps/DaemonSet",
@@ -43,7 +45,7 @@ const countsGenerations = new Set([
   "policy/PodDisruptionBudget",
 ]);
 
-/** What controllers write beside the status, in answer to a change of ours: `group/kind` → annotations. */
+/** Annotations that controllers write along with the status after we change an object: `group/kind` → annotations. */
 const countersOf: Readonly<Record<string, readonly string[]>> = {
   "apps/Deployment": ["deployment.kubernetes.io/revision"],
 };
@@ -53,7 +55,7 @@ export function objectId(group: string, kind: string, { namespace, name }: Objec
   return `${group}/${kind}/${namespace ?? ""}/${name ?? ""}`;
 }
 
-/** `undefined` if it has no version: it was never in a cluster. */
+/** Returns `undefined` if the object has no version, that is, if it was never in a cluster. */
 export function versionOf(group: string, kind: string, metadata: ObjectMetadata): ObjectVersion | undefined {
   const { uid, resourceVersion, generation } = metadata;
   if (!uid || !resourceVersion) return undefined;
@@ -65,14 +67,14 @@ export function versionOf(group: string, kind: string, metadata: ObjectMetadata)
   return { uid, resourceVersion, fingerprint };
 }
 
-/** `status`: nothing but its status can have changed. */
+/** Compares two versions; `status` means that nothing but the status can have changed. */
 export function compareVersions(known: ObjectVersion, now: ObjectVersion): "same" | "status" | "changed" {
   if (known.uid !== now.uid) return "changed";
   if (known.resourceVersion === now.resourceVersion) return "same";
   return known.fingerprint !== undefined && known.fingerprint === now.fingerprint ? "status" : "changed";
 }
 
-/** Whether it is surely a version from before the other, of the same object. */
+/** Whether this is certainly an older version of the same object. */
 export function isOlder(version: ObjectVersion, than: ObjectVersion): boolean {
   const [mine, other] = [version.resourceVersion, than.resourceVersion];
   return /^\d+$/.test(mine) && /^\d+$/.test(other) && BigInt(mine) < BigInt(other);

@@ -1,42 +1,40 @@
-/** What is wanted, of which subject, and what came of it. */
+/** Requests, their subjects and their outcomes. */
 import { type Key, keyText } from "./key.ts";
 import type { MergeGroupKey } from "./merge-group.ts";
 import type { RepoId } from "./source.ts";
 
-/** Why a deployment is to be looked at; also the order of urgency, see jobs/queue.ts. */
+/** Why a deployment is to be reconciled; also the order of urgency, see jobs/queue.ts. */
 export type Cause =
-  | "push" // a webhook said that its repository moved
-  | "manual" // a person asked (kluctl's request annotations)
+  | "push" // a webhook reported a push to its repository
+  | "manual" // requested by a user (kluctl's request annotations)
   | "change" // its resource was created, changed or is being deleted
-  | "sweep" // the remote's head differs from what is recorded: a webhook was lost
-  | "drift" // something that it applied was changed or deleted, or who laid claim to it is gone
+  | "sweep" // the remote's head differs from the recorded one: a webhook was lost
+  | "drift" // an object it applied was changed or deleted, or a deployment with a conflicting claim is gone
   | "interval"; // one of its intervals is due
 
-/**
- * What is wanted, of which subject. Names a subject and carries no state: whoever does the work reads what is true then.
- */
+/** A request for work on a subject. It carries no state: the worker reads the current state when it runs. */
 export type Request = ReconcileRequest | PreviewRequest | MergeGroupRequest | ReportRequest | CommitStatusRequest;
 
-/** Bring one deployment up to date. Carries no commit: whoever does the work resolves the ref then. */
+/** Reconcile one deployment. Carries no commit: the worker resolves the ref when it runs. */
 export interface ReconcileRequest {
   readonly kind: "reconcile";
   readonly deployment: Key;
   readonly cause: Cause;
-  /** Of requests that joined it while it waited: it is done when there is nothing to do for any of them. */
+  /** Causes of requests merged into this one while it was queued: it is done when none of them needs work. */
   readonly also?: readonly Cause[] | undefined;
-  /** The repository it follows, so that one repository's many deployments cannot starve another's. */
+  /** The repository it follows, so that the many deployments of one repository cannot starve another's. */
   readonly repo?: RepoId | undefined;
-  /** The delivery it came from, for logs. */
+  /** The delivery that triggered it, for logs. */
   readonly delivery?: string | undefined;
-  /** Who pushed, as the delivery says: for the audit log. */
+  /** The pusher according to the delivery, for the audit log. */
   readonly sender?: string | undefined;
-  /** When the delivery was received, epoch milliseconds: start of push-to-applied. */
+  /** When the delivery was received, in epoch milliseconds: the start of push-to-applied. */
   readonly receivedAt?: number | undefined;
-  /** The span of the delivery that asked for it, see tracing.ts. */
+  /** The span of the delivery that triggered it, see tracing.ts. */
   readonly trace?: string | undefined;
 }
 
-/** Names one pull or merge request. */
+/** Identifies one pull or merge request. */
 export interface PullRequestKey {
   /** Id of the configured forge. */
   readonly forge: string;
@@ -50,7 +48,7 @@ export function pullRequestText({ forge, repoName, number }: PullRequestKey): st
   return `${forge}:${repoName}#${number}`;
 }
 
-/** What `pullRequestText` wrote, or somebody as it does. */
+/** Parses the output of `pullRequestText`, or the same form typed by a user; `undefined` if invalid. */
 export function parsePullRequestText(text: string): PullRequestKey | undefined {
   const { forge, repoName, number } =
     /^(?<forge>[^:#]+):(?<repoName>[^:#]+)#(?<number>[1-9]\d{0,14})$/.exec(text)?.groups ?? {};
@@ -59,11 +57,11 @@ export function parsePullRequestText(text: string): PullRequestKey | undefined {
 
 /** Why a pull request is to be previewed. */
 export type PreviewCause =
-  | "pull-request" // the forge told that it changed
-  | "base" // the branch it would be merged into moved, or was deployed
-  | "sweep"; // a look at the forge found what no webhook told
+  | "pull-request" // the forge reported a change
+  | "base" // its base branch moved or was deployed
+  | "sweep"; // a sweep of the forge found a change that no webhook reported
 
-/** Find out what merging one pull request would change. */
+/** Compute what merging one pull request would change. */
 export interface PreviewRequest {
   readonly kind: "preview";
   readonly pullRequest: PullRequestKey;
@@ -73,24 +71,24 @@ export interface PreviewRequest {
   readonly trace?: string | undefined;
 }
 
-/** Find out what a merge queue's group would change, and report that beside its commit. */
+/** Compute what a merge queue's group would change, and report it as a status of the group's commit. */
 export interface MergeGroupRequest {
   readonly kind: "merge-group";
   readonly group: MergeGroupKey;
-  /** The queue has merged or dropped the group: nothing is to be found out any more. */
+  /** The queue merged or dropped the group: there is nothing left to compute. */
   readonly ended: boolean;
   readonly delivery?: string | undefined;
   readonly receivedAt?: number | undefined;
   readonly trace?: string | undefined;
 }
 
-/** Bring a pull request's comment and statuses on its forge in line with its report. */
+/** Update a pull request's comment and statuses on its forge to match its report. */
 export interface ReportRequest {
   readonly kind: "report";
   readonly pullRequest: PullRequestKey;
 }
 
-/** A commit that was pushed to a branch which deployments follow. */
+/** A commit pushed to a branch that deployments follow. */
 export interface CommitKey {
   readonly forge: string;
   readonly repoName: string;
@@ -102,14 +100,14 @@ export function commitText({ forge, repoName, commit }: CommitKey): string {
   return `${forge}:${repoName}@${commit}`;
 }
 
-/** Bring a pushed commit's statuses on its forge in line with what became of it in the cluster. */
+/** Update a pushed commit's statuses on its forge to match its state in the cluster. */
 export interface CommitStatusRequest {
   readonly kind: "commit-status";
   readonly commit: CommitKey;
   readonly repo: RepoId;
 }
 
-/** What one request wants brought up to date; at most one job per subject runs and one waits. */
+/** Identifies the subject of a request; per subject, at most one job runs and one waits. */
 export function subjectOf(request: Request): string {
   switch (request.kind) {
     case "reconcile":
@@ -124,20 +122,23 @@ export function subjectOf(request: Request): string {
   }
 }
 
-/** One try at what a request wants. */
+/** One attempt at a request. */
 export interface Attempt {
-  /** From 1; neither a lease held elsewhere, nor waiting for a forge, nor a hand-back counts. */
+  /** Starts at 1; a lease held elsewhere, waiting for a forge and a hand-back do not count. */
   readonly attempt: number;
   readonly lastAttempt: boolean;
-  /** Aborts when the work is to be handed back, or with a SupersededError when it is of no use any more. */
+  /** Aborts when the job has to be handed back, or with a SupersededError when its result is no longer needed. */
   readonly signal: AbortSignal;
 }
 
-/** What came of a request. Failures of the work are outcomes too, so that they are reported. */
+/** The outcome of a request. Failures of the work are outcomes too, so that they are reported. */
 export type Outcome =
   | { readonly kind: "done"; readonly deployed?: boolean | undefined; readonly commit?: string | undefined }
   | { readonly kind: "skipped"; readonly why: string }
-  /** `retry` says who can mend it: time ("soon"), or a person who changes something ("person"). */
+  /** `retry`: whether trying again may help ("soon"), or a person has to change something first ("person"). */
   | { readonly kind: "failed"; readonly retry: "soon" | "person"; readonly message: string }
-  /** Nothing is wrong with the work: somebody else (a forge, its rate limit) needs time. Does not count as a try. */
+  /**
+   * Nothing is wrong with the work: an external system (a forge, its rate limit) needs time. Does not count as an
+   * attempt.
+   */
   | { readonly kind: "later"; readonly afterMs: number; readonly why: string };

@@ -1,4 +1,4 @@
-/** What kluctl gives back. */
+/** The results of kluctl commands. */
 
 export interface ObjectRef {
   readonly group?: string | undefined;
@@ -24,13 +24,16 @@ export interface ResultObject {
   readonly orphan: boolean;
   readonly deleted: boolean;
   readonly hook: boolean;
-  /** JSON exactly as kluctl wrote it: what the project says, what was there, what the API server answered. */
+  /**
+   * JSON exactly as kluctl wrote it: the object as rendered, as found in the cluster, and as the API server returned
+   * it.
+   */
   readonly rendered?: string | undefined;
   readonly remote?: string | undefined;
   readonly applied?: string | undefined;
 }
 
-/** Its name and what became of it, as kluctl writes them: what is not so is left out. */
+/** The object's reference and its changes in kluctl's format: false and empty fields are omitted. */
 export function describeObject({ ref, changes, new: isNew, orphan, deleted, hook }: ResultObject) {
   return {
     ref,
@@ -47,16 +50,19 @@ export interface ResultError {
   readonly message: string;
 }
 
-/** What `diff`, `deploy`, `prune`, `delete` or `poke-images` reports. */
+/** The result of `diff`, `deploy`, `prune`, `delete` or `poke-images`. */
 export interface CommandResult {
-  /** The whole document, as kluctl wrote it: what is stored is this, with a few fields added. */
+  /** The complete document as kluctl wrote it; it is stored with a few fields added. */
   readonly document: Readonly<Record<string, unknown>>;
   readonly objects: readonly ResultObject[];
   readonly errors: readonly ResultError[];
   readonly warnings: readonly ResultError[];
-  /** Hash over the rendered objects in deployment order, equal to kluctl's own `lastObjectsHash`. */
+  /** Hash of the rendered objects in deployment order, equal to kluctl's own `lastObjectsHash`. */
   readonly objectsHash: string;
-  /** Of Secrets of which kluctl got masks only: what else the result says may hold copies. In memory alone, never stored. */
+  /**
+   * Values of Secrets that kluctl received masked: other parts of the result may contain copies. In memory only, never
+   * stored.
+   */
   readonly maskedValues?: readonly string[] | undefined;
 }
 
@@ -67,7 +73,7 @@ export interface ValidateResult {
   readonly warnings: readonly ResultError[];
 }
 
-/** A command of kluctl's whose result was stored, as its summary has it. */
+/** The summary of a kluctl command whose result is stored. */
 export interface StoredCommand {
   readonly deployment: string;
   readonly command: string;
@@ -78,6 +84,6 @@ export interface StoredCommand {
   readonly errors: number;
   /** `1 new, 2 changed`; empty if nothing differed. */
   readonly changes: string;
-  /** It was only tried. */
+  /** It was a dry run. */
   readonly dryRun?: boolean | undefined;
 }

@@ -1,4 +1,4 @@
-/** Where a project comes from, and the logins that it takes. */
+/** The sources of projects, and their logins. */
 
 /**
  * A repository's identity: `host[:port]/path`, equal for every spelling of the same repository's URL
@@ -6,7 +6,7 @@
  */
 export type RepoId = string & { readonly __brand: "RepoId" };
 
-/** What a deployment follows: at most one field is set; none means the remote's default branch. */
+/** The ref a deployment follows: at most one field is set; if none is, the remote's default branch. */
 export interface GitRef {
   readonly branch?: string | undefined;
   readonly tag?: string | undefined;
@@ -22,85 +22,86 @@ export interface GitSource {
   readonly path: string;
 }
 
-/** An artifact in an OCI registry; nothing tells us that it moved, so it is looked at in its interval. */
+/** An artifact in an OCI registry; registries send no webhooks, so it is checked at its interval. */
 export interface OciSource {
   readonly kind: "oci";
   /** As the user wrote it: `oci://registry/repository`. */
   readonly url: string;
-  /** Neither means the tag `latest`; a digest goes before a tag. */
+  /** If neither is set, the tag `latest`; a digest takes precedence over a tag. */
   readonly ref: { readonly tag?: string | undefined; readonly digest?: string | undefined };
   /** Relative to the artifact's root, without leading or trailing `/`; `""` is the root. */
   readonly path: string;
 }
 
-/** One usable login, from one entry of `spec.credentials.git`; never logged, never in Redis. */
+/** One login, from an entry of `spec.credentials.git`; never logged, never in Redis. */
 export interface GitCredential {
-  /** The host the login is for, with its port unless that is the default; `*` for any (ssh only). */
+  /** The host the login is for, with its port unless that is the default; `*` for any host (ssh only). */
   readonly host: string;
   /**
-   * Of the deprecated `spec.source.secretRef`, which is meant for whatever the project includes. A password goes to no
-   * other host than the source's own, whose name this is (empty: it has none), on any port; a key opens any host.
+   * Set for the deprecated `spec.source.secretRef`, which also applies to what the project includes. This is the
+   * source's host name (empty if it has none): a password is sent to no other host, but to any of its ports; a key is
+   * used for any host.
    */
   readonly namedHost?: string | undefined;
-  /** A glob over the repository's path, when the entry has one. */
+  /** A glob for the repository's path, if the entry has one. */
   readonly path?: string | undefined;
-  /** Names the Secret in error texts; empty for a login of the server's own. */
+  /** The Secret's name for error messages; empty for a login of the server's own. */
   readonly secretName: string;
-  /** `*` takes the URL's user. */
+  /** `*`: use the user name in the URL. */
   readonly username: string;
   readonly password?: string | undefined;
   /** An SSH private key (PEM). */
   readonly identity?: string | undefined;
   readonly knownHosts?: string | undefined;
-  /** PEM certificates to trust besides the system's. */
+  /** PEM certificates to trust in addition to the system's. */
   readonly ca?: string | undefined;
 }
 
-/** What TLS needs of a login; PEM all of them. */
+/** The TLS settings of a login; all in PEM. */
 interface TlsCredential {
-  /** The client's certificate and its key. */
+  /** The client certificate and its key. */
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
-  /** Certificates to trust besides the system's. */
+  /** Certificates to trust in addition to the system's. */
   readonly ca?: string | undefined;
-  /** Whether any certificate of the server will do. */
+  /** Whether to accept any server certificate. */
   readonly insecureSkipTlsVerify: boolean;
 }
 
-/** One usable login, from one entry of `spec.credentials.oci`; never logged, never in Redis. */
+/** One login, from an entry of `spec.credentials.oci`; never logged, never in Redis. */
 export interface OciCredential extends TlsCredential {
   /** The registry the login is for, with its port if the URL has one. */
   readonly registry: string;
-  /** A glob over the repository, when the entry has one. */
+  /** A glob for the repository, if the entry has one. */
   readonly repository?: string | undefined;
-  /** Names the Secret in error texts; empty for a login of the server's own. */
+  /** The Secret's name for error messages; empty for a login of the server's own. */
   readonly secretName: string;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  /** Changed for a token at the registry's token service. */
+  /** Exchanged for a token at the registry's token service. */
   readonly identityToken?: string | undefined;
-  /** Sent as it is. */
+  /** Sent as is. */
   readonly token?: string | undefined;
   readonly plainHttp: boolean;
 }
 
-/** One usable login, from one entry of `spec.credentials.helm`; never logged, never in Redis. */
+/** One login, from an entry of `spec.credentials.helm`; never logged, never in Redis. */
 export interface HelmCredential extends TlsCredential {
-  /** Instead of the host: what charts call the login. Only kluctl up to 2.22 knows such names. */
+  /** Used instead of the host: the id by which charts refer to the login. Only kluctl up to 2.22 knows such ids. */
   readonly credentialsId?: string | undefined;
   /** The host the login is for, with its port if the URL has one. */
   readonly host: string;
-  /** A glob over the path of the Helm repository, when the entry has one. */
+  /** A glob for the path of the Helm repository, if the entry has one. */
   readonly path?: string | undefined;
-  /** Names the Secret in error texts. */
+  /** The Secret's name for error messages. */
   readonly secretName: string;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  /** Whether the login also goes to other hosts that the repository's index names. */
+  /** Whether to send the login to other hosts that the repository's index refers to. */
   readonly passCredentialsAll: boolean;
 }
 
-/** All logins of a deployment, each list in the order of the spec: first match wins. */
+/** All logins of a deployment, each list in the order of the spec: the first match wins. */
 export interface Credentials {
   readonly git: readonly GitCredential[];
   readonly oci: readonly OciCredential[];
@@ -109,21 +110,21 @@ export interface Credentials {
 
 export const noCredentials: Credentials = { git: [], oci: [], helm: [] };
 
-/** A repository and the logins that may be tried on it, first match wins. */
+/** A repository and the logins to try for it; the first match wins. */
 export interface Repository {
   readonly url: string;
   readonly credentials: readonly GitCredential[];
 }
 
-/** How new an answer about a remote has to be. */
+/** The required freshness of an answer about a remote. */
 export interface AsOf {
-  /** Of the repository's last known move: an answer that was asked for under the same name is used again. */
+  /** Identifies the repository's last known move: an answer requested under the same name is reused. */
   readonly name: string;
-  /** It has moved, most likely: to fetch at once is quicker than to ask first. */
+  /** The repository has most likely moved: fetching at once is faster than listing its refs first. */
   readonly moved: boolean;
 }
 
-/** What a remote has now. */
+/** The current refs of a remote. */
 export interface Heads {
   /** Full name of what HEAD points to, e.g. `refs/heads/main`; absent for an empty repository. */
   readonly defaultRef?: string | undefined;
