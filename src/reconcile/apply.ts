@@ -1,4 +1,4 @@
-/** Brings what is in the cluster in line with what the project says, where that is called for: compare, decide, deploy. */
+/** Brings the cluster in line with the project where needed: compare, decide, deploy. */
 import { annotation, type CommandResult } from "../model.ts";
 import { decide, deployRegardless, type Decision, type DecisionInput } from "./decide.ts";
 import { mayCollide } from "./discriminators.ts";
@@ -10,19 +10,19 @@ import type { Work } from "./work.ts";
 
 export interface Applied {
   readonly decision: Decision;
-  /** What was deployed, or else compared. */
+  /** The result of the deploy or, if there was none, of the comparison. */
   readonly rendered: MaskedResult;
   readonly deployed: MaskedResult | undefined;
   readonly refused?: undefined;
 }
 
 export interface Refused {
-  /** Why nothing is deployed: somebody else was there first. */
+  /** Why nothing is deployed: another deployment with the same discriminator was there first. */
   readonly refused: string;
   readonly rendered: MaskedResult;
 }
 
-/** Throws what kluctl throws; `work.phase` says of what that is a failure. */
+/** Throws the errors of kluctl; `work.phase` says which phase failed. */
 export async function apply(work: Work, { commit, steps }: Project): Promise<Applied | Refused> {
   const { deployment, deps, status } = work;
   const { spec } = deployment;
@@ -45,7 +45,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
   const decision: Decision = compared
     ? decide({ ...input, pruneConfirmed: isConfirmed(compared, confirmed) }, compared.objectsHash)
     : { deploy: regardless, waitsForApproval: false, validate: spec.validate };
-  status.set({ lastPrepareError: undefined }); // rendered: the project is fine, whatever the cluster makes of it
+  status.set({ lastPrepareError: undefined }); // it rendered, so the project is valid, whatever the cluster does with it
 
   const refused = decision.deploy && compared ? await steps.refuses(compared) : undefined;
   if (refused !== undefined && compared) return { refused, rendered: compared };
@@ -54,7 +54,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
   if (decision.waitsForApproval && compared) steps.tellApproval(compared);
   return { decision, deployed, rendered: deployed ?? compared ?? (await steps.compare()) };
 
-  /** If nothing came of it, then nothing was there to deploy: it was a comparison. */
+  /** Deploys without comparing first. A deploy without any effect had nothing to deploy and counts as a comparison. */
   async function deployAndTell(): Promise<Applied> {
     const hasEffect = (result: CommandResult) =>
       result.objectsHash !== deployment.status.lastObjectsHash || result.errors.length > 0 || differs(result);
@@ -67,7 +67,10 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
   }
 }
 
-/** Whether to deploy a new commit without comparing first: see skip/comparing.ts. What is overridden for once was not seen before. */
+/**
+ * Whether to deploy a new commit without comparing first: see skip/comparing.ts. Never with one-off overrides: nothing
+ * is known about their effects.
+ */
 async function deployTells({ deployment, deps, asked, log, signal }: Work, commit: string): Promise<boolean> {
   const { observedCommit } = deployment.status;
   if (deps.skipping === undefined || asked?.overridesPatch !== undefined) return false;
@@ -77,7 +80,9 @@ async function deployTells({ deployment, deps, asked, log, signal }: Work, commi
   return why === undefined;
 }
 
-/** A deployment that was never deployed, or is of another target by now, may meet one that is there already. */
+/**
+ * A deployment that was never deployed, or whose spec may have changed its target, may collide with an existing one.
+ */
 function isNews(reason: Decision["deploy"]): boolean {
   return reason === "never-deployed" || reason === "spec-changed";
 }

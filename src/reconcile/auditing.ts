@@ -1,4 +1,4 @@
-/** What the audit log is told of one change. Names and counts only: no field of any object, and no message. */
+/** Audit log entries for changes. Names and counts only: no field of any object and no message. */
 import { KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { type CommandResult, type Deployment, manualResultField, type TargetKey } from "../model.ts";
 import type { Change } from "../ports.ts";
@@ -12,14 +12,14 @@ export interface Doing {
   readonly dryRun: boolean;
 }
 
-/** kluctl's are a time and a number; people may write anything. */
+/** kluctl's request values are a time and a number; users may write anything. */
 const longestRequest = 100;
 
 type Audited = Pick<Work, "deployment" | "request" | "reconcileId" | "status" | "asked"> & {
   readonly deps: Pick<LoopDeps, "audit" | "clock">;
 };
 
-/** Does it, and tells of it, also when it broke off. What could not even be rendered has changed nothing. */
+/** Runs `act` and records it, also if it broke off. If rendering failed, nothing changed and nothing is recorded. */
 export async function audited<T extends Pick<CommandResult, "objects" | "errors" | "objectsHash">>(
   work: Audited,
   doing: Doing,
@@ -61,12 +61,14 @@ export async function audited<T extends Pick<CommandResult, "objects" | "errors"
   }
 }
 
-/** A resource that was just made or changed is also due, and whoever finds it so may come before who saw the change. */
+/**
+ * A resource that was created or changed is also due, so the interval check may reach it before the watch event does.
+ */
 function causeOf({ deployment: { generation, status }, request: { cause } }: Pick<Work, "deployment" | "request">) {
   return cause === "interval" && status.observedGeneration !== generation ? "change" : cause;
 }
 
-/** The same of deleting all that a deployment has deployed. */
+/** The audit log entry for deleting everything a deployment has deployed. */
 export function deletion(
   { deployment, request }: Pick<Work, "deployment" | "request">,
   came: Pick<Change, "dryRun" | "result" | "objects" | "reconcileID" | "ms">,

@@ -1,4 +1,4 @@
-/** One command that a person asked for. The loop that follows has the last word about the deployment. */
+/** Runs one command that a user requested. The reconciliation that follows decides the deployment's final status. */
 import { PrepareError } from "../errors.ts";
 import type { CommandResult, ManualCommand } from "../model.ts";
 import { redactText } from "../redact/redact-text.ts";
@@ -12,7 +12,7 @@ import type { PendingRequest } from "./requests.ts";
 import type { Steps } from "./steps.ts";
 import { type Loop, type LoopDeps, startWork, type Work } from "./work.ts";
 
-/** Leaves the request unfinished if the work is handed back: whoever takes it next sees to it. */
+/** Leaves the request unfinished if the work is handed back: the next worker finishes it. */
 export async function runCommand(pending: PendingRequest<ManualCommand>, loop: Loop, deps: LoopDeps): Promise<void> {
   const begun = startWork(loop, deps);
   const { status, log, signal } = begun;
@@ -35,7 +35,7 @@ export async function runCommand(pending: PendingRequest<ManualCommand>, loop: L
   );
 }
 
-/** What it applies, the loop that follows gets to know. */
+/** Runs the command; the reconciliation that follows picks up what it applied. */
 async function trying(kind: ManualCommand, work: Work): Promise<Answer> {
   const { deployment, deps } = work;
   if (kind === "deploy" || kind === "prune") deps.skipping?.forget(deployment.key);
@@ -45,14 +45,15 @@ async function trying(kind: ManualCommand, work: Work): Promise<Answer> {
 
 async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
   const { deployment, deps, status, log, signal } = work;
-  // What was asked with overrides, or only to see what would be, says nothing about the deployment itself.
+  // A diff or a command with overrides does not affect the status of the deployment itself.
   const concernsIt = kind !== "diff" && work.asked?.overridesPatch === undefined;
   try {
     return await withProject(work, async ({ commit, steps }) => {
       const result = await perform(kind, steps, knownHash(work, commit));
       if (concernsIt) status.set({ lastPrepareError: undefined });
       if (kind === "deploy" || kind === "prune") {
-        // It ended: the next reconciliation compares with what it applied, or else with what the last one recorded.
+        // The command ended: the next reconciliation compares with what it applied or, failing that, with the
+        // previously recorded hash.
         const { lastObjectsHash } = deployment.status;
         const isApplied = kind === "deploy" && concernsIt && !steps.dryRun && result.errors.length === 0;
         const applied = isApplied ? result.objectsHash : undefined;
@@ -84,7 +85,7 @@ const reasons: Readonly<Record<ManualCommand, string>> = {
   validate: reason.validateFailed,
 };
 
-/** What the project renders to, if that is known without rendering it: validating does not tell. */
+/** The hash of the rendered objects, if it is known without rendering: validation does not return it. */
 function knownHash({ deployment, asked }: Work, commit: string): string | undefined {
   const { status, generation } = deployment;
   const same = status.observedCommit === commit && status.observedGeneration === generation;

@@ -1,4 +1,4 @@
-/** Conditions and their words, in kluctl's own shape: other tools read them. Pure. */
+/** Conditions and their messages, in kluctl's own format, because other tools read them. Pure. */
 import type {
   CommandResult,
   CommandSummary,
@@ -22,7 +22,7 @@ export const reason = {
   succeeded: "ReconciliationSucceeded",
 } as const;
 
-/** Of events; those that tell of a condition have its reason. */
+/** Reasons of events; events about a condition use the condition's reason. */
 export const eventReason = {
   waitingForApproval: "WaitingForApproval",
   pruneWaits: "PruneWaits",
@@ -30,7 +30,7 @@ export const eventReason = {
   deleteFailed: "DeleteFailed",
 } as const;
 
-/** The API server refuses nothing before 32 768; kluctl's own controller cuts here. */
+/** The API server accepts up to 32 768 characters; kluctl's own controller truncates at this length. */
 const maxMessageLength = 20_000;
 
 export interface Verdict {
@@ -46,8 +46,8 @@ export const inProgress: Verdict = {
 };
 
 /**
- * A project that could not be prepared, in the words of the kluctl that is run, for who waits for them: the controller of
- * 2.22 tells the whole error in Ready, later ones where it is to be found.
+ * The verdict for a project that could not be prepared, in the words of the kluctl version in use, because clients wait
+ * for those words: the 2.22 controller puts the whole error into Ready, later ones a pointer to it.
  */
 export function prepareError(
   message: string,
@@ -73,14 +73,14 @@ export function readyCondition(status: DeploymentStatus): Condition | undefined 
   return status.conditions.find((condition) => condition.type === "Ready");
 }
 
-/** Whether a loop runs, as far as the status tells. */
+/** Whether a reconciliation is in progress, according to the status. */
 export function isReconciling({ conditions }: DeploymentStatus): boolean {
   return conditions.some(({ type, status }) => type === "Reconciling" && status === "True");
 }
 
 /**
- * The conditions after a step: Ready as given (or as it was), Reconciling with a message while work goes on.
- * Conditions of other types belong to somebody else and stay.
+ * The conditions after a step: Ready as given (or unchanged), and Reconciling with a message while work is in progress.
+ * Conditions of other types belong to other controllers and are kept.
  */
 export function toConditions(
   old: readonly Condition[],
@@ -115,7 +115,7 @@ function shorten(message: string): string {
   return message.length > maxMessageLength ? `${message.slice(0, maxMessageLength)}...` : message;
 }
 
-/** The verdict that the recorded results add up to. */
+/** The verdict that follows from the recorded results. */
 export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdict {
   const { lastDeployResult: deploy, lastValidateResult: validate } = status;
   if (deploy === undefined) {
@@ -136,20 +136,20 @@ export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdi
   return { status: "True", reason: reason.succeeded, message };
 }
 
-/** Sentences of ours behind kluctl's words, of which not all end as a sentence does. */
+/** Appends our sentences to kluctl's message, which may lack a full stop. */
 export function withNotes(message: string, notes: readonly string[]): string {
   return [notes.length === 0 || message.endsWith(".") ? message : `${message}.`, ...notes].join(" ");
 }
 
 const pendingPattern = / Suspended: commit ([0-9a-f]{40,64}) is not deployed\.$/;
 
-/** The words of `Ready` for a suspended deployment, with the newer commit that is not deployed, if there is one. */
+/** The message of `Ready` for a suspended deployment, with the newer commit that is not deployed, if there is one. */
 export function withPendingCommit(message: string, commit: string | undefined): string {
   const plain = message.replace(pendingPattern, "");
   return commit === undefined ? plain : withNotes(plain, [`Suspended: commit ${commit} is not deployed.`]);
 }
 
-/** The newer commit that a suspended deployment was last seen not to deploy. */
+/** The newer commit that a suspended deployment does not deploy, according to its status. */
 export function pendingCommitOf({ spec, status }: Pick<Deployment, "spec" | "status">): string | undefined {
   const [, commit] = pendingPattern.exec(readyCondition(status)?.message ?? "") ?? [];
   return spec.suspend && commit !== status.observedCommit ? commit : undefined;
@@ -174,12 +174,12 @@ export function baseMessage({ errors, warnings }: { errors: number; warnings: nu
   return warnings > 0 ? `${command} succeeded with ${warnings} warnings.` : `${command} succeeded.`;
 }
 
-/** `undefined` for what succeeded. */
+/** Returns `undefined` if the command succeeded. */
 export function failureOf({ errors, warnings }: Pick<CommandResult, "errors" | "warnings">, command: string) {
   return errors.length > 0 ? baseMessage({ errors: errors.length, warnings: warnings.length }, command) : undefined;
 }
 
-/** The first few, for an Event. They have to be masked already. */
+/** The first three errors, for an Event. They must already be masked. */
 export function firstErrors(errors: readonly ResultError[]): string {
   return errors
     .slice(0, 3)

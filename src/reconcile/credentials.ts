@@ -1,4 +1,4 @@
-/** The logins of a deployment, read from the Secrets it names in its own namespace. */
+/** Reads a deployment's logins from the Secrets that it references in its own namespace. */
 import { SourceError } from "../errors.ts";
 import { isTrue } from "../go-bool.ts";
 import {
@@ -15,7 +15,7 @@ import { parseRepoUrl } from "../repo-url.ts";
 
 type Data = Readonly<Record<string, string>>;
 
-/** All of them. Throws SourceError when a Secret is missing. */
+/** Reads all logins. Throws SourceError if a Secret is missing. */
 export async function readCredentials(deployment: Deployment, secrets: Secrets): Promise<Credentials> {
   const [git, oci, helm] = await Promise.all([
     readGitCredentials(deployment, secrets),
@@ -25,7 +25,7 @@ export async function readCredentials(deployment: Deployment, secrets: Secrets):
   return { git, oci, helm };
 }
 
-/** In the order of the spec, first match wins. Throws SourceError when a Secret is missing. */
+/** In the order of the spec: the first match wins. Throws SourceError if a Secret is missing. */
 export async function readGitCredentials(deployment: Deployment, secrets: Secrets): Promise<GitCredential[]> {
   const { gitCredentials, source } = deployment.spec;
   return readEach(deployment, "git", gitCredentials, secrets, ({ host, path, bySource }, secretName, data) => ({
@@ -41,7 +41,7 @@ export async function readGitCredentials(deployment: Deployment, secrets: Secret
   }));
 }
 
-/** In the order of the spec, first match wins. Throws SourceError when a Secret is missing. */
+/** In the order of the spec: the first match wins. Throws SourceError if a Secret is missing. */
 export async function readOciCredentials(deployment: Deployment, secrets: Secrets): Promise<OciCredential[]> {
   const { ociCredentials } = deployment.spec;
   return readEach(deployment, "oci", ociCredentials, secrets, ({ registry, repository }, secretName, data) => ({
@@ -73,13 +73,13 @@ async function readHelmCredentials(deployment: Deployment, secrets: Secrets): Pr
   }));
 }
 
-/** The hosts of the login that is named beside the source, whose URL may be an artifact's. */
+/** The hosts for the source's own login (`secretRef`); the source's URL may be that of an artifact. */
 function placeOfSource(url: string): Pick<GitCredential, "host" | "namedHost"> {
   const { host = "", hostAndPort = "*" } = parseRepoUrl(url) ?? {};
   return { host: hostAndPort, namedHost: host };
 }
 
-/** For which Helm repository a Secret of the older form says that it is. */
+/** The Helm repository that a Secret of the older form names. */
 function placeOf(data: Data): Pick<HelmCredential, "host" | "path" | "credentialsId"> {
   const url = URL.parse(data["url"]?.trim() ?? "");
   const path = url?.pathname.replace(/^\/|\/$/g, "");
@@ -114,7 +114,7 @@ async function readEach<Ref extends SecretName, T>(
   );
 }
 
-/** The shorter name goes first, as kluctl has it, even if nothing is in it. */
+/** The shorter name takes precedence even if its value is empty, as in kluctl. */
 function certificatesOf(data: Data): Pick<OciCredential, "cert" | "key" | "ca"> {
   return {
     cert: data["cert"] ?? data["certFile"],
@@ -123,14 +123,14 @@ function certificatesOf(data: Data): Pick<OciCredential, "cert" | "key" | "ca"> 
   };
 }
 
-/** Equal for deployments that see the same remote with the same logins, without reading a Secret. */
+/** Equal for deployments that use the same remote with the same logins; computed without reading a Secret. */
 export function loginKey({ key, spec }: Deployment): string {
   const { gitCredentials, source, serviceAccountName } = spec;
   if (gitCredentials.length === 0) return JSON.stringify([source.url]);
   return JSON.stringify([source.url, key.namespace, gitCredentials, serviceAccountName]);
 }
 
-/** Equal for deployments that follow the same tag with the same logins, without reading a Secret. */
+/** Equal for deployments that follow the same tag with the same logins; computed without reading a Secret. */
 export function tagKey({ key, spec }: OciDeployment): string {
   const { source, ociCredentials, serviceAccountName } = spec;
   const tag = [source.url, source.ref.tag];
@@ -138,7 +138,7 @@ export function tagKey({ key, spec }: OciDeployment): string {
   return JSON.stringify([...tag, key.namespace, ociCredentials, serviceAccountName]);
 }
 
-/** Equal for deployments whose logins are the same, all of them. */
+/** Equal for deployments that share all their logins. */
 export function credentialsKey(deployment: Deployment): string {
   const { ociCredentials, helmCredentials, serviceAccountName } = deployment.spec;
   if (ociCredentials.length + helmCredentials.length === 0) return loginKey(deployment);
@@ -146,7 +146,7 @@ export function credentialsKey(deployment: Deployment): string {
   return JSON.stringify([loginKey(deployment), namespace, ociCredentials, helmCredentials, serviceAccountName]);
 }
 
-/** Everything in the logins that nobody may read. */
+/** All parts of the logins that must not be shown, for redaction; values shorter than 6 characters are left out. */
 export function credentialSecrets({ git, oci, helm }: Credentials): string[] {
   const texts = [
     ...git.flatMap(({ password, identity }) => [password, ...withLines(identity)]),
@@ -159,7 +159,7 @@ export function credentialSecrets({ git, oci, helm }: Credentials): string[] {
     .filter((secret) => secret.length >= 6);
 }
 
-/** A private key may be shown line by line. */
+/** A message may contain a private key line by line. */
 function withLines(key: string | undefined): (string | undefined)[] {
   return [key, ...(key?.split("\n") ?? [])];
 }

@@ -1,6 +1,6 @@
 /**
- * What a deployment needs, decided from what it says and what was done last. Pure: this is the table that has to
- * agree with kluctl's own controller, so that the two can be exchanged without a redeploy.
+ * Decides what a deployment needs, from its spec and its last results. Pure: this decision table must agree with
+ * kluctl's own controller, so that either controller can replace the other without a redeploy.
  */
 import type { DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
 import { timeOf } from "./time.ts";
@@ -11,13 +11,13 @@ export interface DecisionInput {
   readonly generation: number;
   /** Epoch milliseconds. */
   readonly now: number;
-  /** A failed deploy is tried again now, before its interval says so. */
+  /** A failed deploy is retried now, before its interval. */
   readonly retrying: boolean;
-  /** When what failed is to be tried again, epoch milliseconds; see retries.ts. */
+  /** When the failed step is to be retried, in epoch milliseconds; see retries.ts. */
   readonly retryAt?: number | undefined;
-  /** Somebody wants it deployed whether or not anything changed. */
+  /** A deploy was requested whether or not anything changed. */
   readonly asked?: boolean | undefined;
-  /** Somebody confirmed that exactly what is an orphan now is to be pruned. */
+  /** The user confirmed pruning exactly the current orphans. */
   readonly pruneConfirmed?: boolean | undefined;
 }
 
@@ -32,9 +32,9 @@ export type DeployReason =
   | "prune-confirmed";
 
 export interface Decision {
-  /** Why to deploy; `undefined`: leave the cluster as it is. */
+  /** Why to deploy; `undefined`: do not deploy. */
   readonly deploy: DeployReason | undefined;
-  /** There is something to deploy, and nobody has approved exactly this. */
+  /** There is something to deploy, and this exact change is not approved. */
   readonly waitsForApproval: boolean;
   readonly validate: boolean;
 }
@@ -53,11 +53,11 @@ export function decide(input: DecisionInput, objectsHash: string): Decision {
 }
 
 /**
- * A deploy that is needed whatever the objects are, so that nobody has to compare first: this saves a render.
- * Never with manual approval, which is given for a hash.
+ * The reason for a deploy that is needed whatever the objects are, so that no comparison is needed first: this saves a
+ * render. Never with manual approval, because approvals are for a hash.
  */
 export function deployRegardless(input: DecisionInput): DeployReason | undefined {
-  // Assuming that no object changed: a reason that is found even so holds for any hash.
+  // Assume that no object changed: a reason found under this assumption holds for any hash.
   return input.spec.manual ? undefined : deployReason(input, input.status.lastObjectsHash ?? "");
 }
 
@@ -68,7 +68,7 @@ function deployReason(
   const last = status.lastDeployResult;
   if (last === undefined) return "never-deployed";
   const { lastObjectsHash: before } = status;
-  // Without a hash a deploy was interrupted, and nobody knows what it applied.
+  // Without a hash, a deploy was interrupted and what it applied is unknown.
   const counts = spec.deployOnChanges !== false || before === undefined;
   if (before !== objectsHash && counts) return "objects-changed";
   if (asked) return "asked";
@@ -83,8 +83,8 @@ function deployReason(
 }
 
 /**
- * A validation is due: none is known, or the last one is older than its interval. One that failed is repeated as a
- * deploy would be: right after a deploy hardly anything is ready.
+ * Whether a validation is due: there is none, or the last one is older than its interval. A failed one is retried like
+ * a deploy, because right after a deploy hardly anything is ready.
  */
 function validateDue({ spec, status, now, retryAt }: DecisionInput): boolean {
   const last = status.lastValidateResult;
@@ -103,12 +103,15 @@ export function retryAfterMs(spec: DeploymentSpec): number {
   return spec.retryIntervalMs ?? spec.intervalMs;
 }
 
-/** Whether a deploy began whose end nobody recorded: what is applied is unknown until the next one. */
+/** Whether a deploy started whose end was not recorded: what is applied is unknown until the next deploy. */
 export function isInterrupted({ lastDeployResult, lastObjectsHash }: DeploymentStatus): boolean {
   return lastDeployResult !== undefined && lastObjectsHash === undefined;
 }
 
-/** An error of a deploy, so that it is not ready, and not over, until what was approved is what is applied. */
+/**
+ * Returned as an error of the deploy, so that the deployment is not ready and is retried until the approved objects are
+ * applied.
+ */
 export function notApproved(approved: string, rendered: string): ResultError {
   const message =
     `the deploy rendered and applied ${rendered} instead of the approved ${approved}: ` +
@@ -116,15 +119,15 @@ export function notApproved(approved: string, rendered: string): ResultError {
   return { ref: { kind: "", name: "" }, message };
 }
 
-/** The hash of what was rendered last. */
+/** The hash of the last rendered objects. */
 export function renderedHash({ lastObjectsHash, lastDriftDetectionResult }: DeploymentStatus): string | undefined {
   const compared = lastDriftDetectionResult?.document["renderedObjectsHash"];
   return lastObjectsHash ?? (typeof compared === "string" ? compared : undefined);
 }
 
 /**
- * The hash of a change that waits for approval, as far as the status shows: what was rendered last is neither what was
- * approved nor, as far as that is known, what is applied.
+ * The hash of a change that waits for approval, as far as the status shows: the last rendered hash is neither the
+ * approved one nor, as far as known, the applied one.
  */
 export function hashToApprove(spec: DeploymentSpec, status: DeploymentStatus): string | undefined {
   const rendered = renderedHash(status);
@@ -138,7 +141,7 @@ export function changeWaits(spec: DeploymentSpec, status: DeploymentStatus): boo
   return hashToApprove(spec, status) !== undefined;
 }
 
-/** How long one loop may take. Upstream's rule: what the user says, else an interval, but never under 30 s. */
+/** The timeout of one reconciliation. kluctl's rule: the user's timeout, else an interval, but at least 30 s. */
 export function loopTimeoutMs(spec: DeploymentSpec): number {
   return Math.max(spec.timeoutMs ?? spec.deployIntervalMs ?? spec.intervalMs, 30_000);
 }

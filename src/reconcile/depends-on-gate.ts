@@ -1,4 +1,4 @@
-/** Holds a deployment back until those it depends on are ready. It waits in its status, not in a worker. */
+/** Blocks a deployment until its dependencies are ready. It waits in its status and does not occupy a worker. */
 import { commitOf } from "../git-ref.ts";
 import {
   type AsOf,
@@ -30,10 +30,10 @@ export interface DependencyGateDeps {
   readonly enqueue: Queue["enqueue"];
 }
 
-/** Each says what the Ready condition has to say as long as it is held back; `undefined` if nothing holds it back. */
+/** Returns the Ready verdict while the deployment is blocked, `undefined` if it is not. */
 export interface DependencyGate {
   holds(deployment: Deployment, asOf: AsOf | undefined, signal: AbortSignal): Promise<Verdict | undefined>;
-  /** By what can never come true, as far as the watch knows. No I/O. */
+  /** Blocked by a condition that can never be met, as far as the watch knows. No I/O. */
   holdsForever(deployment: Deployment): Verdict | undefined;
 }
 
@@ -60,7 +60,8 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
       const commit = heads && commonCommit(deployment, dependency, heads);
       const why = whyNotReady(dependency, commit);
       if (why === undefined) return [];
-      // A push that touches nothing of it, or that was lost, would leave it where it is until the sweep comes by.
+      // If the push does not affect the dependency, or its webhook was lost, the dependency would stay behind until the
+      // next sweep.
       if (dependency && followsGit(dependency) && commit !== undefined && dependency.status.observedCommit !== commit)
         behind.push({ kind: "reconcile", deployment: key, cause: "sweep", repo: dependency.repo });
       return [{ key, why }];
@@ -70,7 +71,7 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
     return waitingVerdict(waitsFor);
   }
 
-  /** As the watch knows them: a circle that is being made or broken this very moment is seen the next time. */
+  /** Uses the watch's state: a cycle that is being created or removed right now is detected the next time. */
   function dependenciesAmong(start: Deployment): (key: Key) => readonly Key[] {
     const known = new Map(deployments.all().map((entry) => [keyText(entry.key), entry]));
     known.set(keyText(start.key), start);
@@ -80,7 +81,10 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
     };
   }
 
-  /** Only asked where it matters. What is wrong with the remote is for the loop to meet, and to report. */
+  /**
+   * Reads the heads only if a dependency follows the same repository. Errors of the remote are ignored here: the
+   * reconciliation meets and reports them.
+   */
   async function headsOf(
     deployment: Deployment,
     found: readonly { readonly dependency: Deployment | MalformedDeployment | undefined }[],
@@ -108,7 +112,7 @@ function sharesRepo(
   return dependency !== undefined && followsGit(dependency) && dependency.repo === deployment.repo;
 }
 
-/** The commit that both follow now, if they follow the same one. */
+/** The commit that both currently follow, if it is the same. */
 function commonCommit(
   deployment: Deployment,
   dependency: Deployment | MalformedDeployment | undefined,

@@ -1,4 +1,4 @@
-/** Wakes the deployments that wait for another one, when the watch sees that it has become ready. */
+/** Queues the dependents of a deployment when the watch sees that it has become ready. */
 import type { Logger } from "../log.ts";
 import {
   isMalformed,
@@ -22,14 +22,16 @@ type Entry = Deployment | MalformedDeployment;
 interface Dependent {
   readonly entry: Entry;
   readonly keys: readonly Key[];
-  /** The same, as text. */
+  /** The same keys as text. */
   readonly names: ReadonlySet<string>;
 }
 
-/** What became ready together wakes together. */
+/** Dependents of deployments that become ready within this time are queued together. */
 const gatherMs = 20;
 
-/** Returns how to stop. What Redis does not take is left to the sweep: what is held back stays due. */
+/**
+ * Returns a function that stops it. What Redis does not accept is left to the sweep: a blocked deployment stays due.
+ */
 export function startDependencyWaking({ deployments, queue, log }: DependencyWakingDeps): () => void {
   const dependents = new Map<string, Dependent>();
   const gathered = new Map<string, ReconcileRequest>();
@@ -46,7 +48,7 @@ export function startDependencyWaking({ deployments, queue, log }: DependencyWak
     const others = [...dependents.values()].filter((dependent) => dependent.names.has(id));
     if (kind === "changed") {
       if (becameReady(deployment, previous)) others.forEach(wake);
-      // An annotation changes no generation, so nobody else would look. And it may open a circle, or close one.
+      // An annotation does not change the generation, so nothing else would notice. It may also close or break a cycle.
       if (annotationsDiffer(deployment, previous)) [dependent, ...circleOf(dependent), ...heldBack()].forEach(wake);
     } else {
       others.filter(({ entry }) => isHeldBack(entry)).forEach(wake);
@@ -80,7 +82,7 @@ export function startDependencyWaking({ deployments, queue, log }: DependencyWak
   return () => clearTimeout(planned);
 }
 
-/** Or it was, and came to another commit, which may be the one that others wait for. */
+/** It became ready, or was ready and has moved to another commit, which may be the one that dependents wait for. */
 function becameReady(now: Entry, before: Entry | undefined): boolean {
   if (whyNotReady(now, undefined) !== undefined) return false;
   if (before === undefined || whyNotReady(before, undefined) !== undefined) return true;

@@ -1,4 +1,4 @@
-/** Which deployments another one waits for, and whether they have come as far. Pure. */
+/** Parses a deployment's dependencies and decides whether they are ready. Pure. */
 import {
   annotation,
   isMalformed,
@@ -11,25 +11,25 @@ import {
 import { readyCondition, type Verdict } from "./conditions.ts";
 import { changeWaits } from "./decide.ts";
 
-/** Of the Ready condition of one that is held back. */
+/** Reasons of the Ready condition of a blocked deployment. */
 const dependencyReason = {
-  /** Time, or somebody who sees to the other one, will mend it. */
+  /** Resolves when the dependency becomes ready, by itself or because someone fixes it. */
   notReady: "DependencyNotReady",
-  /** It cannot ever become ready: a circle, or a name that is none. */
+  /** Can never become ready: a cycle, or an invalid name. */
   impossible: "DependencyImpossible",
 } as const;
 
 export interface Dependencies {
   readonly keys: readonly Key[];
-  /** Why what the annotation says cannot be meant, if so. */
+  /** Why the annotation is invalid, if it is. */
   readonly problem?: string | undefined;
 }
 
-/** Each is read afresh before each look, so there must be an end to it. */
+/** A limit, because every dependency is read again before each reconciliation. */
 const mostDependencies = 50;
 const objectName = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
 
-/** What the annotation names: `name` is in the deployment's own namespace. */
+/** Parses the annotation; a plain `name` is in the deployment's own namespace. */
 export function dependenciesOf({ key, annotations }: Pick<DeploymentIdentity, "key" | "annotations">): Dependencies {
   const text = annotations[annotation.dependsOn] ?? "";
   const names = text
@@ -48,7 +48,7 @@ export function dependenciesOf({ key, annotations }: Pick<DeploymentIdentity, "k
   return { keys: distinct.map(toKey) };
 }
 
-/** The shortest way from a deployment back to itself, both ends included. */
+/** The shortest path from a deployment back to itself, both ends included. */
 export function findCycle(start: Key, next: (key: Key) => readonly Key[]): readonly Key[] | undefined {
   const home = keyText(start);
   const seen = new Set<string>();
@@ -71,8 +71,8 @@ export function findCycle(start: Key, next: (key: Key) => readonly Key[]): reado
 /**
  * Why a dependency is not ready; `undefined` if it is: reconciled at its current generation, and Ready.
  *
- * @param commit where it is to be as well. Only known if both follow the same commit of one repository: what is pushed
- * together is deployed in order.
+ * @param commit the commit that the dependency must have reached as well. Only known if both follow the same commit of
+ * one repository: changes pushed together are deployed in order.
  */
 export function whyNotReady(
   dependency: Deployment | MalformedDeployment | undefined,
@@ -108,7 +108,7 @@ export function cycleMessage(cycle: readonly Key[]): string {
   return `depends on itself: ${cycle.map(keyText).join(" → ")}. Remove one of these dependencies, or none of them is ever deployed`;
 }
 
-/** Whether a deployment is held back by another one, as its status says. */
+/** Whether the deployment is blocked by a dependency, according to its status. */
 export function isHeldBack({ status }: Pick<DeploymentIdentity, "status">): boolean {
   const { reason } = readyCondition(status) ?? {};
   return reason === dependencyReason.notReady || reason === dependencyReason.impossible;

@@ -1,6 +1,7 @@
 /**
- * Deployments that share a discriminator on one cluster. By it kluctl tells whose an object is, so each takes the other's
- * objects for its own: it would prune them, and delete them at its end. Pure, from the watch's memory.
+ * Finds deployments that share a discriminator on one cluster. kluctl uses the discriminator to decide which objects
+ * belong to a deployment, so each would treat the other's objects as its own: it would prune them, and delete them when
+ * it is deleted. Pure, based on the watch's state.
  */
 import {
   isMalformed,
@@ -13,35 +14,38 @@ import {
 
 type Entry = Deployment | MalformedDeployment;
 
-/** Those that have deployed under the same discriminator, to the same cluster, what may be the same objects. */
+/** The other deployments that deployed to the same cluster with the same discriminator and may own the same objects. */
 export function findSharing(mine: Deployment, key: TargetKey | undefined, all: readonly Entry[]): Deployment[] {
   return findOthers(mine, key, all).filter(stays);
 }
 
-/** Those that a newcomer has to wait for: also one that is being deleted, and may take the newcomer's objects with it. */
+/** The deployments a new one has to wait for, including those being deleted, which may delete its objects as well. */
 export function findFirst(mine: Deployment, key: TargetKey, all: readonly Entry[]): Deployment[] {
   const others = findOthers(mine, key, all);
   return [...others.filter(stays), ...others.filter(takesObjectsAlong)];
 }
 
-/** Whether it is worth to know one's discriminator before the first deploy: a copy of a resource is of the same project. */
+/**
+ * Whether the discriminator has to be known before the first deploy. Only deployments of the same repository are
+ * considered: a copied resource uses the same project.
+ */
 export function mayCollide(mine: Deployment, all: readonly Entry[]): boolean {
   if (!ownsObjects(mine)) return false;
   const others = all.filter((other): other is Deployment => mayShare(mine, other) && sameRepository(mine, other));
   return others.some((other) => stays(other) || takesObjectsAlong(other));
 }
 
-/** It has not deployed under this key before, so that whoever has was there first. */
+/** Whether it has not deployed under this key before, so that any deployment that has was there first. */
 export function isNewcomer({ status }: Deployment, key: TargetKey): boolean {
   return status.lastDeployResult === undefined || !isSame(status.targetKey, key);
 }
 
-/** The name of a target does not matter: nothing on the cluster carries it. */
+/** The target's name does not matter: no object on the cluster contains it. */
 function isSame(one: TargetKey | undefined, other: TargetKey): boolean {
   return one?.discriminator === other.discriminator && one?.clusterId === other.clusterId;
 }
 
-/** Those that wait for the one that goes: it was there first, or kept them from pruning. */
+/** The deployments that the removed one blocked: it was there first, or prevented them from pruning. */
 export function findRelieved(gone: Entry, all: readonly Entry[]): Deployment[] {
   const key = gone.status.targetKey;
   if (!key?.discriminator) return [];
@@ -77,7 +81,7 @@ function takesObjectsAlong(deployment: Deployment): boolean {
   return !stays(deployment) && deployment.spec.delete && !deployment.spec.suspend;
 }
 
-/** A dry run leaves no objects behind, and poking images makes none. */
+/** A dry run leaves no objects behind, and poke-images creates none. */
 function ownsObjects({ spec }: Deployment): boolean {
   return !spec.dryRun && spec.deployMode === "full-deploy";
 }
@@ -86,11 +90,14 @@ function sameRepository({ spec }: Deployment, other: Deployment): boolean {
   return spec.source.url === other.spec.source.url;
 }
 
-/** Parts of one project, chosen by tags or by directories: kluctl looks for orphans among the chosen only. */
+/**
+ * Whether they deploy different parts of one project, selected by tags or by directories: kluctl only looks for orphans
+ * within the selection.
+ */
 function areDisjoint(one: DeploymentSpec, other: DeploymentSpec): boolean {
   const byDirs = [one, other].some((spec) => spec.includeDeploymentDirs.length + spec.excludeDeploymentDirs.length > 0);
   const byTags = [one, other].some((spec) => spec.includeTags.length + spec.excludeTags.length > 0);
-  if (byDirs === byTags) return false; // both at once may mean anything
+  if (byDirs === byTags) return false; // a combination of both cannot be compared
   return byTags
     ? areApart(one.includeTags, one.excludeTags, other.includeTags, other.excludeTags, (a, b) => a === b)
     : areApart(

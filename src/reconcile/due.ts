@@ -1,4 +1,7 @@
-/** When a deployment has to be looked at again. Pure functions of what is written down, so that a restart neither forgets nor floods. */
+/**
+ * Computes when a deployment's next check is due. Pure functions of recorded state, so that a restart neither forgets a
+ * check nor starts all of them at once.
+ */
 import { annotation, isMalformed, type Cause, type Deployment, type MalformedDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "./conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
@@ -6,23 +9,23 @@ import { hashToConfirm } from "./pruning.ts";
 import { asksAnew, givenUpAt, isAnnotated, isAsked } from "./requests.ts";
 import { timeOf } from "./time.ts";
 
-/** What a process has seen of a deployment, and the status alone does not say. Epoch milliseconds. */
+/** What this process knows about a deployment beyond its status. Epoch milliseconds. */
 export interface Seen {
-  /** When a loop of it was last seen to end: one that failed to render leaves no time behind. */
+  /** When a reconciliation was last seen to end: one that failed to render leaves no time in the status. */
   readonly lastLoopAt?: number | undefined;
-  /** When what failed is to be tried again, see retries.ts. */
+  /** When the failed step is to be retried, see retries.ts. */
   readonly retryAt?: number | undefined;
-  /** When the reconciliation that is in progress last wrote into the status. */
+  /** When the reconciliation in progress last wrote to the status. */
   readonly progressAt?: number | undefined;
 }
 
 /**
- * A reconciliation in progress that writes nothing for so long is due: its server may have died, or could not write how it
- * ended. One that only takes long is not disturbed: its job, or its Lease, makes the request a no-op.
+ * A reconciliation in progress that writes nothing for this long is due: its server may have died or failed to record
+ * the end. One that is merely slow is not disturbed: its job or its Lease makes the request a no-op.
  */
 const unendedMs = 60_000;
 
-/** Epoch milliseconds; `Infinity` when nothing but a change can make it due. */
+/** In epoch milliseconds; `Infinity` if only a change can make it due. */
 export function dueAt(deployment: Deployment | MalformedDeployment, seen: Seen, now: number): number {
   const { status, generation } = deployment;
   if (isAnnotated(deployment) || deployment.deletionTimestamp !== undefined) return now;
@@ -50,20 +53,20 @@ function nextCheckAt(deployment: Deployment, { lastLoopAt, retryAt }: Seen, now:
   return Math.min(...times);
 }
 
-/** Whether the very prune that waits has been confirmed: perhaps while no server watched, or Redis took no request. */
+/** Whether the pending prune was confirmed, perhaps while no server was watching or Redis rejected the request. */
 function isPruneConfirmed({ annotations, status }: Deployment): boolean {
   const hash = hashToConfirm(readyCondition(status)?.message ?? "");
   return hash !== undefined && annotations[annotation.confirmPrune] === hash;
 }
 
-/** Whether a change of the resource is worth a look at once, and why. */
+/** Why a change of the resource requires an immediate reconciliation; `undefined` if it does not. */
 export function wakes(
   change: "added" | "changed" | "removed",
   deployment: Deployment | MalformedDeployment,
   previous: Deployment | MalformedDeployment | undefined,
 ): Cause | undefined {
   if (change === "removed") return undefined;
-  // A request without an answer is seen at the start only: later it is one that somebody is at.
+  // A request without an answer counts only at the start: later, a worker is already processing it.
   if (asksAnew(deployment, previous) || (previous === undefined && isAsked(deployment))) return "manual";
   const unseen = isMalformed(deployment)
     ? malformedUnreported(deployment)
@@ -80,7 +83,7 @@ export function wakes(
   return previous === undefined && brokenOff(deployment) ? "interval" : undefined;
 }
 
-/** One of the older API follows what its GitRepository says, and that changes without a new generation. */
+/** A deployment of the legacy API follows its GitRepository, which changes without a new generation. */
 function followsAnother(
   deployment: Deployment | MalformedDeployment,
   previous: Deployment | MalformedDeployment,
@@ -90,8 +93,9 @@ function followsAnother(
 }
 
 /**
- * A loop that nobody ended: its server may have died, and Redis lost the job. What it had written down already, such as
- * the new commit, looks as if there were nothing to do. Seen at the start only: later it is a loop that is at work.
+ * A reconciliation without an end: its server may have died while Redis lost the job. Fields it had already written,
+ * such as the new commit, make it look as if there were nothing to do. Checked only at the start: later, it is a
+ * reconciliation in progress.
  */
 function brokenOff({ status }: Deployment | MalformedDeployment): boolean {
   return isReconciling(status);
@@ -101,7 +105,7 @@ function malformedUnreported({ status, problem }: MalformedDeployment): boolean 
   return status.lastPrepareError !== problem || isReconciling(status);
 }
 
-/** By this server, or by another, whose clock may be ahead. */
+/** The last check, by this server or by another, whose clock may be ahead. */
 function lastLook(deployment: Deployment, lastLoopAt: number | undefined, now: number): number | undefined {
   const recorded = lastRecorded(deployment);
   if (lastLoopAt === undefined || recorded === undefined) return lastLoopAt ?? recorded;

@@ -1,4 +1,4 @@
-/** What a failure of the work means: the words for people, and who can mend it. Pure. */
+/** Classifies failures of the work: the message, and whether a retry may help. Pure. */
 import {
   ApiError,
   KilledError,
@@ -12,16 +12,16 @@ import type { ResultError } from "../model.ts";
 
 export interface Failure {
   readonly message: string;
-  /** `soon`: trying again may be enough. `person`: only a change helps; intervals still look again. */
+  /** `soon`: a retry may be enough. `person`: someone has to change something; the interval still retries. */
   readonly retry: "soon" | "person";
-  /** What kluctl's own controller says in such a case. */
+  /** The message that kluctl's own controller has for this error. */
   readonly inKluctlsWords?: string | undefined;
 }
 
 const sourceRetry: Record<SourceProblem, Failure["retry"]> = {
   unreachable: "soon",
   disk: "soon",
-  "ref-not-found": "soon", // a webhook may be faster than the host's own replicas
+  "ref-not-found": "soon", // a webhook may arrive before the host's own replicas are up to date
   unauthorized: "person",
   "not-found": "person",
   empty: "person",
@@ -35,13 +35,13 @@ export function toFailure(error: unknown): Failure {
     return { message, retry: sourceRetry[error.problem], inKluctlsWords: error.inKluctlsWords };
   if (error instanceof PrepareError) return { message, retry: transient(message) ? "soon" : "person" };
   if (error instanceof PreviewRefusedError) return { message, retry: "person" };
-  // What ran into its time-out once will most likely do so again: let the interval try, not a tight loop.
+  // What timed out once will most likely time out again: retry at the interval, not in a tight loop.
   if (error instanceof KilledError) return { message, retry: error.why === "timeout" ? "person" : "soon" };
   if (error instanceof KluctlUnavailableError || error instanceof ApiError) return { message, retry: "soon" };
   return { message, retry: "soon" };
 }
 
-/** Errors that kluctl reports per object: one that a person has to mend makes all of them wait for a person. */
+/** Classifies kluctl's errors per object: if one of them needs a person, retrying soon does not help. */
 export function retryOf(errors: readonly ResultError[]): Failure["retry"] {
   return errors.every(({ message }) => transient(message)) ? "soon" : "person";
 }

@@ -1,4 +1,6 @@
-/** The end of a deployment: deletes what it deployed, if it says so, and lets the resource go. Never blocks forever. */
+/**
+ * Finalizes a deployment: deletes its objects if the spec requires it, and removes the finalizer. Never blocks forever.
+ */
 import {
   finalizer,
   isMalformed,
@@ -22,7 +24,7 @@ export interface Finalizing {
   readonly deployment: Deployment | MalformedDeployment;
   readonly request: ReconcileRequest;
   readonly held: Held;
-  /** No further attempt follows: the resource goes, even if its objects could not be deleted. */
+  /** There are no more attempts: the finalizer is removed even if its objects could not be deleted. */
   readonly lastAttempt: boolean;
   readonly signal: AbortSignal;
 }
@@ -30,7 +32,8 @@ export interface Finalizing {
 export async function finalize(finalizing: Finalizing, deps: LoopDeps): Promise<Outcome> {
   const { deployment, lastAttempt, signal } = finalizing;
   const { deployments } = deps;
-  // Whose its objects are besides follows from the others. It is kept for as long as they are not known.
+  // Whether another deployment shares its objects is only known once the watch has synced; the finalizer stays until
+  // then.
   if (!isMalformed(deployment) && deletesObjects(deployment)) await deployments.whenSynced(signal);
   try {
     const errors = isMalformed(deployment) ? 0 : await deleteObjects(deployment, finalizing, deps);
@@ -52,7 +55,10 @@ function deletesObjects({ spec, status }: Deployment): boolean {
   return spec.delete && !spec.suspend && status.targetKey?.discriminator !== undefined;
 }
 
-/** Returns the number of errors. Nothing to do unless the spec says `delete` and something was deployed under a discriminator. */
+/**
+ * Returns the number of errors. Does nothing unless the spec sets `delete` and something was deployed under a
+ * discriminator.
+ */
 async function deleteObjects(
   deployment: Deployment,
   { request, held, signal }: Finalizing,

@@ -1,16 +1,16 @@
-/** What went wrong, in the one line that there is room for. Pure. */
+/** Summarizes errors in one line. Pure. */
 import type { DeploymentStatus } from "../model.ts";
 import { showStatusProblems } from "./show-result.ts";
 
 type Results = Pick<DeploymentStatus, "lastDeployResult" | "lastValidateResult">;
 
-/** That there are errors says too little, where they are known. */
+/** Appends the first known error to a message that only counts errors. */
 export function withFirstError(message: string, results: Results): string {
   const first = errorCount.test(message) && !message.includes(firstWords) ? firstError(results) : undefined;
   return first === undefined ? message : `${message}${firstWords}${first}`;
 }
 
-/** The same with the error alone, where there is little room: `deploy failed: ConfigMap shop/settings: …`. */
+/** A shorter form with the error only: `deploy failed: ConfigMap shop/settings: …`. */
 export function withFirstErrorOnly(message: string, results: Results): string {
   const [, failed] = errorCount.exec(message) ?? [];
   const first = failed && firstError(results);
@@ -20,7 +20,7 @@ export function withFirstErrorOnly(message: string, results: Results): string {
 const errorCount = /\b(\w+ failed) with \d+ errors\b/;
 const firstWords = " First error: ";
 
-/** With its object, of the deploy before the validation. */
+/** The first error with its object; errors of the deploy come before those of the validation. */
 function firstError({ lastDeployResult, lastValidateResult }: Results): string | undefined {
   const [first] = [lastDeployResult, lastValidateResult].flatMap((one) => showStatusProblems(one?.document, "errors"));
   if (first === undefined) return undefined;
@@ -29,7 +29,7 @@ function firstError({ lastDeployResult, lastValidateResult }: Results): string |
   return `${isNamed ? "" : `${object}: `}${inOneLine(message)}`;
 }
 
-/** Where kluctl counts its errors, the first; of a template's, where it is and what is wrong there. */
+/** The first of several errors in a kluctl list; for a template error, its position and its reason. */
 export function inOneLine(text: string): string {
   const whole = text.trim();
   const [, count] = /^(\d+) errors? occurred:\n/.exec(whole) ?? [];
@@ -38,7 +38,7 @@ export function inOneLine(text: string): string {
   return (templateError(first) ?? first.split("\n", 1)[0] ?? "") + more;
 }
 
-/** Jinja's last lines say most, after the way that led there: the innermost file, and the exception. */
+/** The last lines of Jinja's traceback are the relevant ones: the innermost file and the exception. */
 function templateError(text: string): string | undefined {
   const [, file, line] = [...text.matchAll(/\bFile "([^"\n]+)", line (\d+)/g)].at(-1) ?? [];
   const reason = [...text.matchAll(/^(?:\w+\.)*\w*(?:Error|Exception|NotFound): .+$/gm)].at(-1)?.[0];

@@ -1,4 +1,4 @@
-/** What a deployment's encrypted files are decrypted with: the keys in a Secret, and an AWS role of a service account. */
+/** Reads the decryption keys of a deployment: the keys in a Secret, and the AWS role of a service account. */
 import { ApiError, PrepareError } from "../errors.ts";
 import type { Deployment } from "../model.ts";
 import type { DecryptionKeys, Secrets, ServiceAccounts } from "../ports.ts";
@@ -11,10 +11,10 @@ interface KeyDeps {
 }
 
 const roleAnnotation = "eks.amazonaws.com/role-arn";
-/** The API server gives no token for less. */
+/** The API server's minimum lifetime for tokens. */
 const leastTokenSeconds = 600;
 
-/** `undefined` unless the deployment says that something is to be decrypted. Throws PrepareError. */
+/** Returns `undefined` unless the deployment configures decryption. Throws PrepareError. */
 export async function readDecryptionKeys(deployment: Deployment, deps: KeyDeps): Promise<DecryptionKeys | undefined> {
   const { key, spec } = deployment;
   if (spec.decryption === undefined) return undefined;
@@ -30,7 +30,7 @@ export async function readDecryptionKeys(deployment: Deployment, deps: KeyDeps):
   return { secretName: name, data, webIdentity };
 }
 
-/** On EKS, the annotation says which role the account has; its token proves to AWS that it is the account. */
+/** On EKS, the annotation names the service account's role, and the account's token proves its identity to AWS. */
 async function findWebIdentity(
   deployment: Deployment,
   { serviceAccounts, defaultServiceAccount }: KeyDeps,
@@ -44,7 +44,7 @@ async function findWebIdentity(
   try {
     annotations = await serviceAccounts.annotations(namespace, name);
   } catch (error) {
-    // Whoever named no account for this may well decrypt without one, on a server that may not read any.
+    // If no account was configured for this, decryption may work without one on a server that may not read accounts.
     if (asked === undefined && error instanceof ApiError && error.status === 403) return undefined;
     throw error;
   }

@@ -1,6 +1,6 @@
 /**
- * On whose behalf a deployment's kluctl works, where, and what it may decrypt: from its resource, and what that names in its
- * own namespace.
+ * Determines which user kluctl acts as for a deployment, on which cluster, and what it may decrypt: from the resource
+ * and from what it references in its own namespace.
  */
 import { PrepareError } from "../errors.ts";
 import { type Deployment, serviceAccountUser } from "../model.ts";
@@ -11,22 +11,25 @@ import { secretsIn } from "../redact/secrets-in.ts";
 export interface IdentityDeps {
   readonly secrets: Secrets;
   readonly serviceAccounts: ServiceAccounts;
-  /** Throws an error that tells what is wrong with the kubeconfig. */
+  /** Throws an error that says what is wrong with the kubeconfig. */
   readonly toRemoteCluster: (kubeconfig: string, impersonate: string | undefined) => Promise<RemoteCluster>;
-  /** Why the server may not act as a user of its own cluster, if so. */
+  /** Why the server may not impersonate a user on its own cluster, if so. */
   readonly refusedToActAs?: ((user: string) => Promise<string | undefined>) | undefined;
-  /** Credentials of the server itself: kluctl gets them for every deployment, and so they are every deployment's secrets. */
+  /**
+   * Credentials of the server itself: kluctl receives them for every deployment, so they are redacted for every
+   * deployment.
+   */
   readonly serverSecrets?: (() => readonly string[]) | undefined;
-  /** For deployments that name none. */
+  /** For deployments without a service account. */
   readonly defaultServiceAccount?: string | undefined;
 }
 
 export interface IdentityOptions {
-  /** Goes before the deployment's own. */
+  /** Takes precedence over the deployment's own. */
   readonly serviceAccount?: string | undefined;
-  /** False: for what needs no project. */
+  /** False for operations that need no project. */
   readonly decrypts?: boolean;
-  /** Whether kluctl gets to the cluster by a token of the account, so that nobody has to be impersonated. */
+  /** Whether kluctl uses a token of the account, so that no impersonation is needed. */
   readonly byToken?: boolean;
 }
 

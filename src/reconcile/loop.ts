@@ -1,4 +1,6 @@
-/** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
+/**
+ * One reconciliation of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom.
+ */
 import { PrepareError, RemoteBusyError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { redactText } from "../redact/redact-text.ts";
@@ -13,7 +15,7 @@ import { differs } from "./results.ts";
 import { tellUnprepared } from "./unprepared.ts";
 import { startWork, type Loop, type LoopDeps, type Work } from "./work.ts";
 
-/** `again`: whoever asked for it made a mistake and has been told, and nothing else is done yet. */
+/** Returns `again` if the request was invalid: it has been answered, and the reconciliation has not started yet. */
 export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "again"> {
   const { deployment, request, signal, held } = loop;
   const startedAt = deps.clock.now();
@@ -39,14 +41,14 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
     try {
       return await (taken ? attempt(work) : tellingProgress(work, () => attempt(work)));
     } finally {
-      await status.settled(); // who is put off gives the lease back next
+      await status.settled(); // a job that is postponed releases the lease next
     }
   };
   const { outcome, ready, commandError } = await (skipping?.during(deployment.key, trying) ?? trying());
-  if (held.lost.aborted) return outcome; // somebody else may be writing this status by now
+  if (held.lost.aborted) return outcome; // another worker may already be writing this status
 
   if (taken) answerRequest(taken, work, { commandError });
-  if (signal.aborted) return outcome; // handed back: whoever takes it next finishes the status
+  if (signal.aborted) return outcome; // handed back: the next worker finishes the status
   status.set({ observedGeneration: deployment.generation });
   await status.finish(ready);
   if (request.receivedAt !== undefined && ready.status === "True") {
@@ -56,13 +58,13 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
   return outcome;
 }
 
-/** A look at the interval is mostly over before anybody would see that it began, and then is one write instead of two. */
+/** Most interval checks finish within this time; reporting progress only afterwards saves one of two status writes. */
 const soonMs = 1_000;
 
 async function tellingProgress(work: Work, doIt: () => Promise<Ending>): Promise<Ending> {
   let told = false;
   const tell = () => {
-    if (told || work.phase !== "prepare" || work.signal.aborted) return; // else more is told by now
+    if (told || work.phase !== "prepare" || work.signal.aborted) return; // a later phase has reported already
     work.status.progress("Initializing");
     told = true;
   };
@@ -73,7 +75,7 @@ async function tellingProgress(work: Work, doIt: () => Promise<Ending>): Promise
   const timer = setTimeout(tell, soonMs);
   try {
     const ending = await doIt();
-    // When it is tried again is learnt from loops that are seen to end.
+    // The retry time is derived from reconciliations that are seen to end, so a failed one must be seen to start.
     if (ending.ready.status !== "True") tell();
     return ending;
   } finally {
@@ -84,20 +86,20 @@ async function tellingProgress(work: Work, doIt: () => Promise<Ending>): Promise
 interface Ending {
   readonly outcome: Outcome;
   readonly ready: Verdict;
-  /** For who asked, if somebody did. */
+  /** For the request's result, if there is a request. */
   readonly commandError?: string | undefined;
 }
 
-/** Does the work; a failure of it is an ending too, with the words for the status and for people. */
+/** Runs the reconciliation; a failure becomes an ending too, with messages for the status and for users. */
 async function attempt(work: Work): Promise<Ending> {
   const { deployment, status, log, deps } = work;
   try {
     return await bringUpToDate(work);
   } catch (error) {
-    if (error instanceof RemoteBusyError) throw error; // nothing failed: it comes again
+    if (error instanceof RemoteBusyError) throw error; // nothing failed: the job is queued again
     const failure = toFailure(error);
     const message = await redactText(failure.message, work.secrets);
-    // A deploy without a comparison before it is the first to render: what it cannot render, it did not apply either.
+    // A deploy without a prior comparison is the first step to render: if rendering fails, nothing was applied.
     const unprepared = work.phase === "prepare" || (work.phase === "deploy" && error instanceof PrepareError);
     const told = unprepared ? await tellUnprepared(failure, work) : undefined;
     const ready: Verdict = told?.ready ?? {
@@ -106,7 +108,7 @@ async function attempt(work: Work): Promise<Ending> {
       message,
     };
     if (told) status.set({ lastPrepareError: told.error });
-    // Nobody knows what of it was applied: whatever the project renders to, it has to be applied again.
+    // What was applied is unknown, so the next reconciliation must deploy, whatever the project renders to.
     else if (work.phase === "deploy") status.set({ lastObjectsHash: undefined });
     log.warn({ phase: work.phase, retry: failure.retry, error: message }, "reconciliation failed");
     if (!work.signal.aborted) deps.deployments.event(deployment, "Warning", ready.reason, message);
@@ -118,7 +120,8 @@ async function bringUpToDate(work: Work): Promise<Ending> {
   const { deployment, deps, status } = work;
   const { spec } = deployment;
   const { skipping } = deps;
-  // Before its Secrets are read. Whoever waits shall not wait for this: the next interval's look is soon enough.
+  // Taken before Secrets are read. Skipped if someone is waiting for the result: the next interval check is soon
+  // enough.
   const isAwaited = work.request.cause === "push" || work.asked !== undefined;
   const before = isAwaited ? undefined : await skipping?.begin(deployment, work.signal);
   return withProject(work, async (project) => {
@@ -128,7 +131,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     if (applied.refused !== undefined) {
       steps.record(rendered, rendered, { deployed: false });
       const { lastDeployResult, targetKey } = deployment.status;
-      // Still to be deployed; and what it has deployed before is under another key.
+      // It still has to be deployed, and its previously deployed objects belong to another key.
       status.set({ lastObjectsHash: undefined, ...(lastDeployResult && { targetKey }) });
       const message = applied.refused;
       return {
@@ -141,7 +144,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     steps.keepsFromPruning(rendered);
     const drift = deployed ? await steps.driftAfter(deployed) : rendered;
     steps.record(rendered, drift, { deployed: deployed !== undefined });
-    // Whoever asks for a look gets all of it.
+    // A requested reconciliation never skips the validation.
     const spared = deployed === undefined && work.asked === undefined && deps.validations?.stands(deployment, rendered);
     const keeps = decision.validate && spared === true;
     if (keeps) steps.keepValidation();
@@ -158,7 +161,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
       failed.flatMap(([command, result]) => (result ? (failureOf(result, command) ?? []) : [])),
     );
     const end = ending(work, commit, deployed, validated);
-    // What was overridden for this once says nothing about the next time.
+    // A reconciliation with one-off overrides is no evidence for the next one.
     if (work.asked?.overridesPatch !== undefined) skipping?.forget(deployment.key);
     else {
       await skipping?.learn(before, {
@@ -181,7 +184,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
   });
 }
 
-/** There is nothing to do, and nothing to tell. */
+/** Whether nothing is left to do and there is nothing to report. */
 function isClean(work: Work, result: CommandResult, validated: ValidateResult | undefined): boolean {
   const told = [...result.errors, ...result.warnings, ...(validated?.warnings ?? []), ...work.notes];
   return !differs(result) && told.length === 0;
@@ -197,7 +200,7 @@ function ending(
   const ready = { ...verdict, message: withNotes(verdict.message, work.notes) };
   const before = readyCondition(work.deployment.status)?.status;
   if (ready.status === "True" && before === "False" && !deployed) {
-    // A deploy tells by itself. Without one, a failure would be the last that anybody hears.
+    // A deploy emits its own event. Without a deploy, the failure would remain the last event.
     work.deps.deployments.event(work.deployment, "Normal", ready.reason, verdict.message);
   }
   if (deployed && deployed.errors.length > 0) {

@@ -1,4 +1,4 @@
-/** Takes manual requests, and says what came of them. */
+/** Takes manual requests and records their results. */
 import {
   type Deployment,
   isMalformed,
@@ -17,24 +17,24 @@ import type { LoopDeps, Work } from "./work.ts";
 
 export interface TakenRequest {
   readonly kind: ManualKind;
-  /** As it stands in the status. */
+  /** As recorded in the status. */
   readonly result: ManualResult;
-  /** As it is asked for, with the overrides of the request. */
+  /** The deployment with the request's overrides applied. */
   readonly deployment: Deployment;
-  /** Why it cannot be done, if so. */
+  /** Why the request is rejected, if it is. */
   readonly refused: string | undefined;
 }
 
-/** What whoever asked gets to know. */
+/** The result reported to the user. */
 export interface Answer {
   readonly resultId?: string | undefined;
   readonly commandError?: string | undefined;
 }
 
 /**
- * Nothing is done before the request is in the status and its annotation gone: in this order, so that a server which dies
- * in between leaves both, and not neither. The annotation goes only if nobody changed it, so that a request that
- * arrives while this one is worked on is seen as a new one.
+ * Records the request in the status and removes its annotation before anything is done, in this order: if the server
+ * dies in between, both exist rather than neither. The annotation is removed only if it is unchanged, so that a request
+ * arriving in the meantime counts as new.
  */
 export async function takeRequest(pending: PendingRequest, work: Work): Promise<TakenRequest> {
   const { deployment, deps, status, log, reconcileId } = work;
@@ -57,7 +57,7 @@ export async function takeRequest(pending: PendingRequest, work: Work): Promise<
   return isMalformed(wanted) ? taken(deployment, wanted.problem) : taken(wanted);
 }
 
-/** Answers all that is asked of a resource with which nothing can be done. */
+/** Answers all requests for a resource that cannot be processed. */
 export async function refuseRequests(deployment: MalformedDeployment, problem: string, deps: LoopDeps): Promise<void> {
   const { deployments, clock, newId, log } = deps;
   const pending = manualKinds.map((kind) => findRequest(deployment, kind)).filter((one) => one !== undefined);
@@ -74,7 +74,7 @@ export async function refuseRequests(deployment: MalformedDeployment, problem: s
   }
 }
 
-/** Whoever asked stops waiting when this is written: what they look for then has to be there already. */
+/** Clients stop waiting when this is written, so everything they read next must already be in place. */
 export function answerRequest(
   { kind, result }: Pick<TakenRequest, "kind" | "result">,
   work: Work,
@@ -86,12 +86,12 @@ export function answerRequest(
   work.status.set({ [manualResultField(kind)]: { ...result, endTime, ...(resultId && { resultId }), ...words } });
 }
 
-/** The status has to hold five of them, and more. */
+/** The status holds up to five of them, among other fields. */
 function cut(words: string): string {
   return words.length > 20_000 ? `${words.slice(0, 20_000)}…` : words;
 }
 
-/** As kluctl's own controller lists several errors. */
+/** Joins errors in the format of kluctl's own controller. */
 export function errorText(errors: readonly string[]): string | undefined {
   if (errors.length <= 1) return errors[0];
   return `${errors.length} errors occurred:\n${errors.map((error) => `\t* ${error}\n`).join("")}\n`;

@@ -1,4 +1,4 @@
-/** Keeps secret values out of what people read: status, events, logs. */
+/** Keeps secret values out of status, events and logs. */
 import { diffLines } from "../line-diff.ts";
 import type { Logger } from "../log.ts";
 import type { Change, CommandResult, ResultError, ResultObject } from "../model.ts";
@@ -8,30 +8,33 @@ import { mask } from "../redact/shapes.ts";
 import { weightOf, weightOfSecrets, withoutPlainObjects } from "../redact/weight.ts";
 import { inThread, largeText } from "../thread/in-thread.ts";
 
-/** A result of which changes, errors and warnings may be read by everybody. The objects' own JSON may not. */
+/** A result whose changes, errors and warnings are safe to show to anyone. The objects' own JSON is not. */
 export type MaskedResult = CommandResult & { readonly __brand: "masked" };
 
-/** What masking replaces; `changes` are those of each object. */
+/** The parts that masking replaces; `changes` has one entry per object. */
 interface MaskedParts extends Pick<CommandResult, "errors" | "warnings"> {
   readonly changes: readonly (readonly Change[])[];
 }
 
-/** How much text of changes is searched for secrets; the rest is hidden as a whole. No status has room for so much. */
+/** How much text of changes is searched for secrets; the rest is hidden entirely. No status has room for this much. */
 const maxSearchedLength = 2_000_000;
 
 interface MaskOptions {
-  /** What must not be read besides the values of the result's Secrets. */
+  /** Secrets besides the values of the result's Secret objects. */
   readonly known: readonly string[];
   readonly signal?: AbortSignal | undefined;
   readonly log?: Pick<Logger, "warn"> | undefined;
 }
 
-/** Takes a second for some megabytes. */
+/** Takes about a second for a few megabytes. */
 export function maskResult(result: CommandResult, known: readonly string[] = []): MaskedResult {
   return withParts(result, maskParts(result, known));
 }
 
-/** The same without stopping the event loop. Hides all that may be secret if it fails; rejects only when the signal aborts. */
+/**
+ * Like `maskResult`, without blocking the event loop. On failure it hides everything that may be secret; rejects only
+ * if the signal aborts.
+ */
 export async function maskSafely(result: CommandResult, { known, signal, log }: MaskOptions): Promise<MaskedResult> {
   if (
     result.errors.length + result.warnings.length === 0 &&
@@ -52,8 +55,8 @@ export async function maskSafely(result: CommandResult, { known, signal, log }: 
 }
 
 /**
- * The same of a result that comes from the store, which may have kept too little of a large one to know its secrets: then
- * only what changed is told.
+ * Like `maskResult`, for a stored result. A large one may have been shortened so much that its secrets are unknown:
+ * then only the names of the changes are shown.
  */
 export function maskStored(result: CommandResult, known: readonly string[] = []): MaskedResult {
   const shortened = result.warnings.some(({ message }) => message.startsWith("The result was too large to be stored"));
@@ -61,7 +64,7 @@ export function maskStored(result: CommandResult, known: readonly string[] = [])
 }
 
 /**
- * What `maskResult` replaces.
+ * Computes the parts that `maskResult` replaces.
  *
  * @inThread
  */
@@ -86,7 +89,7 @@ function maskWith(result: CommandResult, redactor: Redactor): MaskedParts {
   };
 }
 
-/** For a result whose secrets are not known: only what changed, and where something is wrong. */
+/** For a result whose secrets are unknown: shows only which fields changed and which objects have errors. */
 function conceal(result: CommandResult): MaskedParts {
   const silence = (errors: readonly ResultError[]) =>
     errors.map(({ ref }) => ({ ref, message: "(not shown, because it may hold a secret)" }));
@@ -131,12 +134,12 @@ function hideChange({ type, jsonPath, oldValue, newValue, unifiedDiff }: Change)
   };
 }
 
-/** Each text by itself: what other tools read strictly, such as the type, must not be taken for somebody's secret. */
+/** Masks each text separately: strictly parsed fields, such as the type, must not be mistaken for a secret. */
 function maskChange(change: Change, redactor: Redactor): Change {
   const [oldValue, newValue] = [maskValue(change.oldValue, redactor), maskValue(change.newValue, redactor)];
   const hidden = oldValue !== change.oldValue || newValue !== change.newValue;
   const unifiedDiff = hidden
-    ? // kluctl's own has the lines of old and new by turns, and so may tear apart what is to be found.
+    ? // kluctl's own diff interleaves old and new lines and may thereby split a secret.
       unifiedDiffOf(oldValue, newValue)
     : change.unifiedDiff && redactor.text(change.unifiedDiff);
   return {
@@ -148,12 +151,12 @@ function maskChange(change: Change, redactor: Redactor): Change {
   };
 }
 
-/** The same value if nothing of it is secret. */
+/** Returns the same value if it contains no secret. */
 function maskValue(value: unknown, redactor: Redactor): unknown {
   const masked = maskTexts(value, redactor);
   if (typeof masked === "string") return masked;
   const text = JSON.stringify(masked);
-  // A secret that spans JSON's own syntax: show nothing of it.
+  // A secret that spans JSON's own syntax: hide the whole value.
   if (text !== undefined && redactor.text(text) !== text) return mask;
   return text === JSON.stringify(value) ? value : masked;
 }

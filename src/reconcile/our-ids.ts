@@ -1,6 +1,6 @@
 /**
- * Ids of ours: UUIDs, as everybody expects them, but of a version that kluctl's controller makes none of. So it can be told
- * from a status who wrote it: the name of the writer is the same, and a look that is left out takes no Lease.
+ * Generates ids that identify Towline as the writer of a status: UUIDs of a version that kluctl's controller never
+ * generates. Nothing else does: both use the same field manager name, and a skipped reconciliation takes no Lease.
  */
 import { randomUUID } from "node:crypto";
 

@@ -1,4 +1,4 @@
-/** Runs kluctl with what clients offer instead of the sources that a project includes. */
+/** Runs kluctl with local directories of clients in place of the sources that a project includes. */
 import { PrepareError } from "../errors.ts";
 import type { RepoKey, SourceOverride } from "../model.ts";
 import type { Checkout, Clock, DiffOptions, Kluctl, LocalOverride, OfferedSources, Run } from "../ports.ts";
@@ -7,12 +7,12 @@ import type { Work } from "./work.ts";
 
 export interface Overriding {
   readonly kluctl: Kluctl;
-  /** What is offered instead of the deployment's own source. */
+  /** The client's directory for the deployment's own source. */
   checkout(): Promise<Checkout | undefined>;
   release(): Promise<void>;
 }
 
-/** For one loop of a deployment that has overrides; they go with it. Throws PrepareError. */
+/** Opens the overrides of a deployment for one reconciliation. Throws PrepareError. */
 export async function openOverrides({ deployment, deps, signal, timeLeftMs }: Work): Promise<Overriding | undefined> {
   const { source, sourceOverrides } = deployment.spec;
   if (sourceOverrides.length === 0) return undefined;
@@ -37,10 +37,10 @@ const refusal = /can not override repo ((?:git|oci):\/\/\S+?)(?: with |\. )/;
 const plainDiff: DiffOptions = { forceApply: false, replaceOnError: false, forceReplaceOnError: false };
 
 /**
- * What a project includes is known when it is rendered, and clients are asked only for what is wanted: packing and sending
- * a directory takes time, and one that nobody wants may be too large. So kluctl is given a path that is no directory for
- * whatever has an override. It then fails, before it has applied anything, and names the repository; the client is asked
- * for that, and kluctl is run again.
+ * Which sources a project includes is only known when it is rendered, and only those are requested from clients:
+ * packing and sending a directory takes time, and an unneeded one may be too large. So for each override kluctl gets a
+ * path that is not a directory. It then fails before applying anything and names the repository; the client is asked
+ * for it, and kluctl runs again.
  */
 export function withOverrides(
   kluctl: Kluctl,
@@ -49,9 +49,9 @@ export function withOverrides(
   clock: Clock,
 ): Kluctl {
   const directories = new Map<string, LocalOverride>();
-  /** Nobody has a directory for these after all. */
+  /** Repositories for which no client has a directory. */
   const missing = new Map<string, RepoKey>();
-  /** Whether kluctl has met all that the project includes, so that nothing has to be refused any more. */
+  /** Whether kluctl has met every source that the project includes, so that it no longer has to stop at any. */
   let explored = true;
 
   function localOverrides(exploring: boolean): LocalOverride[] {
@@ -67,7 +67,7 @@ export function withOverrides(
     ];
   }
 
-  /** Whether it helps to try again. */
+  /** Whether running kluctl again may help. */
   async function learn(error: unknown, { timeoutMs }: Pick<Run, "timeoutMs">, signal: AbortSignal): Promise<boolean> {
     const name = error instanceof PrepareError ? refusal.exec(error.message)?.[1] : undefined;
     const key = name === undefined ? undefined : parseRepoKey(name);
@@ -82,8 +82,8 @@ export function withOverrides(
   }
 
   /**
-   * kluctl has to fetch what is missing from a group, so that it can no longer be told to stop at the others. They are
-   * found by a comparison that takes an empty project for each that is missing.
+   * If a repository of a group is missing, kluctl has to fetch it, and the group can no longer be used to make it stop
+   * at the others. They are found by a comparison in which an empty project stands for each missing repository.
    */
   async function explore(run: Run, signal: AbortSignal): Promise<void> {
     while (!explored) {

@@ -1,4 +1,7 @@
-/** What every command of kluctl needs first: the deployment's logins, and its project at the commit that it follows now. */
+/**
+ * Prepares what every kluctl command needs: the deployment's logins, and its project at the commit it currently
+ * follows.
+ */
 import type { Checkout, CheckoutSource, Identity } from "../ports.ts";
 import { credentialSecrets, readCredentials } from "./credentials.ts";
 import { openOverrides } from "./overriding.ts";
@@ -12,7 +15,7 @@ export interface Project {
   readonly steps: Steps;
 }
 
-/** The project is there as long as `use` runs. Throws what says that it cannot be had. */
+/** The project's files exist only while `use` runs. Throws if they cannot be prepared. */
 export async function withProject<T>(work: Work, use: (project: Project) => Promise<T>): Promise<T> {
   const { deployment, deps, status, log, asOf, signal } = work;
   const { source } = deployment.spec;
@@ -38,13 +41,13 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
 
   function checkOut(): Promise<Checkout> {
     const { status: before, generation } = deployment;
-    // Of another spec an older commit may be what is wanted.
+    // After a spec change, the user may want an older commit.
     const seen = before.observedGeneration === generation ? before.observedCommit : undefined;
     const wanted: CheckoutSource =
       source.kind === "git"
         ? { ...source, seen, credentials: credentials.git }
         : { ...source, credentials: credentials.oci };
-    // What was requested is under way: its answer is not put off.
+    // A request is already in progress, so its result is not postponed.
     return deps.sources.checkout(wanted, asOf, signal, { leaves: work.asked === undefined });
   }
 }

@@ -1,28 +1,31 @@
-/** Pruning: which objects go, when a person has to confirm it first, and what a result says of it afterwards. Pure. */
+/** Pruning: which objects are deleted, when a user has to confirm it first, and how the result reports it. Pure. */
 import { createHash } from "node:crypto";
 import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
 import { annotation } from "../model.ts";
 import type { Doomed } from "../ports.ts";
 import { rfc3339 } from "./time.ts";
 
-/** Counts objects. */
+/** Numbers of objects. */
 export interface LargePrune {
   readonly doomed: number;
-  /** With those. */
+  /** Including the doomed ones. */
   readonly deployed: number;
-  /** Whether the project renders none at all. */
+  /** Whether the project renders no objects at all. */
   readonly empty: boolean;
 }
 
-/** From when on a prune that nobody asked for waits. */
+/** From which size a prune that was not requested has to be confirmed. */
 export interface PruneGuard {
-  /** More than this percentage of the deployed objects, … */
+  /** More than this percentage of the deployed objects … */
   readonly percent: number;
-  /** … if that many are deployed. */
+  /** … if at least this many are deployed. */
   readonly fromObjects: number;
 }
 
-/** What a project does not have any more, as kluctl found it. What is going already is not asked to go again. */
+/**
+ * The objects that are no longer in the project, as found by kluctl. Objects that are already being deleted are left
+ * out.
+ */
 export function findDoomed({ objects }: CommandResult): Doomed[] {
   return objects.flatMap(({ ref, orphan, deleted, remote }) => {
     if (!orphan || deleted || remote === undefined) return [];
@@ -32,7 +35,7 @@ export function findDoomed({ objects }: CommandResult): Doomed[] {
   });
 }
 
-/** In kluctl's words. */
+/** kluctl's own message. */
 export const noDiscriminator: ResultError = {
   ref: { kind: "", name: "" },
   message: "pruning without a discriminator is not supported",
@@ -50,15 +53,15 @@ interface RemoteObject {
 }
 
 export interface Waiting {
-  /** What the annotation has to say: it stands for these objects and no others. */
+  /** The value the annotation needs: it identifies exactly these objects. */
   readonly hash: string;
-  /** For people. */
+  /** For display. */
   readonly message: string;
 }
 
 /**
- * Whether these objects are so many that somebody has to confirm it first: a wrong argument, a renamed target or an
- * include that became empty looks just like a project from which all of this was removed.
+ * Returns what has to be confirmed if the prune is large: a wrong argument, a renamed target or an include that became
+ * empty looks just like a project from which these objects were removed.
  */
 export function findWaiting(
   result: CommandResult,
@@ -75,12 +78,12 @@ export function findWaiting(
   return { hash, message };
 }
 
-/** The hash that a message asks somebody to confirm. */
+/** The hash that a message asks the user to confirm. */
 export function hashToConfirm(message: string): string | undefined {
   return /towline\.dev\/confirm-prune=([0-9a-f]{16})\b/.exec(message)?.[1];
 }
 
-/** `undefined`: nobody has to confirm it. */
+/** Returns `undefined` if no confirmation is needed. */
 export function findLargePrune(result: CommandResult, guard: PruneGuard): LargePrune | undefined {
   const doomed = findDoomed(result).length;
   const left = result.objects.filter(({ rendered, remote }) => rendered !== undefined && remote !== undefined).length;
@@ -90,7 +93,7 @@ export function findLargePrune(result: CommandResult, guard: PruneGuard): LargeP
   return doomed > 0 && (empty || large) ? { doomed, deployed, empty } : undefined;
 }
 
-/** Whether exactly what would be pruned has been confirmed. */
+/** Whether exactly the objects to be pruned have been confirmed. */
 export function isConfirmed(result: CommandResult, confirmed: string | undefined): boolean {
   const doomed = findDoomed(result);
   return doomed.length > 0 && confirmed === hashOf(doomed);
@@ -103,7 +106,7 @@ function hashOf(doomed: readonly Doomed[]): string {
   return createHash("sha256").update(names.sort().join("\n")).digest("hex").slice(0, 16);
 }
 
-/** The deploy's result as kluctl would have written it, had it pruned as well. */
+/** The deploy's result as kluctl would have written it if it had pruned as well. */
 export function withPruned(
   deployed: CommandResult,
   doomed: readonly Doomed[],

@@ -1,4 +1,7 @@
-/** Brings one KluctlDeployment up to date: reads the present, decides whether there is anything to do, and does it under the lease. */
+/**
+ * Reconciles one KluctlDeployment: reads the current state, decides whether there is anything to do, and does it under
+ * the lease.
+ */
 import { ApiError, RemoteBusyError } from "../errors.ts";
 import { commitOf } from "../git-ref.ts";
 import {
@@ -47,13 +50,13 @@ export interface ReconcileDeps extends LoopDeps {
   readonly enqueue: Queue["enqueue"];
 }
 
-/** `busy`: somebody else holds the deployment's lease; ask again soon. */
+/** `busy`: another worker holds the deployment's lease; try again soon. */
 export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise<Outcome | "busy">;
 
-/** So long loops that are due by their interval use one answer of git together, unless they come round sooner. */
+/** Interval checks within this time share one answer of git, unless their interval is shorter. */
 const sharedMs = 30_000;
 const leastSharedMs = 2_000;
-/** While somebody else fetches from a slow remote. */
+/** The longest delay while another job fetches from the same slow remote. */
 const mostPutOffMs = 10_000;
 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
@@ -66,18 +69,18 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     } catch (error) {
       if (error instanceof RemoteBusyError) return comeAgain(error);
       if (!(error instanceof ApiError)) throw error;
-      // Nothing can be read or written down now: trying again is all there is.
+      // Nothing can be read or recorded now: the only option is to try again.
       log.warn({ ...request.deployment, error: error.message }, "request to the Kubernetes API failed");
       return { kind: "failed", retry: "soon", message: error.message };
     }
   };
 
-  /** Outside of the slots; the longer it takes, the later. */
+  /** The job waits without occupying a slot; the slower the remote, the longer. */
   function comeAgain({ slowForMs, message }: RemoteBusyError): Outcome {
     return { kind: "later", afterMs: Math.min(slowForMs / 5, mostPutOffMs), why: message };
   }
 
-  /** Whoever waits for an answer, and what is going, is not put off. */
+  /** Postpones the job if the remote is slow, except for requests and deletions. */
   function leaveIfSlow(deployment: Deployment | MalformedDeployment): void {
     if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined || isAsked(deployment)) return;
     const slowForMs = deps.sources.slowForMs(deployment.repo);
@@ -109,10 +112,11 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /**
-   * The repository's last known move. What comes round without a push does so because nobody may have
-   * told of a move: it is content with an answer that another such loop got a moment ago, but not with one as old as the move.
-   * No loop may get an older answer than an earlier one of its deployment had, or it would go back behind it: the name
-   * has the move, and the time in steps that are no longer than the deployment's own.
+   * The freshness required of git's answers. A job that was not triggered by a push exists because the webhook may have
+   * been lost: it may reuse an answer that another such job got moments ago, but not one as old as the last known move.
+   * An answer must never be older than one that an earlier reconciliation of the same deployment had, or the deployment
+   * would go back to an older commit. So the name contains the move and the current time slot, which is no longer than
+   * the deployment's own interval.
    */
   async function lastMove(
     deployment: Deployment | MalformedDeployment,
@@ -122,20 +126,20 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (!followsGit(deployment)) return undefined;
     const move = await deps.lastMove(deployment.repo);
     const isFirst = attempt === 1;
-    // Only who tells of a push has surely noted the move first; others may ask long after it.
+    // Only a push is certain to have recorded the move first; other requests may come long after it.
     if (cause === "push" && isFirst) return move === undefined ? undefined : { name: move, moved: true };
     if (move === undefined && !(cause === "interval" && isFirst)) return undefined;
     const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
     const ms = Math.max(leastSharedMs, Math.min(sharedMs, intervalMs, retryIntervalMs));
     const name = `${move ?? "no move"}, interval ${ms} ${Math.floor(deps.clock.now() / ms)}`;
-    // The sweep saw it move, and somebody asks for a look because there is something to see, mostly.
+    // The sweep saw the repository move, and most users request a reconciliation after a change.
     return { name, moved: (cause === "sweep" || cause === "manual") && isFirst };
   }
 
   /**
-   * Whoever asks for something expects git as it is now, and may have asked after it was last noted that the repository
-   * moved: this job may have been on its way by then. From now on everybody gets a later answer, so that what comes next
-   * does not go back behind it.
+   * A user's request expects git's current state and may have been made after the last move was recorded, while this
+   * job was already queued. From here on every job gets a newer answer, so that later jobs do not go back to an older
+   * commit.
    */
   async function askAnew(deployment: Deployment): Promise<void> {
     if (!followsGit(deployment)) return;
@@ -149,8 +153,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /**
-   * What is known now may be newer than what was read before the lease was ours: read again, then act. Unless nobody else
-   * can have worked on it meanwhile (`known`); what people ask for in these moments is a request of its own.
+   * The state may have changed before the lease was acquired: read it again, then act. Not needed if no other worker
+   * can have changed it in the meantime (`known`); a user's request made in these moments triggers a job of its own.
    */
   async function underLease(
     request: ReconcileRequest,
@@ -163,7 +167,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     return outcome;
   }
 
-  /** One command that somebody asked for, or else the loop; `again`: there is more to do. */
+  /** Runs one requested command or, if there is none, the reconciliation; `again`: there is more to do. */
   async function step(
     request: ReconcileRequest,
     held: Held,
@@ -189,7 +193,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       if (!signal.aborted) return "again";
       return { kind: "failed", retry: "soon", message: `the requested ${command.kind} was interrupted` };
     }
-    // What somebody asks for is done: they know what they ask for, and wait for the answer.
+    // Requests are carried out even if the deployment is suspended or blocked: the user knows and waits for the result.
     if (findRequest(deployment, "reconcile") !== undefined) return runLoop(loop, deps);
     if (deployment.spec.suspend) return settleSuspended(loop, await pendingCommit(loop));
     const heldBack = await dependencies.holds(deployment, asOf, signal);
@@ -220,7 +224,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       return commit === deployment.status.observedCommit ? undefined : commit;
     } catch (error) {
       if (error instanceof RemoteBusyError) throw error;
-      log.debug({ ...deployment.key, error: String(error) }, "newer commit unknown"); // the sweep warns of the remote
+      log.debug({ ...deployment.key, error: String(error) }, "newer commit unknown"); // the sweep reports remote errors
       return pendingCommitOf(deployment);
     }
   }
@@ -232,7 +236,10 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     return commitOf(source.ref, heads);
   }
 
-  /** A suspended deployment is left alone, but its generation is seen, and its status says which commit is not deployed. */
+  /**
+   * A suspended deployment is not reconciled, but its generation is observed and its status names the commit that is
+   * not deployed.
+   */
   async function settleSuspended({ deployment, signal }: Loop, pending: string | undefined): Promise<Outcome> {
     const { spec, status, generation } = deployment;
     const ready = readyCondition(status);
@@ -246,14 +253,16 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     return { kind: "skipped", why: "suspended" };
   }
 
-  /** Says what it waits for. Its generation stays unseen: whatever changed is still to be dealt with. */
+  /**
+   * Reports what the deployment waits for. Its generation stays unobserved, because the change is yet to be handled.
+   */
   async function settleHeldBack({ deployment, request, signal }: Loop, verdict: Verdict): Promise<Outcome> {
     const { cause } = request;
     const { status, generation } = deployment;
     const { status: ready, reason, message } = readyCondition(status) ?? {};
     const waits = verdict.status === "Unknown";
     const told = reason === verdict.reason && message === verdict.message;
-    // Nothing of it changed: that it cannot be looked at right now does not make it unready.
+    // Nothing about it changed: that it cannot be checked right now does not make it unready.
     const fine =
       waits &&
       (cause === "interval" || cause === "drift") &&
@@ -272,8 +281,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /**
-   * Requests outlive their reasons: a delivery is sent twice, every replica sees the same change, a job runs again
-   * because its end was not heard of. Says why there is nothing to do, if so, without a lease and without kluctl.
+   * Requests outlive their causes: a delivery is sent twice, every replica sees the same change, a job runs again
+   * because its end was not recorded. Returns why there is nothing to do, if so, without a lease and without kluctl.
    */
   async function nothingToDo(
     deployment: Deployment | MalformedDeployment,
@@ -301,7 +310,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (isMalformed(deployment) || cause === "drift" || isReconciling(status)) return undefined;
     if (cause === "interval") {
       const now = deps.clock.now();
-      // Who asked may not have heard yet of a loop that had just ended.
+      // The request may have been queued before the previous reconciliation ended.
       if (dueAt(deployment, { retryAt: deps.retryAt?.(deployment) }, now) > now) return "no longer due";
       return (await deps.skipping?.spareJob(deployment, undefined, { move: asOf?.name })) === "skipped"
         ? "nothing can have changed"
@@ -311,7 +320,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment.spec.suspend) return cause === "sweep" ? undefined : "suspended";
     if (deployment.annotations[annotation.confirmPrune] !== undefined) return undefined;
     if (cause === "manual") return "the request was already answered";
-    // Tries that are owed to a failure were those of a job that is gone: this one's worker died, or it was replaced.
+    // The job that would have retried a failure may be gone: its worker died, or this job replaced it.
     if (readyCondition(status)?.status !== "True") return undefined;
     if (cause === "change" && dependencies.holdsForever(deployment) !== undefined) return undefined;
     if (cause === "change") return "this change was already handled";
@@ -321,12 +330,13 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       const commit = await headOf(deployment, asOf, signal);
       if (commit === undefined) return undefined;
       if (commit === status.observedCommit) return `already at ${commit}`;
-      // Whoever waits for a push does not wait for this: a push that a host told of touches what it reads, mostly.
+      // Pushes skip this check, because someone waits for them and a reported push usually affects the project's
+      // inputs.
       const spared = cause === "sweep" && (await deps.skipping?.spareJob(deployment, { commit, at }));
       return spared === "skipped" ? `none of its inputs changed up to ${commit}` : undefined;
     } catch (error) {
       if (error instanceof RemoteBusyError) throw error;
-      return undefined; // the loop meets the same error, and reports it
+      return undefined; // the reconciliation meets the same error and reports it
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Manual requests: what people ask of one deployment by kluctl's annotations, and where they read what came of it. Pure. */
+/** Manual requests: kluctl's request annotations and the status fields with their results. Pure. */
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 import {
@@ -18,22 +18,22 @@ import { timeOf } from "./time.ts";
 
 type Entry = Deployment | MalformedDeployment;
 
-/** A request that somebody waits to be answered. */
+/** A request that has not been answered yet. */
 export interface PendingRequest<Kind extends ManualKind = ManualKind> {
   readonly kind: Kind;
-  /** What the annotation says; `undefined` if it was taken before, by a loop that came to no end. */
+  /** The annotation's value; `undefined` if it was already taken by a reconciliation that did not finish. */
   readonly annotation: string | undefined;
   readonly request: ManualRequest;
-  /** Why it cannot be done, if so. */
+  /** Why the request is rejected, if it is. */
   readonly problem?: string | undefined;
 }
 
-/** The command to be done next. A reconcile is none: it is part of the loop that follows. */
+/** The command to run next. A reconcile request is not a command: it is answered by the reconciliation that follows. */
 export function nextCommand(deployment: Entry): PendingRequest<ManualCommand> | undefined {
   return manualCommands.map((kind) => findRequest(deployment, kind)).find((pending) => pending !== undefined);
 }
 
-/** An annotation goes before a request that was broken off: its answer takes the place of the other's. */
+/** An annotation takes precedence over an interrupted request: its result replaces the other's. */
 export function findRequest<Kind extends ManualKind>(deployment: Entry, kind: Kind): PendingRequest<Kind> | undefined {
   const annotation = annotationOf(deployment, kind);
   if (annotation !== undefined) return { kind, annotation, ...parseRequest(annotation) };
@@ -41,22 +41,25 @@ export function findRequest<Kind extends ManualKind>(deployment: Entry, kind: Ki
   return result && { kind, annotation, request: result.request, problem: notDoneAgain(kind, result.request) };
 }
 
-/** Whether somebody waits for an answer, as far as the resource tells. */
+/** Whether a request has not been answered yet, according to the resource. */
 export function isAsked(deployment: Entry): boolean {
   return isAnnotated(deployment) || hasUnfinished(deployment);
 }
 
-/** Whether there is a request that nobody has taken yet. */
+/** Whether there is a request that no worker has taken yet. */
 export function isAnnotated(deployment: Entry): boolean {
   return manualKinds.some((kind) => annotationOf(deployment, kind) !== undefined);
 }
 
-/** Whether there is a request that was taken and has no answer yet. Only under the lease does it follow that nobody is at it. */
+/**
+ * Whether a request was taken and has no result yet. Only the holder of the lease can conclude that no worker is
+ * processing it.
+ */
 function hasUnfinished(deployment: Entry): boolean {
   return manualKinds.some((kind) => unfinished(deployment, kind) !== undefined);
 }
 
-/** Whether something is asked for that was not asked for before. */
+/** Whether there is a request that was not there before. */
 export function asksAnew(deployment: Entry, previous: Entry | undefined): boolean {
   return manualKinds.some((kind) => {
     const asked = annotationOf(deployment, kind);
@@ -64,7 +67,7 @@ export function asksAnew(deployment: Entry, previous: Entry | undefined): boolea
   });
 }
 
-/** From when on, in epoch milliseconds, nobody can be at it any more what was taken; `undefined` if nothing was. */
+/** When a taken request can no longer be in progress, in epoch milliseconds; `undefined` if no request was taken. */
 export function givenUpAt(deployment: Deployment): number | undefined {
   const begun = manualKinds.flatMap((kind) => unfinished(deployment, kind)?.startTime ?? []);
   if (begun.length === 0) return undefined;
@@ -81,8 +84,8 @@ function unfinished({ status }: Entry, kind: ManualKind): ManualResult | undefin
 }
 
 /**
- * What only reads is done again, and so is what decides anew what there is to do. But a deploy may have happened, may be
- * of a commit that has passed, or may have been for this once only: that is for whoever asked to say.
+ * Read-only requests are repeated, and so are reconciliations, which decide again what to do. A deploy, however, may
+ * have happened, may have been for an older commit, or may have had one-off overrides: the user has to decide.
  */
 function notDoneAgain(kind: ManualKind, { overridesPatch }: ManualRequest): string | undefined {
   if (kind === "diff" || kind === "validate" || (kind === "reconcile" && overridesPatch === undefined))
@@ -91,17 +94,17 @@ function notDoneAgain(kind: ManualKind, { overridesPatch }: ManualRequest): stri
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// What an annotation says
+// The annotation's value
 
 const Request = z.strictObject({
   requestValue: z.string().min(1),
   overridesPatch: z.record(z.string(), z.unknown()).nullish(),
 });
 
-/** Deeper than any real spec; what walks through a patch does so by recursion. */
+/** Deeper than any real spec; patches are traversed recursively. */
 const deepest = 50;
 
-/** A bare value, as people annotate by hand, names a request as well as the command line's JSON does. */
+/** Accepts a plain value, as users annotate by hand, as well as the JSON of kluctl's command line. */
 export function parseRequest(annotation: string): Pick<PendingRequest, "request" | "problem"> {
   const value = parseText(annotation);
   if (typeof value !== "object" || value === null) return { request: { requestValue: annotation } };
@@ -116,7 +119,7 @@ export function parseRequest(annotation: string): Pick<PendingRequest, "request"
   return { request: { requestValue, overridesPatch } };
 }
 
-/** JSON, or YAML as kluctl takes it too. What is neither is a text. */
+/** JSON or, like kluctl, YAML. Anything else is plain text. */
 function parseText(annotation: string): unknown {
   try {
     return JSON.parse(annotation);

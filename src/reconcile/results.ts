@@ -1,4 +1,7 @@
-/** kluctl's results in the shapes that other tools of kluctl read back. They read strictly: no field may be added. Pure. */
+/**
+ * Converts kluctl's results to the formats that other kluctl tools read. They parse strictly: no field may be added.
+ * Pure.
+ */
 import {
   type CommandResult,
   type CommandSummary,
@@ -17,34 +20,34 @@ import {
 } from "../model.ts";
 import type { MaskedResult } from "./mask.ts";
 
-/** What the controller knows about a result, and kluctl's command line does not. */
+/** What the controller knows about a result but kluctl's command line does not. */
 export interface ResultContext {
   readonly id: string;
   readonly reconcileId: string;
   readonly deployment: Key;
-  /** UID of kube-system in the cluster the KluctlDeployment lives in. */
+  /** UID of kube-system in the cluster where the KluctlDeployment lives. */
   readonly clusterId: string;
   readonly projectKey: ProjectKey;
   readonly targetKey: TargetKey;
-  /** Unknown where nothing says what was rendered. */
+  /** Unknown if the rendered objects are not known. */
   readonly objectsHash: string | undefined;
   readonly source: DeploymentSpec["source"];
-  /** Where an artifact says that it was made from. */
+  /** The ref that the artifact says it was built from. */
   readonly madeFrom?: GitRef | undefined;
-  /** From somebody's own machine: of no commit that anybody knows. */
+  /** The source came from a user's own machine, so there is no known commit. */
   readonly workingCopy?: boolean | undefined;
   readonly overridesPatch?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /**
- * A status that does not fit into etcd's 1.5 MB could not be written, and the work would be done again and again. A longer
- * drift loses the text of its changes first, then objects; a list of errors is cut.
+ * A status that exceeds etcd's 1.5 MB could not be written, and the work would be repeated endlessly. A larger drift
+ * first loses the text of its changes, then objects; a list of errors is truncated.
  */
 const maxDriftBytes = 400_000;
 const maxErrorsBytes = 50_000;
 const maxErrorLength = 2_000;
 
-/** The whole document as it is stored: kluctl's own, completed as its controller would. */
+/** The complete stored document: kluctl's own, completed as its controller would. */
 export function toStoredDocument(result: CommandResult, context: ResultContext): Record<string, unknown> {
   const { document } = result;
   return {
@@ -56,19 +59,22 @@ export function toStoredDocument(result: CommandResult, context: ResultContext):
   };
 }
 
-/** A diff and a search for orphans only pretend. What a result tells is whether the deployment is to be pretended with. */
+/**
+ * Sets whether a result was a dry run. Diffs and searches for orphans always run as dry runs; the result has to say
+ * whether the deployment itself is one.
+ */
 export function withDryRun<Result extends CommandResult>(result: Result, dryRun: boolean): Result {
   const { dryRun: _, ...command } = record(result.document["command"]);
   return { ...result, document: { ...result.document, command: { ...command, ...(dryRun && { dryRun }) } } };
 }
 
-/** A result with errors of ours beside kluctl's. */
+/** Adds errors of ours to kluctl's result. */
 export function withErrors(result: CommandResult, more: readonly ResultError[]): CommandResult {
   const errors = [...result.errors, ...more];
   return { ...result, errors, document: { ...result.document, errors } };
 }
 
-/** The part of a result that the status keeps. */
+/** The part of a result that is kept in the status. */
 export function toCommandSummary(result: MaskedResult, context: ResultContext): CommandSummary {
   const stored = toStoredDocument(result, context);
   const { objects, errors, warnings } = result;
@@ -98,7 +104,7 @@ export function toCommandSummary(result: MaskedResult, context: ResultContext): 
   return { document, id: context.id, endTime, errors: errors.length, warnings: warnings.length, ...counts };
 }
 
-/** What differs between git and the cluster. */
+/** The differences between git and the cluster. */
 export function toDrift(result: MaskedResult, context: ResultContext): { summary: DriftSummary; message: string } {
   const { objects, errors, warnings } = result;
   const command = record(result.document["command"]);
@@ -117,7 +123,7 @@ export function toDrift(result: MaskedResult, context: ResultContext): { summary
   };
 }
 
-/** Anything that kluctl found to be otherwise than the project says, or has changed. */
+/** Whether kluctl found or made any difference between the project and the cluster. */
 export function differs({ objects }: Pick<CommandResult, "objects">): boolean {
   return objects.some(isOther);
 }
@@ -127,8 +133,8 @@ function isOther(object: ResultObject): boolean {
 }
 
 /**
- * What still differs right after a deploy: everything that was applied is as git says now, so orphans that were
- * not pruned remain, and whatever failed. A dry run changed nothing, so all of it remains.
+ * What still differs right after a deploy: applied objects now match git, so only orphans that were not pruned and
+ * failed objects remain. A dry run changed nothing, so everything remains.
  */
 export function afterDeploy(result: MaskedResult, dryRun: boolean): MaskedResult {
   if (dryRun) return result;
@@ -139,7 +145,7 @@ export function afterDeploy(result: MaskedResult, dryRun: boolean): MaskedResult
   return { ...result, objects: remaining };
 }
 
-/** `no drift`, or counts: `1 new/2 chg/1 orp`. */
+/** `no drift`, or counts such as `1 new/2 chg/1 orp`. */
 function driftMessage(objects: readonly ResultObject[], errors: number, warnings: number): string {
   if (objects.length === 0) return "no drift";
   const counts: [string, number][] = [
@@ -154,7 +160,7 @@ function driftMessage(objects: readonly ResultObject[], errors: number, warnings
   return parts.join("/");
 }
 
-/** A validation as stored and as kept in the status: the same document. */
+/** A validation, as stored and as kept in the status: the same document. */
 export function toValidateSummary(result: ValidateResult, context: ResultContext): ValidateSummary {
   const { errors, warnings } = result;
   const document = {
@@ -173,7 +179,7 @@ export function toValidateSummary(result: ValidateResult, context: ResultContext
   };
 }
 
-/** What is filed beside a stored validation: the document with counts instead of lists. */
+/** The annotation of a stored validation: the document with counts instead of lists. */
 export function toValidateAnnotation(document: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { overridesPatch: _, warnings, errors, results, ...rest } = document;
   return { ...rest, warnings: lengthOf(warnings), errors: lengthOf(errors), results: lengthOf(results) };
@@ -230,7 +236,10 @@ function resourceVersionOf(json: string | undefined): string {
   return metadata?.resourceVersion ?? "";
 }
 
-/** What is around an unpacked artifact is no repository, whatever kluctl takes it for: so its controller says as well. */
+/**
+ * The directory around an unpacked artifact is no repository, even if kluctl takes it for one; its controller reports
+ * the same.
+ */
 function gitInfoOf(
   { source, madeFrom, workingCopy }: ResultContext,
   document: Readonly<Record<string, unknown>>,
@@ -240,7 +249,7 @@ function gitInfoOf(
   return { ...record(document["gitInfo"]), ref: refOf(source, document) };
 }
 
-/** The command line works on a detached HEAD and cannot know what was followed. */
+/** The command line runs on a detached HEAD and cannot know which ref is followed. */
 function refOf(source: GitSource, document: Readonly<Record<string, unknown>>): unknown {
   const { branch, tag, commit } = source.ref;
   if (branch !== undefined) return { branch };
@@ -257,7 +266,7 @@ function endTimeOf(command: unknown): string {
   return String(record(command)["endTime"] ?? "");
 }
 
-/** The command line writes down empty arguments, kluctl's controller none. */
+/** The command line writes empty arguments; kluctl's controller omits them. */
 function commandOf({ command }: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { args, ...rest } = record(command);
   return Object.keys(record(args)).length === 0 ? rest : { args, ...rest };

@@ -1,10 +1,10 @@
 /**
- * When what failed is tried again, after the quick tries of the queue are over and while git and the spec still say the
- * same: after `retryInterval`, or else after a pause that doubles with each try, up to `interval`.
+ * Computes when a failure is retried, after the queue's quick attempts and while git and the spec are unchanged: after
+ * `retryInterval` or, without it, after a back-off that doubles with each attempt, up to `interval`.
  *
- * How often something was tried is nobody's to read in a status that has the shape of kluctl's. It is learnt from the
- * watch, the same by all replicas; after a start the pause is one that fits the time since the last try, so that neither
- * a restart nor a swap of controllers makes everything that has failed be tried at once.
+ * kluctl's status format has no field for the number of attempts. It is derived from the watch, so all replicas agree;
+ * after a restart, the back-off is one that fits the time since the last attempt, so that neither a restart nor a swap
+ * of controllers retries all failures at once.
  */
 import { isMalformed, keyText, type Deployment, type DeploymentSpec, type DeploymentStatus } from "../model.ts";
 import type { Clock, DeploymentChange } from "../ports.ts";
@@ -12,26 +12,26 @@ import { isReconciling, readyCondition, reason } from "./conditions.ts";
 import { changeWaits } from "./decide.ts";
 import { asksAnew } from "./requests.ts";
 
-/** After the first failure. */
+/** The back-off after the first failure. */
 const firstPauseMs = 30_000;
 
 export interface Retries {
-  /** Learns from the watch when a loop ended. */
+  /** Learns from the watch when a reconciliation ended. */
   note(change: DeploymentChange): void;
-  /** Epoch milliseconds; `undefined` for what did not fail. */
+  /** In epoch milliseconds; `undefined` if nothing failed. */
   nextAt(deployment: Deployment): number | undefined;
 }
 
 interface Failing {
   readonly lastTryAt: number;
   readonly pauseMs: number;
-  /** What it says of the try. */
+  /** The status after the last attempt. */
   readonly status: DeploymentStatus;
 }
 
 export function createRetries(clock: Clock): Retries {
   const failing = new Map<string, Failing>();
-  /** When a try was first seen to be in progress. */
+  /** When an attempt was first seen in progress. */
   const begun = new Map<string, number>();
 
   function learn(key: string, ended: Deployment, startedAt: number): void {
@@ -40,10 +40,10 @@ export function createRetries(clock: Clock): Retries {
     const before = failing.get(key);
     const waited = before !== undefined && now >= nextTry(before, ended.spec);
     if (before !== undefined && !waited && isNoTry(before.status, status)) return;
-    // Several tries within one pause, such as the quick ones of the queue, count as one.
+    // Several attempts within one back-off, such as the queue's quick ones, count as one.
     const same = before !== undefined && isSame(before.status, status);
     const pauseMs = same ? before.pauseMs * (waited ? 2 : 1) : firstPauseMs;
-    // What takes long to fail does not keep a worker for itself.
+    // An attempt that takes long to fail must not occupy a worker permanently.
     failing.set(key, { lastTryAt: now, pauseMs: Math.max(pauseMs, now - startedAt), status });
   }
 
@@ -55,7 +55,7 @@ export function createRetries(clock: Clock): Retries {
       if (isTrying) begun.set(key, startedAt);
       else begun.delete(key);
       if (kind === "removed" || isMalformed(deployment) || !hasFailed(deployment)) {
-        // Ready may be unknown while it is tried once more.
+        // Ready may be Unknown during another attempt.
         if (!isTrying) failing.delete(key);
       } else if (asksAnew(deployment, previous)) {
         failing.set(key, { lastTryAt: clock.now(), pauseMs: firstPauseMs, status: deployment.status });
@@ -78,7 +78,7 @@ function nextTry({ lastTryAt, pauseMs }: Failing, { retryIntervalMs, intervalMs 
   return lastTryAt + (retryIntervalMs ?? Math.min(pauseMs, intervalMs));
 }
 
-/** Before this process saw any try of it: as if the pauses had been kept to. */
+/** The state before this process saw any attempt, as if the back-off had been followed so far. */
 function recorded({ status }: Deployment, now: number): Failing | undefined {
   const lastTryAt = lastTryOf(status, now);
   if (lastTryAt === undefined) return undefined;
@@ -87,14 +87,14 @@ function recorded({ status }: Deployment, now: number): Failing | undefined {
   return { lastTryAt, pauseMs, status };
 }
 
-/** What only waits to be approved for the first time is unready, and nothing that could be tried. */
+/** A deployment that only waits for its first approval is not ready, but there is nothing to retry. */
 function hasFailed({ spec, status }: Deployment): boolean {
   const ready = readyCondition(status);
   if (ready?.status !== "False") return false;
   return ready.reason !== reason.deployFailed || !changeWaits(spec, status);
 }
 
-/** A loop that only looked: the deploy that failed was not tried again. */
+/** Whether the reconciliation only checked, without retrying the failed deploy. */
 function isNoTry(before: DeploymentStatus, after: DeploymentStatus): boolean {
   return (
     isSame(before, after) &&
@@ -108,7 +108,7 @@ function isSame(before: DeploymentStatus, after: DeploymentStatus): boolean {
   return before.observedCommit === after.observedCommit && before.observedGeneration === after.observedGeneration;
 }
 
-/** A clock that is ahead may have written some of them. */
+/** Times may come from a clock that is ahead. */
 function lastTryOf(status: DeploymentStatus, now: number): number | undefined {
   const { lastDeployResult: deploy, lastValidateResult: validate } = status;
   const ready = readyCondition(status);

@@ -1,4 +1,4 @@
-/** From what a deployment says to what kluctl is asked to do. Pure. */
+/** Translates a deployment's spec into kluctl's options. Pure. */
 import type { Credentials, Deployment } from "../model.ts";
 import type { Checkout, DeployOptions, Held, Identity, Run } from "../ports.ts";
 
@@ -7,7 +7,7 @@ export interface RunContext {
   readonly checkout: Pick<Checkout, "projectDir">;
   readonly credentials: Credentials;
   readonly identity: Identity;
-  /** Of what mutates. */
+  /** Set for mutating runs. */
   readonly held?: Held | undefined;
   readonly timeoutMs: number;
   readonly cold?: boolean | undefined;
@@ -40,7 +40,7 @@ export function toRun({ key, spec }: Deployment, context: RunContext): Run {
   };
 }
 
-/** `dryRun`: nothing is deployed for real by this server, whatever the deployment says. */
+/** `dryRun`: this server only does dry runs, whatever the deployment's spec says. */
 export function toDeployOptions({ spec }: Deployment, dryRun: boolean): DeployOptions {
   const { forceApply, replaceOnError, forceReplaceOnError, noWait, abortOnError } = spec;
   return {

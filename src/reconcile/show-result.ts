@@ -1,4 +1,4 @@
-/** A masked result, or the drift in a status, as people look at it. Pure. */
+/** Prepares a masked result, or the drift in a status, for display. Pure. */
 import { z } from "zod";
 import type { Change, ObjectRef, ResultError } from "../model.ts";
 import { type MaskedResult, unifiedDiffOf } from "./mask.ts";
@@ -8,13 +8,13 @@ export interface ShownObject {
   readonly object: string;
   readonly action: "new" | "changed" | "deleted" | "orphan";
   readonly changes: readonly ShownChange[];
-  /** How many further changes it has. */
+  /** The number of changes not shown. */
   readonly changesLeftOut: number;
 }
 
 export interface ShownChange {
   readonly path: string;
-  /** Lines that begin with `+`, `-` or a space. */
+  /** Lines starting with `+`, `-` or a space. */
   readonly diff: string;
 }
 
@@ -25,7 +25,7 @@ export interface ShownProblem {
 
 export interface ShownObjects {
   readonly objects: readonly ShownObject[];
-  /** How many further objects there are. */
+  /** The number of objects not shown. */
   readonly objectsLeftOut: number;
 }
 
@@ -34,7 +34,7 @@ export interface ShownResult extends ShownObjects {
   readonly warnings: readonly ShownProblem[];
 }
 
-/** Nobody reads more, and a browser has to hold it. */
+/** No user reads more than this, and a browser has to hold it. */
 const most = { objects: 300, changes: 50, diffLength: 4_000, problems: 100 };
 
 type Differing = {
@@ -49,7 +49,7 @@ export function showResult({ objects, errors, warnings }: MaskedResult): ShownRe
   return { ...showObjects(objects), errors: showProblems(errors), warnings: showProblems(warnings) };
 }
 
-/** Those that differ in any way. */
+/** The objects that differ in any way. */
 function showObjects(objects: readonly Differing[]): ShownObjects {
   const differing = objects.flatMap((object) => {
     const action = actionOf(object);
@@ -90,7 +90,7 @@ const Drift = z.object({
   deleted: z.boolean().optional(),
 });
 
-/** From a status, in which it is masked already. What cannot be read counts as absent. */
+/** The drift in a status, which is already masked. Unreadable entries count as absent. */
 export function showDrift(document: Readonly<Record<string, unknown>> | undefined): ShownObjects {
   return showObjects(listOf(document, "objects").flatMap((object) => Drift.safeParse(object).data ?? []));
 }

@@ -1,4 +1,4 @@
-/** Writes one loop's status: progress on the way, everything else at the end. */
+/** Writes the status of one reconciliation: progress during it, everything else at the end. */
 import type { Deployment, DeploymentStatus, MalformedDeployment } from "../model.ts";
 import type { Clock, Deployments, StatusPatch } from "../ports.ts";
 import type { Logger } from "../log.ts";
@@ -11,13 +11,16 @@ export interface StatusWriter {
   readonly current: DeploymentStatus;
   /** Sets fields; they are written with the next step. `null` removes one. */
   set(patch: Partial<Record<keyof DeploymentStatus, unknown>>): void;
-  /** Tells what is being done. The write runs beside the work: nobody waits for a progress message. */
+  /** Reports the current step. The write runs in the background: nothing waits for it. */
   progress(message: string, ready?: Verdict): void;
-  /** Reports the same, and resolves once it is written: nothing that depends on it may start before. Throws if it cannot be written. */
+  /**
+   * Like `progress`, but resolves once it is written: nothing that depends on it may start before. Throws if it cannot
+   * be written.
+   */
   save(message: string, ready?: Verdict): Promise<void>;
-  /** Resolves once what is being written is written, or was given up. */
+  /** Resolves once pending writes have ended, successfully or not. */
   settled(): Promise<void>;
-  /** Ends the loop: the final word, written before anybody acknowledges the job. Throws if it cannot be written. */
+  /** Writes the final status, before the job is acknowledged. Throws if it cannot be written. */
   finish(ready: Verdict | undefined): Promise<void>;
 }
 
@@ -28,11 +31,11 @@ export function createStatusWriter(
   deployment: Deployment | MalformedDeployment,
   clock: Clock,
   log: Logger,
-  /** Ends what is still being written, because somebody else may write by now. */
+  /** Aborts pending writes, because another worker may write by now. */
   signal?: AbortSignal,
 ): StatusWriter {
   const current: Writable = { ...deployment.status };
-  /** What the API server is known to hold: patches are relative to it. */
+  /** What the API server is known to have: patches are relative to it. */
   const stored: Writable = { ...deployment.status };
   const unwritten = new Set<keyof DeploymentStatus>();
   let written: Promise<void> = Promise.resolve();
@@ -85,7 +88,7 @@ export function createStatusWriter(
   };
 }
 
-/** The last results are kept as whole documents; decisions read their summaries. */
+/** The last results are stored as whole documents; decisions use their summaries. */
 function documentOf(value: unknown): unknown {
   return typeof value === "object" && value !== null && "document" in value ? value.document : value;
 }

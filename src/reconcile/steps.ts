@@ -1,4 +1,4 @@
-/** The calls of kluctl that a loop is made of, each with what has to be told and kept of it. */
+/** The kluctl commands of a reconciliation, each with its events, logs and stored results. */
 import { PrepareError } from "../errors.ts";
 import {
   annotation,
@@ -58,9 +58,9 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
   const { spec } = deployment;
   const { clock, results, settings, deployments } = deps;
   const options = toDeployOptions(deployment, settings.dryRun);
-  /** Whoever asked for a command reads its result, even if it says that nothing changed. */
+  /** The user reads the result of a requested command, even if nothing changed. */
   const isWanted = asked !== undefined && asked.kind !== "reconcile";
-  /** A person wants this very prune, so that it needs nobody else's word. */
+  /** The user requested this prune, so it needs no confirmation. */
   const isPruneAsked = isWanted || (asked?.overridesPatch?.["spec"] as { prune?: unknown } | undefined)?.prune === true;
   const storing: Promise<string | undefined>[] = [];
 
@@ -92,7 +92,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     const { name, discriminator, clusterId: target } = targetOf(document);
     return {
       ...(name && { targetName: name }),
-      // Of another cluster only kluctl can tell; where it may not look, nobody knows.
+      // Only kluctl knows the id of another cluster; if it may not read it, it is unknown.
       clusterId: target ?? (identity.cluster ? "" : clusterId),
       ...(discriminator && { discriminator }),
     };
@@ -102,7 +102,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     return maskSafely(result, { known: work.secrets, signal, log });
   }
 
-  /** Results are an aid for people: one that cannot be stored is logged, and the deploy stands. */
+  /** Stored results are for users' convenience: a result that cannot be stored is logged, and the deploy counts. */
   function store(id: string, write: () => Promise<boolean>): void {
     const stored = write().then(
       (isStored) => (isStored ? id : undefined),
@@ -114,14 +114,17 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     storing.push(stored);
   }
 
-  /** What a deploy applies it renders again: with an input from elsewhere than git that may be another thing than was approved. */
+  /** A deploy renders again: if an input outside git has changed, the result may not be what was approved. */
   function asApproved(deployed: CommandResult): CommandResult {
     const approved = spec.manualObjectsHash;
     if (!spec.manual || isWanted || approved === undefined || deployed.objectsHash === approved) return deployed;
     return withErrors(deployed, [notApproved(approved, deployed.objectsHash)]);
   }
 
-  /** After a deploy that succeeded. What is pruned is what that deploy found, so that nothing else can have slipped in. */
+  /**
+   * Prunes after a successful deploy. Only the orphans found by that deploy are pruned, so no other object can be
+   * affected.
+   */
   async function pruneAfter(deployed: CommandResult): Promise<CommandResult> {
     if (!spec.prune || deployed.errors.length > 0) return deployed;
     if (targetOf(deployed.document).discriminator === undefined)
@@ -140,7 +143,9 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     return withPruned(deployed, doomed, errors, clock.now());
   }
 
-  /** What keeps orphans from being pruned is told: once as an event, and in the message of `Ready` for as long as it does. */
+  /**
+   * Reports what prevents orphans from being pruned: once as an event, and in the message of `Ready` while it lasts.
+   */
   function keepsFromPruning(result: CommandResult): boolean {
     return tellSharing(result) || tellWaiting(result);
   }
@@ -177,7 +182,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     return options.dryRun ? [] : findSharing(deployment, targetKeyOf(result), deployments.all());
   }
 
-  /** Whether this is news: it may have been told already, and by this very loop. */
+  /** Returns whether the message is new: it may already have been reported, even by this reconciliation. */
   function note(message: string): boolean {
     if (work.notes.includes(message)) return false;
     work.notes.push(message);
@@ -185,8 +190,9 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
   }
 
   /**
-   * Runs what changes the cluster. Before that the status says that what is applied is unknown, so that the next
-   * reconciliation deploys whatever it renders, should this one be interrupted. Who knows how it ended says so again.
+   * Runs a mutating command. Before that, the status is set to say that the applied state is unknown, so that the next
+   * reconciliation deploys whatever it renders if this one is interrupted. Callers that know the outcome set the hash
+   * again.
    */
   async function mutate(
     message: string,
@@ -208,7 +214,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     }
   }
 
-  /** Stores what a command reports, and tells of it. The summary is what the status keeps. */
+  /** Stores the result of a command and emits its event. Returns the summary for the status. */
   function report(whole: CommandResult, result: MaskedResult, name: string, failed: string): CommandSummary {
     const context = contextOf(result.objectsHash, targetKeyOf(result));
     const summary = toCommandSummary(result, context);
@@ -227,7 +233,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     dryRun: options.dryRun,
     keepsFromPruning,
 
-    /** Why this may not be deployed, if so: somebody else was there first under this discriminator. */
+    /** Why this must not be deployed, if so: another deployment with the same discriminator was there first. */
     async refuses(compared: CommandResult): Promise<string | undefined> {
       const key = targetKeyOf(compared);
       if (options.dryRun || !isNewcomer(deployment, key)) return undefined;
@@ -252,7 +258,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return result;
     },
 
-    /** The deployment stays ready, or not, as it was: nothing is done to it. */
+    /** Keeps the Ready condition as it is: a diff is read-only. */
     async diff(): Promise<MaskedResult> {
       work.phase = "diff";
       status.progress("Performing diff");
@@ -264,13 +270,14 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return result;
     },
 
-    /** Without an effect it was what a comparison would have been: it is in the log, and nobody else is told. */
+    /** A deploy without an effect equals a comparison: it is only logged. */
     async deploy(
       why: string,
       compared: CommandResult | undefined,
       hasEffect: (result: CommandResult) => boolean = () => true,
     ): Promise<MaskedResult> {
-      // Before anything is applied: whether its orphans are somebody else's objects follows from the others.
+      // Before anything is applied: whether its orphans belong to another deployment is only known once the watch has
+      // synced.
       if (spec.prune) await deployments.whenSynced(signal);
       work.phase = "deploy";
       const { dryRun } = options;
@@ -328,13 +335,16 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return result;
     },
 
-    /** What differs after a deploy follows from its own result; poking images leaves the rest to be compared. */
+    /** The drift after a full deploy follows from its own result; after poke-images a comparison is needed. */
     async driftAfter(deployed: MaskedResult): Promise<MaskedResult> {
       if (spec.deployMode === "full-deploy") return afterDeploy(deployed, options.dryRun);
       return await masked(await kluctl.diff(run(), options, signal));
     },
 
-    /** What was rendered, for which target, and what of it differs from the cluster. What an interrupted deploy applied only the next real one knows. */
+    /**
+     * Records what was rendered, for which target, and how it differs from the cluster. After an interrupted deploy,
+     * the hash stays unknown until the next real deploy.
+     */
     record(rendered: CommandResult, drift: MaskedResult, { deployed }: { deployed: boolean }): void {
       const targetKey = targetKeyOf(rendered);
       const { summary, message } = toDrift(drift, contextOf(rendered.objectsHash, targetKey));
@@ -366,7 +376,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return result;
     },
 
-    /** The last one stands, as of now. */
+    /** Keeps the last validation and updates its time. */
     keepValidation(): void {
       const last = status.current.lastValidateResult;
       if (last === undefined) return;
@@ -377,7 +387,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       });
     },
 
-    /** Tells once per change that somebody has to approve it. */
+    /** Emits one event per change that needs approval. */
     tellApproval({ objectsHash }: CommandResult): void {
       log.info({ objectsHash }, "waiting for approval");
       if (renderedHash(deployment.status) === objectsHash) return;
@@ -385,7 +395,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       deployments.event(deployment, "Normal", eventReason.waitingForApproval, message);
     },
 
-    /** Resolves when the results of all steps are stored, or have been given up, to the ids of those that are. */
+    /** Resolves once the results of all steps are stored or failed to be stored; returns the ids of the stored ones. */
     async stored(): Promise<readonly string[]> {
       return (await Promise.all(storing)).filter((id) => id !== undefined);
     },

@@ -1,4 +1,4 @@
-/** Removes the stored results of deployments that are no more: once all are known, and whenever one goes. */
+/** Removes the stored results of deleted deployments: after the initial sync, and after each deletion. */
 import type { Logger } from "../log.ts";
 import { keyText, type Key } from "../model.ts";
 import type { DeploymentChange, Deployments } from "../ports.ts";
@@ -10,12 +10,12 @@ export interface TidyingDeps {
   };
   readonly results: { removeOrphans(clusterId: string, exists: (key: Key) => boolean): Promise<void> };
   readonly clusterId: () => Promise<string>;
-  /** The only ones whose deployments are known; empty: all. */
+  /** The namespaces whose deployments are known; empty: all. */
   readonly namespaces: readonly string[];
   readonly log: Logger;
 }
 
-/** Many resources may go at once, with their namespace for example: one look does for all of them. */
+/** Many resources may be deleted together, for example with their namespace: one pass covers all of them. */
 const gatherMs = 2_000;
 
 export function startTidying({ deployments, results, clusterId, namespaces, log }: TidyingDeps): void {
@@ -25,8 +25,8 @@ export function startTidying({ deployments, results, clusterId, namespaces, log 
   async function tidy(): Promise<void> {
     let known: ReadonlySet<string> | undefined;
     await results.removeOrphans(await clusterId(), (key) => {
-      // Not before the results are listed: a deployment may be created, and deployed, in between.
-      if (namespaces.length > 0 && !namespaces.includes(key.namespace)) return true; // somebody else's to remove
+      // Read only after the results are listed: a deployment may be created and deployed in between.
+      if (namespaces.length > 0 && !namespaces.includes(key.namespace)) return true; // another server's
       known ??= new Set(deployments.all().map((deployment) => keyText(deployment.key)));
       return known.has(keyText(key));
     });
@@ -36,7 +36,7 @@ export function startTidying({ deployments, results, clusterId, namespaces, log 
     if (!first && kind !== "removed") return;
     planned ??= setTimeout(() => {
       planned = undefined;
-      if (!deployments.synced()) return; // what is not listed yet may well exist
+      if (!deployments.synced()) return; // deployments that are not listed yet may exist
       first = false;
       tidy().catch((error: unknown) => log.warn({ err: error }, "could not remove results of deleted deployments"));
     }, gatherMs).unref();

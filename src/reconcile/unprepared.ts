@@ -1,4 +1,4 @@
-/** How it is told that a project could not be prepared. */
+/** The status of a project that could not be prepared. */
 import type { Kluctl } from "../ports.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { prepareError } from "./conditions.ts";
@@ -9,7 +9,7 @@ export async function tellUnprepared(
   { message, inKluctlsWords }: Pick<Failure, "message" | "inKluctlsWords">,
   { deps, secrets }: { readonly deps: { readonly kluctl: Pick<Kluctl, "version"> } } & Pick<Work, "secrets">,
 ): Promise<ReturnType<typeof prepareError>> {
-  // Without a kluctl that could be run, that is the error to be told.
+  // If no kluctl can be run, that is the error to report.
   const version = await deps.kluctl.version().catch(() => undefined);
   const words = inKluctlsWords && (await redactText(inKluctlsWords, secrets));
   return prepareError(await redactText(message, secrets), words, version);

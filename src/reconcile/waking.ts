@@ -1,4 +1,4 @@
-/** Turns changes of the resources into requests, at once: whoever edits a deployment does not wait for the sweep. */
+/** Queues a reconciliation as soon as a resource changes, so that an edited deployment does not wait for the sweep. */
 import type { Logger } from "../log.ts";
 import { isMalformed, type Cause, type Deployment, type MalformedDeployment, type ReconcileRequest } from "../model.ts";
 import type { DeploymentChange, Deployments, Queue } from "../ports.ts";
@@ -11,19 +11,22 @@ export interface WakingDeps {
   readonly log: Logger;
 }
 
-/** Two hundred resources that are applied together are one batch: their repository is asked once, not for each. */
+/** Two hundred resources that are applied together become one batch, and their repository is queried only once. */
 const gatherMs = 20;
-/** What Redis did not take, and no sweep finds. */
+/** Delay before retrying requests that Redis did not accept and that no sweep would find. */
 const againMs = 5_000;
 
-/** Returns how to stop. What Redis does not take is left to the sweep, where it finds the same from the same resources. */
+/**
+ * Returns a function that stops it. Most requests that Redis does not accept are left to the sweep, which derives the
+ * same ones from the resources.
+ */
 export function startWaking({ deployments, queue, log }: WakingDeps): () => void {
   let gathered: ReconcileRequest[] = [];
   let planned: NodeJS.Timeout | undefined;
   let stopped = false;
 
   async function flush(requests: readonly ReconcileRequest[]): Promise<void> {
-    // Whoever asks, or just edited it, expects git as it is now, and not as it was when somebody last looked.
+    // After an edit or a request, the user expects git's current state, not an earlier answer.
     const repos = new Set(requests.map(({ repo }) => repo).filter((repo) => repo !== undefined));
     await Promise.all([...repos].map((repo) => queue.markMoved(repo)));
     await queue.enqueue(requests);
@@ -43,7 +46,7 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
       flush(requests).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
         log.warn({ requests: requests.length, error: reason }, "could not queue changes; retrying");
-        // Nothing in a resource says that another one is gone.
+        // No resource shows that another one was removed, so the sweep cannot find these.
         const lost = requests.filter(({ cause }) => cause === "drift");
         if (stopped || lost.length === 0) return;
         gathered.unshift(...lost);

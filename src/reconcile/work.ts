@@ -1,4 +1,4 @@
-/** What one loop has in its hands. */
+/** The context of one reconciliation. */
 import type { Logger } from "../log.ts";
 import type { AsOf, Deployment, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
 import type {
@@ -22,7 +22,7 @@ import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
 
 export interface Settings {
   readonly dryRun: boolean;
-  /** Absent: nothing that is pruned has to be confirmed. */
+  /** Absent: no prune needs confirmation. */
   readonly pruneGuard?: PruneGuard | undefined;
 }
 
@@ -31,19 +31,19 @@ export interface LoopDeps {
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "checkout">;
   readonly kluctl: Kluctl;
-  /** Absent: nobody can offer any. */
+  /** Absent: source overrides are disabled. */
   readonly overrides?: Overrides | undefined;
   readonly objects: Objects;
   readonly results: Results;
-  /** UID of kube-system where the KluctlDeployments live. */
+  /** UID of kube-system in the cluster where the KluctlDeployments live. */
   readonly clusterId: () => Promise<string>;
   readonly readIdentity: ReadIdentity;
   readonly settings: Settings;
-  /** When what failed is to be tried again, see retries.ts. Absent: as the intervals alone say. */
+  /** When the failed step is to be retried, see retries.ts. Absent: only the intervals decide. */
   readonly retryAt?: ((deployment: Deployment) => number | undefined) | undefined;
-  /** Absent: no loop is left out. */
+  /** Absent: no check is skipped. */
   readonly skipping?: Skipping | undefined;
-  /** Absent: each is run. */
+  /** Absent: every validation runs. */
   readonly validations?: Validations | undefined;
   readonly clock: Clock;
   readonly newId: () => string;
@@ -52,7 +52,7 @@ export interface LoopDeps {
   readonly observe?:
     | {
         pushToApplied(seconds: number): void;
-        /** A pushed commit is Ready, so long after its delivery. */
+        /** Time from a delivery until its commit is Ready. */
         pushToLive?(seconds: number): void;
         pruned?(deployment: Key, seconds: number): void;
       }
@@ -68,12 +68,12 @@ export interface Loop {
   readonly signal: AbortSignal;
 }
 
-/** What a failure would be a failure of. */
+/** The step that a failure is attributed to. */
 export type Phase = "prepare" | "diff" | "deploy" | "prune" | "validate";
 
-/** What the steps of one loop share. */
+/** What the steps of one reconciliation share. */
 export interface Work extends Loop {
-  /** Absent: nobody asked for this, it is the loop's own work. */
+  /** Absent: this is the reconciliation's own work, not a request. */
   readonly asked?: ({ readonly kind: ManualKind } & Pick<ManualRequest, "overridesPatch">) | undefined;
   readonly deps: LoopDeps;
   readonly log: Logger;
@@ -81,9 +81,9 @@ export interface Work extends Loop {
   readonly reconcileId: string;
   readonly timeLeftMs: () => number;
   phase: Phase;
-  /** What must not be read in any message. */
+  /** Must not appear in any message. */
   secrets: readonly string[];
-  /** What `Ready` says besides what the results add up to. */
+  /** Sentences in `Ready` in addition to the results. */
   readonly notes: string[];
 }
 
@@ -91,7 +91,7 @@ export function startWork(loop: Loop, deps: LoopDeps): Work {
   const { deployment, request, signal } = loop;
   const { clock, deployments } = deps;
   const reconcileId = deps.newId();
-  // The names of these fields are what `kluctl gitops logs` filters by.
+  // `kluctl gitops logs` filters by these field names.
   const log = deps.log.child({ ...deployment.key, reconcileID: reconcileId, delivery: request.delivery });
   const startedAt = clock.now();
   return {

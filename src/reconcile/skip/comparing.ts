@@ -1,8 +1,8 @@
 /**
- * Whether a new commit has to be compared with the cluster before it is deployed. Where everything that was deployed
- * last is as that deploy left it, a comparison could only say whether the project renders the same objects as then. If
- * it does, deploying them changes nothing; if not, they are to be deployed. Either way the deploy alone tells, and the
- * project is rendered once. Pure.
+ * Decides whether a new commit has to be compared with the cluster before it is deployed. If all objects are as the
+ * last deploy left them, a comparison could only show whether the project renders the same objects as before. If it
+ * does, deploying them changes nothing; if not, they have to be deployed. Either way the deploy alone gives the answer,
+ * and the project is rendered only once. Pure.
  */
 import { reasonUntouched } from "../../match.ts";
 import {
@@ -19,31 +19,31 @@ import { readyCondition } from "../conditions.ts";
 import { isFoundByName } from "./moves.ts";
 import { compareObjects } from "./objects.ts";
 
-/** What a server saw when it deployed last, or compared since. */
+/** What this server saw at its last deploy, or at a later comparison. */
 export interface LastSeen {
   readonly uid: string;
   readonly generation: number;
   readonly deployResultId: string | undefined;
   readonly objectsHash: string;
   readonly objects: ReadonlyMap<string, ObjectVersion>;
-  /** Whether they are all that it has in the cluster. */
+  /** Whether these are all of the deployment's objects in the cluster. */
   readonly complete: boolean;
-  /** Hooks come and go. */
+  /** Whether it has hooks, whose objects come and go. */
   readonly hooks: boolean;
-  /** Deploying it waits until objects are ready, even if none of them changes. */
+  /** Whether a deploy waits until objects are ready, even if none of them changes. */
   readonly waits: boolean;
 }
 
-/** What the watches know of its objects. */
+/** The state of its objects according to the watches. */
 export type Cluster = ReturnType<AppliedObjects["find"]>;
 
-/** Says why; `undefined`: the deploy alone tells. */
+/** Returns the reason to compare first; `undefined`: the deploy alone is enough. */
 export function whyCompare(
   { uid, generation, spec, status, annotations }: Deployment,
   last: LastSeen,
   cluster: Cluster,
 ): string | undefined {
-  // What is approved, or chosen by an annotation, is what a comparison has found.
+  // Approvals and confirmations refer to the result of a comparison.
   if (spec.manual) return "its changes need approval";
   if (annotations[annotation.confirmPrune] !== undefined) return annotation.confirmPrune;
   if (spec.deployOnChanges === false) return "it is not deployed because of changes";
@@ -62,7 +62,7 @@ export function whyCompare(
   if (!stands) return "another server or a user has reconciled it since";
   if (drift !== "no drift") return `it differs: ${drift ?? "unknown"}`;
   if (!last.complete) return "kluctl did not report all of its objects";
-  // These would run once more, though nothing changes.
+  // A deploy would run the hooks again although nothing changes.
   if (last.hooks) return "it has hooks";
   if (last.waits && !isKnownReady(spec, status)) return "it would wait for objects that may not be ready";
 
@@ -77,14 +77,14 @@ function isKnownReady(spec: DeploymentSpec, status: DeploymentStatus): boolean {
 }
 
 /**
- * Why a new commit may well render the same objects, by what git says has changed. To deploy them costs what a
- * comparison costs, but is told as a deploy as long as it runs.
+ * Why the new commit may well render the same objects, judging by the files that changed in git. Deploying them costs
+ * as much as a comparison, but is reported as a deploy while it runs.
  */
 export function whyUnlikely(deployment: GitDeployment, changed: ChangedPaths): string | undefined {
   if (!changed.complete || changed.paths.length === 0) return "git does not report what changed";
   if (reasonUntouched(changed, deployment) !== undefined) return "no files of the project changed";
   const { path } = deployment.spec.source;
   const named = changed.paths.find((changedPath) => isFoundByName(changedPath, path));
-  // .kluctl.yaml also has the discriminator, under which another deployment may have been there first.
+  // .kluctl.yaml also contains the discriminator, and another deployment may already use the new one.
   return named && `${named} changed`;
 }

@@ -1,6 +1,7 @@
 /**
- * Turns what somebody does to applied objects into a look at their deployment, within seconds. A look that was wanted for
- * nothing is paid for with a longer pause, so that a controller that writes all the time cannot keep kluctl busy.
+ * Reconciles a deployment within seconds after its applied objects were changed by others. After each such
+ * reconciliation the minimum gap to the next one grows, so that a controller that writes continuously cannot keep
+ * kluctl busy.
  */
 import type { Logger } from "../../log.ts";
 import { isMalformed, keyText, type Deployment, type Key, type MalformedDeployment } from "../../model.ts";
@@ -23,12 +24,12 @@ export interface DriftWakingDeps {
 }
 
 export interface DriftTiming {
-  /** Several edits that come together are one look. */
+  /** Edits within this time trigger one reconciliation. */
   readonly settleMs: number;
-  /** Between two looks at one deployment at least; doubled with each. */
+  /** The minimum time between two reconciliations of one deployment; doubled each time. */
   readonly shortestGapMs: number;
   readonly longestGapMs: number;
-  /** While somebody is at work on it, its objects may be theirs. */
+  /** Delay while a reconciliation is in progress, because the changes may be its own. */
   readonly busyMs: number;
 }
 
@@ -39,16 +40,16 @@ interface Watchfulness {
   /** Monotonic milliseconds. */
   lookedAt: number;
   gapMs: number;
-  /** What has been told already: id → version. */
+  /** What was already reported: id → version. */
   told: ReadonlyMap<string, string>;
   readonly deleted: Set<string>;
 }
 
-/** Returns how to stop. */
+/** Returns a function that stops it. */
 export function startDriftWaking({ deployments, applied, skipping, queue, log, observe, ...deps }: DriftWakingDeps) {
   const timing = { ...defaultTiming, ...deps.timing };
   const attention = new Map<string, Watchfulness>();
-  /** Discriminator → whose it is. */
+  /** Discriminator → its deployments. */
   const owners = new Map<string, Set<string>>();
   const keys = new Map<string, Key>();
   let stopped = false;
@@ -77,13 +78,13 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     const known = skipping.known(key);
     const deployment = deployments.find(key);
     if (known === undefined || deployment === undefined || isMalformed(deployment)) return;
-    // Who is at work learns of it by itself, and what it applies is no drift.
+    // A reconciliation in progress detects the change itself, and what it applies is not drift.
     if (skipping.isBusy(key)) return;
     if (isReconciling(deployment.status)) return plan(key, timing.busyMs);
     const { status, spec } = deployment;
     if (spec.suspend || deployment.deletionTimestamp !== undefined) return;
     if (deployment.uid !== known.uid || status.lastDeployResult?.id !== known.deployResultId) {
-      return skipping.forget(key); // another server has deployed it: these were its changes
+      return skipping.forget(key); // another server deployed it: these were its changes
     }
     const { objects } = applied.find(known.discriminator, known);
     if (objects === undefined) return;
@@ -95,7 +96,7 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     const now = performance.now();
     const nextAt = one.lookedAt + one.gapMs;
     if (now < nextAt) return plan(key, nextAt - now);
-    // Left alone for long enough, it begins anew.
+    // After a long enough pause without drift, the gap starts from its minimum again.
     const calm = now - one.lookedAt > 4 * one.gapMs;
     one.gapMs = calm ? timing.shortestGapMs : Math.min(one.gapMs * 2, timing.longestGapMs);
     one.lookedAt = now;
@@ -141,7 +142,7 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     }
     keys.set(text, key);
     owners.set(known.discriminator, (owners.get(known.discriminator) ?? new Set()).add(text));
-    // What happened while it was worked on.
+    // Check for changes made during the reconciliation.
     plan(key, timing.settleMs);
   });
 

@@ -1,4 +1,7 @@
-/** What a proof is made of: what stands in git, in Secrets and in the cluster right now, asked for once for all who ask. */
+/**
+ * The evidence behind a skip: the current state of git, Secrets and the cluster, with equal queries shared between
+ * callers.
+ */
 import { createHmac, randomBytes } from "node:crypto";
 import { commitOf } from "../../git-ref.ts";
 import type { ChangedPaths, Deployment, GitDeployment, Heads, Repository } from "../../model.ts";
@@ -10,16 +13,19 @@ import type { GitPlace, KnownInputs } from "./inputs.ts";
 export interface EvidenceDeps {
   readonly sources: Pick<Sources, "heads" | "checkout" | "changes">;
   readonly secrets: Secrets;
-  /** Which kluctl renders: its version and its file. */
+  /** Identifies the kluctl that renders: its version and its file. */
   readonly kluctl: () => Promise<string>;
-  /** What of the cluster rendering and dry runs depend on: its version, its kinds, their schemas. Equal while they are. */
+  /**
+   * Identifies everything in the cluster that rendering and dry runs depend on: its version, its kinds and their
+   * schemas.
+   */
   readonly clusterFacts: () => Promise<string>;
-  /** Looks through the files of a checkout, or of a directory in it. */
+  /** Searches the files of a checkout, or of a directory in it. */
   readonly findUnsteady: (root: string, path: string, signal: AbortSignal) => Promise<UnsteadyFiles>;
   readonly clock: Clock;
 }
 
-/** What was rendered, and may be read to its end. */
+/** What was rendered; its checkout is still available. */
 interface Rendered {
   readonly deployment: Deployment;
   readonly checkout: Pick<Checkout, "root" | "commit">;
@@ -27,43 +33,43 @@ interface Rendered {
 }
 
 export interface Evidence {
-  /** All Secrets that it names, as one text that tells nothing but whether they are the same. */
+  /** A hash of all Secrets that the deployment references; it reveals only whether they are equal. */
   hashSecrets(deployment: Deployment): Promise<string>;
   clusterFacts(fresh?: Freshness): Promise<string>;
   kluctl(fresh?: Freshness): Promise<string>;
-  /** Where its source is. */
+  /** The current commit of its source. */
   sourceCommit(deployment: GitDeployment, fresh: Freshness, signal: AbortSignal): Promise<string | undefined>;
-  /** Where the places are that it includes: `placeText` → commit. Throws if one has no such ref. */
+  /** The current commits of the git places it includes: `placeText` → commit. Throws if one has no such ref. */
   commitsOf(
     deployment: Deployment,
     places: readonly GitPlace[],
     fresh: Freshness,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>>;
-  /** What of the project, or of the places that it includes, may render differently another time. */
+  /** Finds what in the project, or in the places it includes, may render differently another time. */
   findUnsteady(
     rendered: Rendered,
     places: ReadonlyMap<string, string>,
     inputs: Pick<KnownInputs, "charts" | "leadsOutside">,
   ): Promise<Files>;
-  /** In which files of its source two commits differ. */
+  /** The files in which two commits of its source differ. */
   changes(deployment: GitDeployment, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
 }
 
 /**
- * How new an answer has to be, besides what is new enough in any case: of a remote a fraction of the interval, since nobody
- * expects more of an interval, and at most 90 s; of the cluster and of kluctl a minute.
+ * The required freshness of an answer, in addition to the maximum age: for a remote a fraction of the interval, because
+ * an interval promises no more, and at most 90 s; for the cluster and kluctl one minute.
  */
 export interface Freshness {
-  /** It was asked for after this time. */
+  /** The answer was requested after this time. */
   readonly since?: number | undefined;
-  /** It was asked for under this name of a move, see Sources.heads. */
+  /** The answer was requested under this name of a move, see Sources.heads. */
   readonly move?: string | undefined;
 }
 
 export interface Files {
   readonly unsteady?: string | undefined;
-  /** Nothing in the project's directory, or in what it includes, names what lies outside of it. */
+  /** Neither the project's directory nor what it includes refers to files outside of it. */
   readonly standsAlone: boolean;
 }
 
@@ -76,7 +82,7 @@ interface Answer<T> {
 const longestHeadsMs = 90_000;
 const factsMs = 60_000;
 const mostRemembered = 2_000;
-/** Each may be thousands of paths. */
+/** Each entry may contain thousands of paths. */
 const mostDifferences = 50;
 const requestMs = 20_000;
 
@@ -86,7 +92,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
   const differences = new Map<string, Promise<ChangedPaths>>();
   const heads = new Map<string, Answer<Heads>>();
   const facts = new Map<string, Answer<string>>();
-  // Nobody who reads this memory learns a secret from it.
+  // A keyed hash, so that a memory dump reveals no secrets.
   const hashKey = randomBytes(32);
 
   async function hashSecrets({ key, spec }: Deployment): Promise<string> {
@@ -102,7 +108,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     return hash.digest("base64");
   }
 
-  /** One question for all that ask for the same within that time. */
+  /** Shares one query among all callers that need the same answer within that time. */
   function shared<T>(
     answers: Map<string, Answer<T>>,
     what: string,
@@ -188,7 +194,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     const found: UnsteadyFiles[] = [];
     for (const place of places) found.push(await included(place));
     const project = await own(source.path);
-    // What is included may name a directory above as well, or hold a value that becomes the name of one.
+    // An included project may also refer to a parent directory, or contain a value that becomes the name of one.
     const named = JSON.stringify(args ?? {});
     const standsAlone =
       source.kind !== "oci" &&
@@ -199,7 +205,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
       [project, ...found].every(({ outside }) => outside === undefined);
     if (!standsAlone) found.push(await own(""));
     else {
-      // What it does not read may be as it likes; charts are looked for up to the repository's root.
+      // Files it does not read do not matter; charts are searched for up to the repository's root.
       found.push(project);
       if (charts) for (const path of chartsAbove(source.path)) found.push(await own(path));
     }
@@ -245,7 +251,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
   };
 }
 
-/** Where kluctl finds the charts of a project besides the project itself: 2.24 and newer, in every directory above. */
+/** The directories outside the project where kluctl 2.24 and newer looks for its charts: every parent directory. */
 function chartsAbove(path: string): readonly string[] {
   const parts = path.split("/");
   return parts.map((_, above) => [...parts.slice(0, above), ".helm-charts"].join("/"));
@@ -255,7 +261,7 @@ export function placeText(place: GitPlace): string {
   return JSON.stringify(place);
 }
 
-/** Asks once for all who ask for the same; what failed is asked anew. */
+/** Shares one query among all callers that need the same answer; a failed query is repeated. */
 function once<T>(known: Map<string, Promise<T>>, most: number, id: string, ask: () => Promise<T>): Promise<T> {
   let answer = known.get(id);
   if (answer === undefined) {
@@ -267,7 +273,7 @@ function once<T>(known: Map<string, Promise<T>>, most: number, id: string, ask: 
   return answer;
 }
 
-/** What came first goes first. */
+/** Removes the oldest entries. */
 export function evict(map: Map<string, unknown>, most = mostRemembered): void {
   for (const key of map.keys()) {
     if (map.size <= most) return;

@@ -1,18 +1,18 @@
-/** What a project was rendered from, as kluctl's result says. Pure. What is not known here is a doubt. */
+/** Derives a project's inputs from kluctl's result. Pure. Anything unknown here is a reason to check. */
 import type { GitRef } from "../../model.ts";
 
-/** A place in another repository. */
+/** A ref of another repository. */
 export interface GitPlace {
   readonly url: string;
   readonly ref: GitRef;
 }
 
 export interface KnownInputs {
-  /** Projects and variables of other repositories. */
+  /** Projects and variables in other repositories. */
   readonly includes: readonly GitPlace[];
-  /** Helm charts that lie in the project. */
+  /** The project contains Helm charts. */
   readonly charts: boolean;
-  /** A path, as it was rendered, goes through a directory above, whatever it was made of. */
+  /** Some rendered path goes through a parent directory. */
   readonly leadsOutside: boolean;
   readonly doubt?: undefined;
 }
@@ -113,7 +113,7 @@ export function inputsOf(document: Fields): Inputs {
     const { helmChart, ...rest } = fieldsOf(value, "renderedHelmChartConfig");
     refuseOthers(rest, new Set(), "a Helm chart has");
     const chart = fieldsOf(helmChart, "helmChart");
-    // One that is pulled while it is rendered is not in the project, so that nobody has looked through it.
+    // A chart that is pulled during rendering is not in the project, so it has not been searched.
     refuseOthers(chart, harmlessOfChart, "a Helm chart has");
     charts = true;
     notePath(chart["path"]);
@@ -143,7 +143,7 @@ export function inputsOf(document: Fields): Inputs {
   }
 }
 
-/** Whether an item of the project says that whoever deploys it waits until it is ready. */
+/** Whether an item of the project makes a deploy wait until it is ready. */
 export function waitsForItems({ deployment }: Fields): boolean {
   const found = (value: unknown): boolean => {
     if (typeof value !== "object" || value === null) return false;
@@ -184,7 +184,7 @@ function listOf(value: unknown, what: string): readonly unknown[] {
   throw new Doubt(`the result does not contain ${what}`);
 }
 
-/** Go leaves out what is empty, or not. */
+/** Go may or may not omit empty values. */
 function isThere(value: unknown): boolean {
   return value !== undefined && value !== null && value !== "" && value !== false;
 }

@@ -1,8 +1,10 @@
-/** Whether a project that stands alone in its directory can render differently at another commit. Pure. */
+/**
+ * Decides whether a project that reads nothing outside its directory can render differently at another commit. Pure.
+ */
 import { reasonUntouched } from "../../match.ts";
 import type { ChangedPaths, GitDeployment } from "../../model.ts";
 
-/** Says why; `undefined`: nothing that it reads is among what changed. `changed` is git's own answer, not a host's. */
+/** Returns the reason; `undefined`: none of its inputs changed. `changed` comes from git itself, not from a host. */
 export function whyConcerned(changed: ChangedPaths, deployment: GitDeployment): string | undefined {
   if (!changed.complete) return "too many files changed";
   if (changed.paths.length === 0) return undefined;
@@ -12,7 +14,7 @@ export function whyConcerned(changed: ChangedPaths, deployment: GitDeployment): 
   return found === undefined ? undefined : `${found} may be read without being referenced`;
 }
 
-/** kluctl, Helm and git look for dot files by themselves, in the directories above the project too. */
+/** kluctl, Helm and git look for dot files on their own, including in the directories above the project. */
 export function isFoundByName(changedPath: string, project: string): boolean {
   const parts = changedPath.split("/");
   const at = parts.findIndex((part) => part.startsWith("."));

@@ -1,4 +1,4 @@
-/** The objects of a deployment, as kluctl's result shows them, and whether they are still so. Pure. */
+/** The versions of a deployment's objects in kluctl's result, and whether they have changed since. Pure. */
 import {
   compareVersions,
   discriminatorLabel,
@@ -14,11 +14,11 @@ import type { AppliedKind } from "../../ports.ts";
 export interface SeenObjects {
   readonly versions: ReadonlyMap<string, ObjectVersion>;
   readonly kinds: readonly AppliedKind[];
-  /** Why they do not stand for all that the deployment has in the cluster, if so. */
+  /** Why they may not be all of the deployment's objects in the cluster, if so. */
   readonly doubt?: string | undefined;
-  /** Hooks come and go: an object with the deployment's discriminator that is not among these is no news. */
+  /** Hooks come and go: an unknown object with the deployment's discriminator is then not treated as a change. */
   readonly hooks: boolean;
-  /** One of them says that whoever deploys it waits until it is ready. */
+  /** One of the objects makes a deploy wait until it is ready. */
   readonly waits: boolean;
 }
 
@@ -31,7 +31,7 @@ interface Kept {
 const hookAnnotations = ["kluctl.io/hook", "helm.sh/hook"];
 const waitAnnotation = "kluctl.io/wait-readiness";
 
-/** As they were when kluctl compared them; or, once they are `applied`, as it left them. */
+/** The versions at kluctl's comparison or, if `applied`, after its deploy. */
 export function seenObjects(
   objects: readonly ResultObject[],
   discriminator: string,
@@ -44,7 +44,7 @@ export function seenObjects(
   let waits = false;
   for (const object of objects) {
     if (object.deleted) continue;
-    // What a dry run would make of an object that differs is in no cluster.
+    // The result of a dry run for a differing object does not exist in the cluster.
     const json = applied ? (object.applied ?? object.remote) : object.remote;
     const { apiVersion = "", kind = "", metadata = {} } = json === undefined ? {} : (JSON.parse(json) as Kept);
     const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
@@ -74,11 +74,11 @@ function metadataOf(json: string | undefined): ObjectMetadata {
 
 export type Difference =
   | { readonly kind: "same" }
-  /** Nothing but what controllers write into a status. */
+  /** Nothing but what controllers write to a status. */
   | { readonly kind: "status"; readonly id: string }
   | { readonly kind: "changed" | "missing" | "new"; readonly id: string };
 
-/** The gravest difference between what was seen and what is there now. */
+/** The most significant difference between the recorded and the current objects. */
 export function compareObjects(
   seen: ReadonlyMap<string, ObjectVersion>,
   now: ReadonlyMap<string, ObjectVersion>,
@@ -96,8 +96,8 @@ export function compareObjects(
 }
 
 /**
- * What somebody has done to them, by id: of the watches' memory, which may not have heard yet of what was applied last.
- * `deleted`: those of which it has heard that they are gone.
+ * The objects changed by others, by id. The watches' state (`now`) may not include the last deploy yet. `deleted`: the
+ * objects that the watches saw being deleted.
  */
 export function findDrifted(
   seen: ReadonlyMap<string, ObjectVersion>,

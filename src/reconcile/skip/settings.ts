@@ -1,10 +1,10 @@
-/** What a deployment's settings say of whether its loops may be left out. Pure. */
+/** Which of a deployment's settings prevent skipping. Pure. */
 import { parseDuration } from "../../duration.ts";
 import { annotation, type Deployment } from "../../model.ts";
 import type { Identity } from "../../ports.ts";
 import { hasUnsteadyWords } from "../../template-code.ts";
 
-/** What of its settings makes a proof impossible, whatever the project is. */
+/** The setting that makes skipping impossible, whatever the project is; `undefined` if there is none. */
 export function whySettings({ spec, annotations }: Deployment, identity: Identity): string | undefined {
   const { source, decryption } = spec;
   if (spec.deployMode !== "full-deploy") return `spec.deployMode is ${spec.deployMode}`;
@@ -23,7 +23,7 @@ export function whySettings({ spec, annotations }: Deployment, identity: Identit
   return undefined;
 }
 
-/** `undefined`: it is no duration. */
+/** Returns `undefined` if the annotation is not a valid duration. */
 export function fullIntervalOf({ annotations }: Deployment, byDefault: number): number | undefined {
   const text = annotations[annotation.fullInterval];
   if (text === undefined) return byDefault;

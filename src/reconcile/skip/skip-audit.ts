@@ -1,7 +1,7 @@
 /**
- * Compares with the cluster what a skip left alone: for some skips the check runs all the same, beside the deployment. It
- * changes nothing and writes no status. A skip was wrong if the project renders other objects than were believed, or they
- * differ from the cluster, and all evidence of the skip is still as it was.
+ * Verifies skips: for some skipped checks, it runs the comparison with the cluster anyway, separately from the
+ * deployment. It is read-only and writes no status. A skip was wrong if the project renders other objects than assumed,
+ * or they differ from the cluster, while all evidence of the skip is unchanged.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { PrepareError } from "../../errors.ts";
@@ -15,25 +15,25 @@ import type { ReadIdentity } from "../identity.ts";
 import { differs } from "../results.ts";
 import { toDeployOptions, toRun } from "../run.ts";
 
-/** What a check was skipped for. */
+/** A check that was skipped. */
 export interface Skip {
   readonly deployment: Deployment;
   readonly objectsHash: string;
-  /** The commit that was believed to render this; of an artifact, nothing. */
+  /** The commit that was assumed to render these objects; empty for an artifact. */
   readonly commit: string;
-  /** The commit before, if the source has moved. */
+  /** The previous commit, if the source has moved. */
   readonly movedFrom: string | undefined;
-  /** In words: since when nothing has changed, and how much that is. */
+  /** A description: since when nothing has changed, and what was checked. */
   readonly evidence: string;
-  /** Asks for all of it again, from scratch: why it is no longer so; `undefined`: it is. */
+  /** Collects all evidence again, from scratch, and returns what has changed since; `undefined`: nothing. */
   readonly whyOvertaken: () => Promise<string | undefined>;
 }
 
-/** Which part of the evidence says that there is no such difference. */
+/** Which part of the evidence turned out to be wrong. */
 export type Believed = "move" | "inputs" | "objects";
 
 export interface SkipAuditDeps {
-  /** One in so many skips; 0: none. */
+  /** Audit one in this many skips; 0: none. */
   readonly oneIn: () => number;
   readonly sources: Pick<Sources, "checkout">;
   readonly secrets: Secrets;
@@ -43,15 +43,17 @@ export interface SkipAuditDeps {
   readonly newId: () => string;
   readonly log: Logger;
   readonly observe?: { audited(result: AuditResult): void; wrongSkip(believed: Believed): void } | undefined;
-  /** For so long a watch may not have seen yet what kluctl has. */
+  /** How long the watches may take to see what kluctl already sees. */
   readonly settleMs?: number | undefined;
 }
 
-/** `overtaken`: something changed after the skip, so that nothing can be said of it. `failed`: kluctl could not compare. */
+/**
+ * `overtaken`: something changed after the skip, so the comparison proves nothing. `failed`: kluctl could not compare.
+ */
 export type AuditResult = "right" | "wrong" | "overtaken" | "failed";
 
 export interface SkipAudit {
-  /** Never waits, never throws. */
+  /** Returns at once and never throws. */
   note(skip: Skip): void;
   stop(): Promise<void>;
 }
@@ -63,7 +65,7 @@ interface Difference {
 
 export function createSkipAudit(deps: SkipAuditDeps): SkipAudit {
   const { kluctl, sources, secrets, newId, log, observe, settleMs = 5_000 } = deps;
-  /** Of each deployment the last one that is still to be audited. */
+  /** The last unaudited skip of each deployment. */
   const pending = new Map<string, Skip>();
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -153,5 +155,5 @@ export function createSkipAudit(deps: SkipAuditDeps): SkipAudit {
   };
 }
 
-/** Tests look for it. */
+/** Exported for tests. */
 export const wrongSkip = "skip audit: the skipped check would have found a change";

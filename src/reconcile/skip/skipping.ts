@@ -1,7 +1,7 @@
 /**
- * Nothing is done when nothing can have changed: after a loop that found neither change nor drift, the next ones that an
- * interval asks for are left out while everything that went into that loop is provably as it was. What cannot be proven
- * is a doubt, and any doubt means a real loop.
+ * Skips checks when nothing can have changed: after a reconciliation that found neither a change nor drift, interval
+ * checks are skipped while everything that went into it is provably unchanged. Anything that cannot be proven is a
+ * reason to check, and then a full reconciliation runs.
  */
 import type { Logger } from "../../log.ts";
 import {
@@ -30,31 +30,31 @@ import { whyConcerned } from "./moves.ts";
 import { fullIntervalOf, whySettings } from "./settings.ts";
 import type { SkipAudit } from "./skip-audit.ts";
 
-/** Why a loop is a real one; a label of the metric. */
+/** Why a check is not skipped; a label of the metric. */
 export type Doubt =
-  | "not-seen" // this server has not looked at it yet, or what it saw has been overtaken
-  | "wanted" // somebody waits for it, or it is not ready
-  | "due" // a full loop, a deploy or a validation
-  | "settings" // of the deployment, such that nothing can be proven
-  | "project" // reads what may change anywhere, or renders differently each time
-  | "objects" // something that it applied has changed
+  | "not-seen" // this server has not reconciled it yet, or its state was changed by others since
+  | "wanted" // it was requested, or it is not ready
+  | "due" // a full reconciliation, a deploy or a validation
+  | "settings" // the deployment's settings make a proof impossible
+  | "project" // the project has inputs that may change anywhere, or renders differently each time
+  | "objects" // an object that it applied has changed
   | "watch" // its objects are not watched
   | "secrets"
   | "refs"
-  | "cluster" // another version of Kubernetes, other kinds, another schema
-  | "kluctl"; // another version or another file
+  | "cluster" // another Kubernetes version, other kinds or another schema
+  | "kluctl"; // another version or another binary
 
 export type Answer =
-  /** `commit`: where its source is now, if that is elsewhere than it was. */
+  /** `commit`: the current commit of its source, if it differs from the observed one. */
   | { readonly kind: "skipped"; readonly commit?: string | undefined }
-  /** Somebody has written its status meanwhile: what there is to do follows from that. */
+  /** The status was changed meanwhile: the watch decides what to do next. */
   | { readonly kind: "later" }
   | { readonly kind: "wanted"; readonly doubt: Doubt; readonly why: string };
 
 export interface SkippingDeps extends EvidenceDeps {
   readonly deployments: Pick<Deployments, "all" | "moveTimes">;
   readonly applied: AppliedObjects;
-  /** At the latest after so long a loop is a real one, unless the deployment says otherwise. */
+  /** The longest time between two full reconciliations, unless the deployment sets its own. */
   readonly fullIntervalMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -63,32 +63,32 @@ export interface SkippingDeps extends EvidenceDeps {
   readonly audit?: Pick<SkipAudit, "note"> | undefined;
 }
 
-/** What was true right before kluctl looked. */
+/** The inputs right before kluctl ran. */
 export interface Before {
   readonly at: number;
   readonly secrets: string | undefined;
   readonly cluster: string | undefined;
   readonly kluctl: string | undefined;
-  /** The places that the project is known to include → their commits. */
+  /** The commits of the places that the project is known to include. */
   readonly heads: ReadonlyMap<string, string> | undefined;
 }
 
-/** What one loop found. */
+/** The result of one reconciliation. */
 export interface Found {
   readonly deployment: Deployment;
   readonly checkout: Pick<Checkout, "root" | "commit">;
   readonly identity: Identity;
-  /** What was deployed, or else compared. */
+  /** The result of the deploy or, if there was none, of the comparison. */
   readonly rendered: CommandResult;
   readonly deployed: boolean;
-  /** Nothing differs, nothing failed, nothing waits. */
+  /** Nothing differs, failed or waits. */
   readonly clean: boolean;
   readonly validated: boolean;
   readonly deployResultId: string | undefined;
   readonly signal: AbortSignal;
 }
 
-/** What a server remembers of a deployment that it has looked at. */
+/** What this server remembers about a deployment it has reconciled. */
 export interface Known extends LastSeen {
   readonly discriminator: string;
   readonly impersonate: string | undefined;
@@ -101,57 +101,62 @@ interface Proof {
   readonly doubt?: undefined;
   readonly at: number;
   readonly commit: string;
-  /** When the remote was asked for it, or later. */
+  /** When the remote was queried for this commit, or later. */
   readonly commitAt: number;
   readonly secrets: string;
   readonly cluster: string;
   readonly kluctl: string;
   readonly heads: ReadonlyMap<string, string>;
-  /** Of its source it reads nothing but what lies in its directory. False for what is in no directory, or not from git. */
+  /**
+   * It reads nothing of its source outside its directory. False at the root of a repository and for sources other than
+   * git.
+   */
   readonly standsAlone: boolean;
-  /** What the last validation found follows from the objects as they were. */
+  /** The result of the last validation follows from the objects' recorded versions. */
   readonly validated: boolean;
 }
 
-/** Where a deployment's source is, by an answer that was asked for at this time. */
+/** The commit of a deployment's source, according to an answer requested at this time. */
 export interface Moved {
   readonly commit: string;
   readonly at: number;
 }
 
 export interface Skipping {
-  /** While it is worked on, what becomes of its objects is nobody else's doing. */
+  /** Marks the deployment as busy: changes of its objects meanwhile are attributed to this work. */
   during<T>(key: Key, work: () => Promise<T>): Promise<T>;
-  /** Right before kluctl looks. */
+  /** Collects the evidence right before kluctl runs. */
   begin(deployment: Deployment, signal: AbortSignal): Promise<Before>;
-  /** Without a `before` nothing is proven by it. */
+  /** Without `before`, the result is no evidence. */
   learn(before: Before | undefined, found: Found): Promise<void>;
-  /** Why this commit has to be compared with the cluster before it is deployed; `undefined`: the deploy alone tells. */
+  /**
+   * Why this commit has to be compared with the cluster before it is deployed; `undefined`: the deploy alone is enough.
+   */
   whyCompare(deployment: Deployment, commit: string, signal: AbortSignal): Promise<string | undefined>;
   isBusy(key: Key): boolean;
   known(key: Key): Known | undefined;
   forget(key: Key): void;
-  /** Another kluctl may render something else of the same. */
+  /** Another kluctl may render the same inputs differently. */
   forgetAll(): void;
   /**
-   * Says whether the loop is left out that an interval asks for, or a move of its source. If it is, the times in the
-   * status have moved, and the commit.
+   * Skips the check due by an interval, or by a move of its source, if nothing can have changed. If it does, it updates
+   * the times in the status, and the commit.
    */
   spare(deployment: Deployment | MalformedDeployment, to?: Moved): Promise<Answer["kind"]>;
-  /** The same for a job that was asked for, be it by this server, which then has found a doubt already. */
+  /** The same for a queued job. If this server queued it, it has already found a reason to check. */
   spareJob(
     deployment: Deployment | MalformedDeployment,
     to?: Moved,
     fresh?: Pick<Freshness, "move">,
   ): Promise<Answer["kind"]>;
-  /** Calls back when nobody is at work on it any more. */
+  /** Calls back when the work on a deployment ends. */
   onEnd(callback: (key: Key) => void): void;
 }
 
 const requestMs = 20_000;
-/** Another server may have moved the commit on by an answer that is newer than this one's. */
+/** The answer's maximum age if another server has updated the observed commit, perhaps from a newer answer. */
 const freshMs = 5_000;
-/** For so long the job that follows from a doubt need not ask again. */
+/** For this long, the job queued because of a reason to check need not collect the evidence again. */
 const doubtMs = 60_000;
 
 export function createSkipping(deps: SkippingDeps): Skipping {
@@ -222,7 +227,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     const same =
       status.lastDeployResult?.id === known.deployResultId &&
       status.lastObjectsHash === known.objectsHash &&
-      // What another server has found to be nothing to it, this one can find out as well.
+      // If another server found that a move does not affect it, this server can find the same.
       (proof.standsAlone || status.observedCommit === (proof.commit || undefined)) &&
       status.lastPrepareError === undefined &&
       status.lastDriftDetectionResultMessage === "no drift";
@@ -262,7 +267,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       return look("cluster", "the cluster's version, kinds or schemas changed");
     if ((await evidence.kluctl({ since: notBefore })) !== proof.kluctl)
       return look("kluctl", "the kluctl binary changed");
-    // The memory may have changed while others were asked.
+    // What is remembered may have changed during these queries.
     if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was reconciled meanwhile");
     return { kind: "skipped", ...(commit && commit !== status.observedCommit && { commit }) };
   }
@@ -280,7 +285,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     return why && `the source is at ${to}: ${why}`;
   }
 
-  /** One small write for what would have been a loop, and none while somebody else writes. */
+  /** Replaces a reconciliation by one small status write; writes nothing if the status was changed meanwhile. */
   async function moveTimes(deployment: Deployment, commit: string | undefined): Promise<boolean> {
     const { spec, status } = deployment;
     const key = keyText(deployment.key);
@@ -288,7 +293,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     const times = { startTime: time, endTime: time };
     const known = remembered.get(key);
     if (known === undefined || known.proof.doubt !== undefined) return false;
-    // As long as nothing of its objects is another, a validation finds what the last one found.
+    // While its objects are unchanged, a validation finds the same as the last one.
     const validates = spec.validate && known.proof.validated && spec.validateIntervalMs === undefined;
     const written = await deployments.moveTimes(deployment, {
       lastDriftDetectionResult: times,
@@ -300,7 +305,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     return written;
   }
 
-  /** What was believed of this very deployment, so that it can be asked for once more. */
+  /** Passes the skip to the audit, with what was assumed, so that it can be verified. */
   function noteSkip(deployment: Deployment, movedTo: string | undefined): void {
     const text = keyText(deployment.key);
     const known = remembered.get(text);
@@ -377,7 +382,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     async begin(deployment, signal) {
       const includes = remembered.get(keyText(deployment.key))?.includes ?? [];
       const at = clock.now();
-      // What cannot be had now is a doubt later; the loop itself meets the same errors, and tells.
+      // A failure here becomes a reason to check later; the reconciliation itself meets and reports the same error.
       const settle = <T>(value: Promise<T>) => value.catch(() => undefined);
       const [secretsNow, cluster, kluctl, commits] = await Promise.all([
         settle(evidence.hashSecrets(deployment)),
@@ -417,7 +422,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
         why: error instanceof Error ? error.message : String(error),
       }));
       remembered.set(key, { ...known, proof });
-      // Begins to watch what is not watched yet.
+      // Starts watching the kinds that are not watched yet.
       applied.find(discriminator, known);
       if (proof.doubt !== undefined)
         log.debug({ ...deployment.key, doubt: proof.doubt, why: proof.why }, "marked for a check");
@@ -427,7 +432,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       const known = remembered.get(keyText(deployment.key));
       const { observedCommit } = deployment.status;
       if (known === undefined || observedCommit === undefined) return "not reconciled by this server yet";
-      // Who wants real loops only does not trust what a proof is made of.
+      // A full interval of 0 means that the user does not trust the evidence.
       if (!fullIntervalOf(deployment, deps.fullIntervalMs())) return annotation.fullInterval;
       const why = whyCompare(deployment, known, inCluster(known));
       if (why !== undefined) return why;
@@ -435,7 +440,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       try {
         return whyUnlikely(deployment, await evidence.changes(deployment, observedCommit, commit, signal));
       } catch (error) {
-        // The commit from before may be gone.
+        // The previous commit may no longer exist.
         return error instanceof Error ? error.message : String(error);
       }
     },

@@ -1,7 +1,7 @@
 /**
- * Remembers of which objects a validation found nothing wrong. All that it looks at is these objects, so that it finds
- * the same as long as none of them, not even its status, is another: then a loop that has to compare need not run kluctl
- * a second time to validate.
+ * Remembers the objects of successful validations. A validation only depends on these objects, so it finds the same
+ * while none of them changes, not even in its status: then a reconciliation that has to compare need not run kluctl a
+ * second time to validate.
  */
 import { createHash } from "node:crypto";
 import { type CommandResult, type Deployment, keyText, type ResultObject, type ValidateSummary } from "../../model.ts";
@@ -12,16 +12,18 @@ import { seenObjects } from "./objects.ts";
 import { fullIntervalOf } from "./settings.ts";
 
 export interface Validations {
-  /** `seen`: what was compared before the validation, so that what changed meanwhile is another next time. */
+  /**
+   * `seen`: the comparison before the validation, so that changes made in the meantime count as changes the next time.
+   */
   keep(deployment: Deployment, seen: CommandResult, found: ValidateSummary | undefined): void;
-  /** Whether the last validation, as the status has it, would find the same of what was compared just now. */
+  /** Whether the last validation in the status would find the same for the objects compared just now. */
   stands(deployment: Deployment, seen: CommandResult): boolean;
-  /** Another kluctl may find something else of the same objects. */
+  /** Another kluctl may judge the same objects differently. */
   forgetAll(): void;
 }
 
 export interface ValidationsDeps {
-  /** At the latest after so long it is done again, unless the deployment says otherwise. */
+  /** After this time a validation runs in any case, unless the deployment sets its own interval. */
   readonly fullIntervalMs: () => number;
   readonly clock: Clock;
 }
@@ -48,7 +50,7 @@ export function createValidations({ fullIntervalMs, clock }: ValidationsDeps): V
       const { key, spec, status } = deployment;
       const kept = remembered.get(keyText(key));
       if (kept === undefined || kept.resultId !== status.lastValidateResult?.id) return false;
-      // Whoever says how often wants it that often.
+      // An explicit interval is always followed.
       if (spec.validateIntervalMs !== undefined) return false;
       const fullMs = fullIntervalOf(deployment, fullIntervalMs()) ?? 0;
       return clock.now() - kept.at < fullMs && kept.seen === fingerprintOf(deployment, seen);
@@ -57,7 +59,7 @@ export function createValidations({ fullIntervalMs, clock }: ValidationsDeps): V
   };
 }
 
-/** `undefined` if not all that it has in the cluster is told. */
+/** Returns `undefined` if the result does not contain all of the deployment's objects in the cluster. */
 function fingerprintOf({ uid, generation }: Deployment, { document, objects, objectsHash }: CommandResult) {
   const { discriminator } = targetOf(document);
   if (discriminator === undefined) return undefined;
@@ -68,7 +70,7 @@ function fingerprintOf({ uid, generation }: Deployment, { document, objects, obj
   return createHash("sha256").update(JSON.stringify(parts)).digest("base64");
 }
 
-/** An orphan is nothing that is validated. */
+/** Orphans are not validated. */
 function isRendered({ orphan }: ResultObject): boolean {
   return !orphan;
 }
