@@ -1,16 +1,16 @@
-/** The ports for probes and Prometheus: ours, and the two that kluctl's controller has. */
+/** The ports for probes and metrics: Towline's own, and the two of kluctl's controller. */
 import express from "express";
 import { type AdminPages, type AdminRoutesDeps, createAdminRoutes } from "../../routes/admin.ts";
 import type { Config } from "../config.ts";
 import { type Listener, startListener } from "./listener.ts";
 
 export interface AdminListeners {
-  /** Of the one with all pages, if there is one. */
+  /** The port that serves all pages, if enabled. */
   readonly port?: number | undefined;
   stop(graceMs: number): Promise<void>;
 }
 
-/** Throws if an address is in use, or cannot be had. */
+/** Throws if an address is in use or unavailable. */
 export async function startAdminListeners(
   { admin, metrics, probes }: Pick<Config, "admin" | "metrics" | "probes">,
   deps: AdminRoutesDeps,

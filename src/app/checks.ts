@@ -1,4 +1,4 @@
-/** What has to work for the server to be ready, each by its name. */
+/** The readiness checks of the server, by name. */
 import type { Check } from "../../routes/admin.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
@@ -8,17 +8,17 @@ import type { Forks, Isolation } from "./isolation.ts";
 
 export interface ChecksDeps {
   readonly deployments: Pick<WatchedDeployments, "synced" | "age" | "problem" | "all">;
-  /** Throws when Redis does not answer. */
+  /** Throws if Redis does not respond. */
   readonly checkRedis: () => Promise<{ readonly problems: readonly string[]; readonly warnings: readonly string[] }>;
   readonly kluctl: Pick<KluctlProcesses, "version">;
   readonly sweep: { age(): number };
-  /** Forge id → when the last genuine delivery came, epoch milliseconds. */
+  /** Forge id → time of the last authentic delivery, in epoch milliseconds. */
   readonly lastDelivery: ReadonlyMap<string, number>;
   readonly stopping: { readonly since: Date | undefined };
-  /** Whether it is this server's turn to work. */
+  /** Whether this server is the leader. */
   readonly leadership: Pick<Leadership, "waitsFor" | "problem">;
   readonly previews: () => boolean;
-  /** `undefined`: they are not confined. */
+  /** `undefined`: previews are not confined. */
   readonly isolation?: Isolation | undefined;
   readonly forks: () => Forks;
   readonly clock: Clock;
@@ -46,7 +46,7 @@ export function createChecks(deps: ChecksDeps): Check[] {
     {
       name: "kubernetes",
       check() {
-        // Whoever waits for its turn is ready for it: a rollout ends the old server only after that.
+        // A standby is ready: a rollout stops the old server only after that.
         const standby = leadership.waitsFor();
         if (standby !== undefined) return { ok: true, standby };
         const watchAgeSeconds = Math.round(deployments.age());

@@ -1,4 +1,4 @@
-/** What is read from the cluster and written to it, as the settings of the moment say. */
+/** The adapters for the cluster, which follow the live configuration. */
 import { knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createBothDeployments } from "../kube/both-deployments.ts";
@@ -21,14 +21,14 @@ import { type InStage, stagedObjects, stagedResults, stagedStatus } from "./stag
 
 export interface ClusterDeps {
   readonly live: LiveConfig;
-  /** Of this server, among others. */
+  /** Identifies this server among its replicas. */
   readonly identity: string;
   readonly metrics: Metrics;
   readonly inStage: InStage;
   readonly log: Logger;
 }
 
-/** Asks the cluster nothing yet. */
+/** Creates the adapters without sending any request. */
 export function createCluster({ live, identity, metrics, inStage, log }: ClusterDeps) {
   const { kubernetes, controllerName, lease, results } = live.now;
   const { namespaces } = kubernetes;

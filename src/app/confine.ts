@@ -1,4 +1,4 @@
-/** What a confined run of kluctl gets from outside: a way to its cluster, and one to the hosts that it may reach. */
+/** The network access of a confined kluctl run: to its cluster, and to the hosts that it may reach. */
 import { createApiProxy } from "../api-proxy/api-proxy.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createEgressProxy } from "../egress-proxy/egress-proxy.ts";
@@ -11,13 +11,13 @@ import type { Logger } from "../log.ts";
 export interface ConfineDeps {
   readonly live: LiveConfig;
   readonly client: ApiLoginsDeps["client"];
-  /** Whether deployments without an account are compared with the server's own login. */
+  /** Whether deployments without a service account are compared with the server's own login. */
   readonly allowServerLogin: () => boolean;
   readonly env: NodeJS.ProcessEnv;
   readonly log: Logger;
 }
 
-/** Two ports of loopback, for as long as the process lives; each run has addresses of its own there. */
+/** Opens two loopback ports for the lifetime of the process; each run has its own addresses there. */
 export function createConfine({
   live,
   client,

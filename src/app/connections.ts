@@ -1,36 +1,36 @@
-/** Bounds the connections of a server that strangers can reach, without turning anybody away. */
+/** Limits the connections of a public server without rejecting new ones. */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { senderGroup } from "../address.ts";
 
 export interface ConnectionLimits {
   readonly most: number;
-  /** From one address, unless it is a proxy's. */
+  /** Limit per address, except for proxies. */
   readonly mostOfOne: number;
   readonly isProxy: (address: string) => boolean;
-  /** So many have been closed to make room since it was called last. */
+  /** Called with the number of connections closed since the last call. */
   readonly onFull: (closed: number) => void;
 }
 
 const reportEveryMs = 60_000;
 
-/** Express leaves the whole body here once it is received and unpacked: only its signature is left to check then. */
+/** Express sets `body` once the whole body is received and unpacked: then only its signature is left to check. */
 interface Received extends IncomingMessage {
   readonly body?: unknown;
 }
 
 /**
- * A new connection is always taken. If there are too many, one of the others is closed, the one whose last request began
- * longest ago: one that sends slowly, or nothing, grows old. Spared are those over which something genuine has come, as
- * long as there are others, and always those whose whole body is there and not answered.
+ * Always accepts a new connection. If there are too many, it closes the one whose last request started longest ago: a
+ * connection that sends slowly, or nothing, grows old. Connections that delivered something authentic are closed only
+ * if there are no others; those with a complete body and no response yet are never closed.
  */
 export function boundConnections(server: Server, { most, mostOfOne, isProxy, onFull }: ConnectionLimits): void {
-  /** The oldest first. */
+  /** Oldest first. */
   const open = new Set<Socket>();
   const groups = new Map<Socket, string>();
   const counts = new Map<string, number>();
   const current = new Map<Socket, { readonly req: Received; readonly res: ServerResponse }>();
-  /** They had an answer of 202. */
+  /** Connections that got a response with status 202. */
   const genuine = new Set<Socket>();
   let [closed, reportedAt] = [0, -Infinity];
 

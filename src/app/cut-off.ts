@@ -1,4 +1,4 @@
-/** Whether anything can be reached from here, found out by trying: kluctl of a preview could reach it as well. */
+/** Finds out by trying whether this process can reach the network: if it can, so can the kluctl of a preview. */
 import { Resolver } from "node:dns/promises";
 import { connect } from "node:net";
 import type { NetworkInterfaceInfo } from "node:os";
@@ -6,19 +6,19 @@ import type { NetworkInterfaceInfo } from "node:os";
 export interface Surroundings {
   readonly env: NodeJS.ProcessEnv;
   readonly interfaces: NodeJS.Dict<NetworkInterfaceInfo[]>;
-  /** For each try. */
+  /** Timeout of each attempt. */
   readonly patienceMs: number;
 }
 
-/** One packet may get lost. */
+/** A single packet may get lost. */
 const tries = 3;
 
-/** Where clouds tell a machine its logins. Policies forget it easily. */
+/** Where clouds serve a machine's credentials. Network policies often omit it. */
 const metadata = { host: "169.254.169.254", port: 80 };
 
 /**
- * In a pod: neither the API server answers, which every pod is told of, nor the cloud's metadata, nor DNS. Elsewhere: there is
- * no network at all, as nobody knows which addresses matter there.
+ * In a pod: whether neither the API server, whose address every pod knows, nor the cloud's metadata service nor DNS
+ * responds. Elsewhere: whether there is no network at all, because the relevant addresses are unknown.
  */
 export async function isCutOff({ env, interfaces, patienceMs }: Surroundings): Promise<boolean> {
   const addresses = Object.values(interfaces).flatMap((found) => found ?? []);
@@ -34,7 +34,7 @@ async function answersAt(address: { readonly host: string; readonly port: number
   return false;
 }
 
-/** A refusal is an answer, too: packets go there and come back. */
+/** A rejected connection counts as a response: packets get there and back. */
 async function answersOnce(address: { readonly host: string; readonly port: number }, ms: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(address);
@@ -48,9 +48,9 @@ async function answersOnce(address: { readonly host: string; readonly port: numb
   return answered;
 }
 
-/** Names carry data out as well as addresses do. */
+/** Data can leak through DNS queries as well as through connections. */
 async function answersNames(ms: number): Promise<boolean> {
-  const resolver = new Resolver({ timeout: ms, tries: 2 }); // the second one waits twice as long
+  const resolver = new Resolver({ timeout: ms, tries: 2 }); // the second attempt waits twice as long
   if (resolver.getServers().every((server) => server.startsWith("127."))) return false;
   return resolver.resolve4("kubernetes.default.svc.cluster.local").then(
     () => true,

@@ -1,9 +1,9 @@
-/** The directory that the server writes to. */
+/** The directory the server writes to. */
 import { constants } from "node:fs";
 import { access, mkdir } from "node:fs/promises";
 import { ConfigError } from "../errors.ts";
 
-/** Makes it if need be; throws a ConfigError when it cannot be used. */
+/** Creates the directory if needed; throws a ConfigError if it cannot be used. */
 export async function createDataDir(dir: string): Promise<void> {
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });

@@ -1,4 +1,4 @@
-/** Why jobs failed, and when they are tried again: from the deployments' statuses and the reports of previews. */
+/** Explains why jobs failed and when they are retried: from the deployments' statuses and the previews' reports. */
 import type { ListedJob } from "../../jobs/queue.ts";
 import type { PullRequestReports } from "../../jobs/reports.ts";
 import type { PageJob } from "../../routes/page-facts.ts";

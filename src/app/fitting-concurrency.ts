@@ -1,26 +1,29 @@
-/** Works on fewer deployments at once while memory runs out: a kluctl that the kernel ends is worse than one that waits. */
+/** Reduces the concurrency while memory is low: a kluctl killed by the kernel is worse than one that waits. */
 import type { Logger } from "../log.ts";
 import type { Memory } from "../config/available-memory.ts";
 
 export interface FittingDeps {
   readonly configured: () => number;
   readonly read: () => Memory;
-  /** Takes effect for what is started from now on. */
+  /** Applies to jobs that start from now on. */
   readonly allow: (concurrency: number) => void;
   readonly log: Logger;
 }
 
 export interface Fitting {
-  /** Looks once. */
+  /** Checks the memory once. */
   look(): void;
-  /** What is allowed now. */
+  /** The concurrency allowed now. */
   readonly allowed: number;
 }
 
-/** Of the limit: from here on fewer, and up to here one more again. */
+/** Shares of the memory limit: above the first, the concurrency is reduced; below the second, it is raised. */
 const [tooMuch, enough] = [0.9, 0.75];
 
-/** Halves at each look that finds too little memory, adds one at each that finds enough; never more than configured. */
+/**
+ * Each check halves the concurrency if memory is low and raises it by one if there is enough, up to the configured
+ * value.
+ */
 export function createFitting({ configured, read, allow, log }: FittingDeps): Fitting {
   let cut = 0;
   const allowed = () => Math.max(1, configured() - cut);

@@ -1,4 +1,7 @@
-/** Whether previews are confined here, in each of the ways that count: found out at the start, said wherever people look. */
+/**
+ * Determines at the start which parts of the isolation of previews are in force, and reports it in the log, metrics and
+ * doctor.
+ */
 import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import type { Config } from "../config.ts";
@@ -15,13 +18,13 @@ type Property = (typeof isolationProperties)[number];
 
 export interface Isolation {
   readonly mode: "required" | "auto";
-  /** What is in force, by what provides it. */
+  /** The properties in force, with the mechanism that provides each. */
   readonly provided: Partial<Readonly<Record<Property, string>>>;
-  /** What is not: why, and what to do. */
+  /** The missing properties, with the reason and the fix. */
   readonly missing: Partial<Readonly<Record<Property, string>>>;
-  /** Where previews are rendered, if not here. */
+  /** The preview runner that renders previews, if there is one. */
   readonly runner?: string | undefined;
-  /** Whether that does not answer, so that nothing is known of it. */
+  /** Whether the runner does not respond, so that its isolation is unknown. */
   readonly unanswered?: boolean | undefined;
 }
 
@@ -32,13 +35,13 @@ const providers: Readonly<Record<Property, string>> = {
   network: "Landlock's rules for ports, seccomp and a proxy",
 };
 
-/** `undefined` where previews are not to be confined. */
+/** Returns `undefined` if previews are not to be confined. */
 export async function findIsolation({ preview }: Pick<Config, "preview">, dir: string): Promise<Isolation | undefined> {
   if (preview.isolation === "off") return undefined;
   return examineMachine(preview.isolation, dir);
 }
 
-/** By the kernel of this machine. */
+/** Examines the kernel of this machine. */
 export async function examineMachine(mode: Isolation["mode"], dir: string): Promise<Isolation> {
   const found = await probe(dir);
   const why: Record<Property, string | undefined> = { ...found, credentials: undefined };
@@ -51,7 +54,7 @@ export async function examineMachine(mode: Isolation["mode"], dir: string): Prom
   return { mode, provided, missing };
 }
 
-/** A server that only deploys does not depend on it, so that what fails here is no reason not to start. */
+/** A failure here does not prevent the start, because a server that only deploys does not need the isolation. */
 async function probe(dir: string): Promise<KernelJail> {
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -62,7 +65,10 @@ async function probe(dir: string): Promise<KernelJail> {
   }
 }
 
-/** Of what a runner says of itself, the ways that are known here; of those that it does not name, none is in force. */
+/**
+ * Evaluates the properties known here in a runner's report; a property that the report does not mention is not in
+ * force.
+ */
 export function toIsolation(
   mode: Isolation["mode"],
   runner: string,
@@ -81,41 +87,44 @@ export function toIsolation(
   return { mode, runner, provided, missing, ...(unanswered && { unanswered }) };
 }
 
-/** Why no preview is rendered; `undefined` where they are. */
+/** Why no preview is rendered; `undefined` if previews are rendered. */
 export function refusalOf({ mode, missing }: Isolation): string | undefined {
   const texts = Object.entries(missing).map(([property, why]) => `${property}: ${why}`);
   if (texts.length === 0) return undefined;
-  // Nothing is started without filters: there would be nothing left of a jail.
+  // Nothing is started without seccomp filters: without them, the other parts of the sandbox are useless.
   if (missing.processes !== undefined) return `pull requests are not rendered here: ${missing.processes}`;
   if (mode === "auto") return undefined;
   return `pull requests are not rendered here, because preview.isolation is "required" and part of the isolation is missing. ${texts.join(". ")}. With preview.isolation: auto they are rendered with the isolation that is available.`;
 }
 
-/** Why forks are not rendered, though they are to be: strangers get no less than all of it. Strangers read it, too. */
+/**
+ * Why forks are not rendered although this is configured: untrusted code needs the complete isolation. The text is
+ * shown to untrusted users, too.
+ */
 export function refusalOfForks(isolation: Isolation | undefined): string | undefined {
-  // Each run asks the runner itself, and is tried again where there is no answer.
+  // Each run asks the runner itself and is retried if it does not respond.
   if (isolation?.unanswered) return undefined;
   if (isolation !== undefined && Object.keys(isolation.missing).length === 0) return undefined;
   return "This server is configured to render forks in isolation, but cannot isolate them (`towline doctor` shows why)";
 }
 
-/** What becomes of pull requests from forks that nobody has allowed. */
+/** What happens to pull requests from forks that have not been allowed. */
 export function forksOf({ preview }: Pick<Config, "preview">, isolation: Isolation | undefined): Forks {
   if (!preview.enabled || preview.forks === "off") return "off";
   if (isolation?.unanswered) return "waiting";
   return isolation !== undefined && Object.keys(isolation.missing).length === 0 ? "isolated" : "refused";
 }
 
-/** `refused`: isolation is not in force. `waiting`: for the runner, which does not answer. */
+/** `refused`: isolation is not in force. `waiting`: the runner does not respond. */
 export type Forks = "off" | "isolated" | "refused" | "waiting";
 
-/** What refuses runs in the server's place, before anything is opened for them. */
+/** Rejects runs before anything is opened for them if the required isolation is missing. */
 export function refusing(isolation: Isolation, confine: Confine): Confine {
   const refusal = refusalOf(isolation);
   return refusal === undefined ? confine : { open: () => Promise.reject(new PreviewRefusedError(refusal)) };
 }
 
-/** What the kernel has to give to each run; with less nothing is started. */
+/** What the kernel has to provide for each run; otherwise the run does not start. */
 export function toDemands({ missing }: Isolation): { readonly files: boolean; readonly network: boolean } {
   return { files: missing.files === undefined, network: missing.network === undefined };
 }
@@ -131,7 +140,7 @@ export function logIsolation(isolation: Isolation, forks: Forks, log: Logger): v
   else log.error({ ...place, provided, missing }, "previews are rejected: they cannot be confined");
 }
 
-/** For `towline doctor`: of the machine that it runs on, or of a runner. */
+/** For `towline doctor`: examines the machine it runs on, or uses the report of a runner. */
 export async function examineIsolation(config: Pick<Config, "preview">, atRunner?: Isolation): Promise<Finding[]> {
   if (!config.preview.enabled) return [];
   const isolation = atRunner ?? (await findIsolation(config, tmpdir()));

@@ -1,44 +1,48 @@
-/** An HTTP server that can be stopped without cutting anybody off. */
+/** An HTTP server that stops gracefully. */
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { boundConnections, type ConnectionLimits } from "./connections.ts";
 
 export interface Listener {
-  /** The real one, when 0 was asked for. */
+  /** The actual port if 0 was requested. */
   readonly port: number;
-  /** Takes no new connections, lets requests finish for at most `graceMs`, then closes what is left. */
+  /**
+   * Accepts no new connections, waits up to `graceMs` for requests to finish, then closes the remaining connections.
+   */
   stop(graceMs: number): Promise<void>;
 }
 
-/** What a sender gets, and how many may send. */
+/** Limits for senders. */
 export interface ListenerLimits {
-  /** A sender gets this long for its headers, and for the whole request. */
+  /** Timeouts for receiving the headers and the whole request. */
   readonly headersMs: number;
   readonly requestMs: number;
-  /** How often Node looks for senders whose time is up; by itself only twice a minute. */
+  /** How often Node checks for connections over these timeouts; its own default is every 30 s. */
   readonly lookEveryMs: number;
-  /** A connection is kept this long for another request. */
+  /** How long an idle connection is kept open. */
   readonly keepAliveMs: number;
-  /** As many as come unless set. */
+  /** Absent: unlimited. */
   readonly connections?: ConnectionLimits | undefined;
 }
 
 const usualLimits: ListenerLimits = { headersMs: 10_000, requestMs: 60_000, lookEveryMs: 5_000, keepAliveMs: 5_000 };
 
-/** Connections that the kernel keeps until they are accepted: a burst of others must not make one wait for a second try. */
+/**
+ * Connections that the kernel queues until they are accepted: during a burst, a sender must not have to connect again.
+ */
 const backlog = 4_096;
 
 export interface Address {
-  /** Absent: all of this machine's. */
+  /** Absent: all addresses of this machine. */
   readonly host?: string | undefined;
   readonly port: number;
-  /** What is listened for, for people. */
+  /** What the port is for, for messages. */
   readonly purpose: string;
-  /** What the variables that set this address begin with; or the option of kluctl's controller that does. */
+  /** The prefix of the variables that set this address, or the corresponding option of kluctl's controller. */
   readonly variable: string;
 }
 
-/** Throws if the address is in use, or cannot be had. */
+/** Throws if the address is in use or unavailable. */
 export async function startListener(
   app: RequestListener,
   address: Address,
@@ -68,7 +72,7 @@ export async function startListener(
   };
 }
 
-/** Why an address cannot be had, and what to do. */
+/** Why an address is unavailable, and how to fix it. */
 export function explainAddress(error: NodeJS.ErrnoException, { host = "", port, purpose, variable }: Address): string {
   const [portOf, hostOf] = variable.startsWith("--") ? [variable, variable] : [`${variable}_PORT`, `${variable}_HOST`];
   const whys: Readonly<Record<string, string>> = {

@@ -1,9 +1,9 @@
-/** The audit log, where the configuration says it goes. */
+/** The audit log, which follows the live configuration. */
 import type { LiveConfig } from "../config/live.ts";
 import type { Logger } from "../log.ts";
 import { type AuditLogOptions, createAuditLog } from "../log/audit.ts";
 
-/** Throws if its file cannot be written; a change to such a file does not happen. */
+/** Throws if its file cannot be written; a configuration change to such a file is rejected. */
 export function createLiveAudit(live: LiveConfig, options: Omit<AuditLogOptions, "file">): Pick<Logger, "info"> {
   let { log, close } = createAuditLog({ ...live.now.audit, ...options });
   live.follow((next, current) => {

@@ -1,4 +1,7 @@
-/** The configured git hosts, as they come, change and go: who may send webhooks, and those with a login for their API. */
+/**
+ * The configured git hosts, which follow the live configuration: senders of webhooks, and forges with a login for their
+ * API.
+ */
 import { changedForgeConfigs } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { findAccount } from "../forge/account.ts";
@@ -11,14 +14,14 @@ import type { Forge } from "../ports.ts";
 import { type ForgesDeps, loginOf, openForge } from "./previews.ts";
 
 export interface LiveForges {
-  /** With a login for their API, by id. */
+  /** The forges with a login for their API, by id. */
   readonly forges: ReadonlyMap<string, Forge>;
-  /** By id. */
+  /** All senders of webhooks, by forge id. */
   readonly webhookSources: ReadonlyMap<string, WebhookSource>;
   readonly speaksFor: SpeaksFor;
 }
 
-/** Who holds a forge finishes with the old login what it has begun; who asks the map has the new one. */
+/** Work in progress continues with the previous login; lookups in the map return the new one. */
 export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promise<LiveForges> {
   const forges = new Map<string, Forge>();
   const webhookSources = new Map<string, WebhookSource>();
@@ -44,7 +47,7 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
     };
   });
 
-  /** All that can fail comes before anything is exchanged. */
+  /** Everything that can fail happens before anything is replaced. */
   async function open(all: readonly ForgeConfig[], withApi: readonly ForgeConfig[], statusName: string) {
     const sources = all.map((forge) => [forge.id, toWebhookSource(forge)] as const);
     const opened = await Promise.all(
@@ -64,7 +67,7 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
   return { forges, webhookSources, speaksFor: (...what) => speaksFor(...what) };
 }
 
-/** A wrong login is told at once; a forge that is down is no reason not to go on. */
+/** Logs whether the logins work. A forge that is down does not prevent the start. */
 export async function checkLogins(forges: readonly ForgeConfig[], log: Logger): Promise<void> {
   for (const forge of forges) {
     const { id, kind, apiUrl } = forge;

@@ -1,4 +1,4 @@
-/** kluctl as it is configured now: who has begun with another finishes with it. */
+/** kluctl, which follows the live configuration: calls in progress finish with the previous one. */
 import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
@@ -10,7 +10,7 @@ interface Used {
   readonly calls: Set<Promise<unknown>>;
 }
 
-/** A change to one that cannot be used does not happen. */
+/** A change to a kluctl that does not work is rejected. */
 export function createLiveKluctl(
   live: LiveConfig,
   create: (config: Config["kluctl"]) => KluctlProcesses,
@@ -52,7 +52,7 @@ export function createLiveKluctl(
     all.delete(one);
   }
 
-  /** Noted in the same moment, so that nobody puts it away before the call has begun. */
+  /** Registers the call synchronously, so that the kluctl is not removed before the call starts. */
   async function call<T>(work: (kluctl: KluctlProcesses) => Promise<T>): Promise<T> {
     const { kluctl, calls } = used;
     const calling = work(kluctl);

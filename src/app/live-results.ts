@@ -1,4 +1,4 @@
-/** Results are stored while the configuration says so. */
+/** Stores results only while this is enabled in the live configuration. */
 import type { LiveConfig } from "../config/live.ts";
 import { type ResultStore, storeNothing } from "../kube/result-store.ts";
 

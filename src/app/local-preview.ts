@@ -1,4 +1,4 @@
-/** What the server's preview would find, of a working copy: its own code, with git and rights of whoever calls. */
+/** Runs the server's preview on a working copy: the same code, with the caller's git and permissions. */
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ import type { Report } from "../report.ts";
 
 export interface LocalPreviewOptions {
   readonly copy: WorkingCopy;
-  /** Those that follow its repository. */
+  /** The deployments that follow its repository. */
   readonly deployments: readonly GitDeployment[];
   readonly client: KubeClient;
   readonly config: Config;
@@ -56,13 +56,13 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
       signal,
       log,
       save: (found: Report) => Promise.resolve(void (report = fitReport(found))),
-      sleep: () => new Promise(() => undefined), // nobody is told early
+      sleep: () => new Promise(() => undefined), // never resolves: there is no early report
     };
     await previewOpen(open, {
       secrets,
       sources: {
         heads: () => Promise.resolve(headsOf(copy)),
-        commitsAt: () => Promise.resolve(new Map()), // of forks only
+        commitsAt: () => Promise.resolve(new Map()), // only used for forks
         merge: () => mergeOf(copy),
       },
       kluctl,
@@ -81,7 +81,7 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
   return report;
 }
 
-/** With the rights of the kubeconfig, whatever service account a deployment names. */
+/** Uses the permissions of the kubeconfig, whatever service account a deployment names. */
 function asCaller({
   secrets,
   client,
@@ -111,7 +111,10 @@ function toPullRequest({ urls, head, baseBranch }: WorkingCopy): PullRequest {
   };
 }
 
-/** What is checked out counts as a branch of the repository: it is rendered by whoever has it, with rights of their own. */
+/**
+ * The checked-out commit counts as a branch of the repository, because the caller renders it with their own
+ * permissions.
+ */
 function headsOf({ base, baseBranch, head, defaultRef }: WorkingCopy) {
   const commits = [
     ["refs/heads/", head],
@@ -128,9 +131,9 @@ async function mergeOf(copy: WorkingCopy): Promise<Merge> {
     changed: { complete: true, paths: merge.changed },
     slot: merge.dir,
     project: (path) => Promise.resolve(join(merge.dir, path)),
-    // Asked for only where previews get no keys; here people use their own.
+    // Only used if previews get no keys; here, users have their own.
     stubbed: (path) => Promise.resolve({ slot: merge.dir, projectDir: join(merge.dir, path), encrypted: new Map() }),
     baseHosts: () => Promise.resolve([]),
-    release: () => Promise.resolve(), // the working copy does
+    release: () => Promise.resolve(), // the caller releases the working copy
   };
 }

@@ -1,4 +1,4 @@
-/** `towline preview-runner`: renders previews for servers, where nothing of theirs is. */
+/** `towline preview-runner`: renders previews for servers, in a place without any of their data. */
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { App } from "../app.ts";
@@ -17,7 +17,10 @@ import { createDataDir } from "./data-dir.ts";
 import { examineMachine, logIsolation, toDemands } from "./isolation.ts";
 import { ownVersion } from "./runner-isolation.ts";
 
-/** What is seen to reach nothing may be given to a preview without Landlock's rules for ports. */
+/**
+ * How often to check that the runner reaches nothing: while that is true, previews may run without Landlock's rules for
+ * ports.
+ */
 const askEveryMs = 60_000;
 
 export async function startPreviewRunner(
@@ -110,7 +113,7 @@ export async function startPreviewRunner(
   };
 }
 
-/** The server reads it. */
+/** The server reads the result. */
 const unread: CommandResult = { document: {}, objects: [], objectsHash: "", errors: [], warnings: [] };
 
 function withNetwork(machine: Awaited<ReturnType<typeof examineMachine>>, reachesNothing: boolean): typeof machine {
@@ -120,7 +123,7 @@ function withNetwork(machine: Awaited<ReturnType<typeof examineMachine>>, reache
   const { network, ...others } = missing;
   const how = network === undefined ? (said.network ?? "") : "seccomp and a proxy";
   const by = `${how}, at a runner that reaches nothing else`;
-  // What filters sockets by their kind is missing where filters are.
+  // Without seccomp, sockets cannot be filtered by their kind.
   if (others.processes !== undefined) return { mode, provided: said, missing };
   return { mode, provided: { ...said, network: by }, missing: others };
 }

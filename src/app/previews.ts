@@ -1,4 +1,7 @@
-/** Pull requests: from a configured forge to the workers that preview and report. Only built where a forge has a login. */
+/**
+ * Connects the parts that handle pull requests: forges, and the workers that preview and report. Only created if a
+ * forge has a login.
+ */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { LaneFairness } from "../../jobs/fairness.ts";
@@ -64,18 +67,18 @@ export interface PreviewsDeps {
 }
 
 export interface Previews {
-  /** No new jobs; those that run may go on for so long. */
+  /** Accepts no new jobs; running ones may continue for this long. */
   stop(drainMs: number): Promise<void>;
 }
 
-/** Pull requests that are read, merged and waited for at the same time; how many are compared is the limit's matter. */
+/** Pull requests that are read, merged or awaited at the same time; a separate limit applies to comparisons. */
 const pullRequestsAtOnce = 8;
-/** Writes to forges, which are mostly waiting. */
+/** Concurrent reports to forges, which spend most of their time waiting. */
 const reportsAtOnce = 4;
 
 export type ForgesDeps = Pick<PreviewsDeps, "metrics" | "clock" | "log">;
 
-/** `undefined` without a login. */
+/** Returns `undefined` if the forge has no login. */
 export async function openForge(
   config: ForgeConfig,
   { statusName }: Pick<Config, "statusName">,
@@ -93,7 +96,7 @@ export async function openForge(
   return createRestingForge(forge, clock, (until) => outside.forgeRests(id, until));
 }
 
-/** `undefined`: only its webhooks are taken. */
+/** Returns `undefined` if the forge has no login: then only its webhooks are used. */
 export function loginOf({ token, app }: ForgeConfig): ForgeLogin | undefined {
   if (token !== undefined) return { token: token.reveal() };
   return app && { app: { appId: app.id, privateKey: app.privateKey.reveal() } };
@@ -196,7 +199,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     enabled
       ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs: intervalMs, clock, log })
       : undefined;
-  // A login alone does not say that strangers to the followed branch may have their code rendered.
+  // A configured login alone does not mean that code of anyone who opens a pull request may be rendered.
   const tellIfOff = ({ enabled }: Config["preview"]) => {
     if (!enabled) log.info({ forges: [...forges.keys()] }, "previews disabled: preview.enabled is false");
   };
@@ -222,7 +225,10 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   };
 }
 
-/** Signed with what the forge and the server share already, so that all replicas find each other's comments. */
+/**
+ * Markers are signed with a secret that the forge and the server already share, so that all replicas find each other's
+ * comments.
+ */
 function createMarkers(live: LiveConfig, clusterId: () => Promise<string>) {
   const markers = new WeakMap<ForgeConfig, { readonly name: string; readonly marker: Marker }>();
   return async function markerOf(id: string): Promise<Marker> {

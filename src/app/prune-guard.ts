@@ -1,4 +1,4 @@
-/** From when on prunes wait, as the configuration says. */
+/** The size from which prunes need confirmation, according to the configuration. */
 import type { Config } from "../config.ts";
 import type { PruneGuard } from "../reconcile/pruning.ts";
 

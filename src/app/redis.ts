@@ -1,4 +1,4 @@
-/** Which Redis the server uses, and what is told of it. */
+/** Chooses the server's Redis, and monitors it. */
 import { readFile } from "node:fs/promises";
 import type { Redis } from "ioredis";
 import { checkRedis, describeRedisError, type RedisAddress, type RedisReport } from "../../jobs/connection.ts";
@@ -14,11 +14,11 @@ import type { Metrics } from "../metrics.ts";
 
 export interface FoundRedis {
   readonly address: RedisAddress;
-  /** The one that was started because none is configured; it ends with the server. */
+  /** The Redis that the server started because none is configured; it stops with the server. */
   readonly privateRedis?: PrivateRedis | undefined;
 }
 
-/** Its login is the one in effect, if that is told. */
+/** Follows changes of the login if a live configuration is given. */
 export async function findRedis(
   config: Config,
   log: Logger,
@@ -57,11 +57,11 @@ async function readAuthorities(path: string): Promise<string> {
 }
 
 export interface WatchedRedis {
-  /** Throws when Redis does not answer, and says why it cannot be reached. */
+  /** Throws if Redis does not respond; the error says why it cannot be reached. */
   check(): Promise<RedisReport>;
 }
 
-/** Each time Redis comes (back), it may be another version, or configured anew: what is wrong with it is told then. */
+/** Checks Redis after each connect, because it may be another version or have another configuration by then. */
 export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log: Logger): WatchedRedis {
   let trouble: string | undefined;
   redis.on("error", (error) => {
@@ -76,12 +76,12 @@ export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log:
         for (const problem of problems) log.error({ problem }, "Redis is not configured safely");
         for (const warning of warnings) log.warn({ warning }, "Redis may lose queued jobs");
       },
-      () => undefined, // it is gone again, which the connection tells
+      () => undefined, // the connection was lost again, which the connection reports itself
     );
   });
   return {
     async check() {
-      // What a command says that finds no connection is not why there is none.
+      // The error of a command sent while disconnected does not say why the connection failed.
       if (trouble !== undefined && redis.status !== "ready") throw new Error(`Redis connection failed: ${trouble}`);
       return checkRedis(redis);
     },

@@ -1,4 +1,4 @@
-/** Takes over what of a configuration can change while the server runs. Who can do so has said it to the live one. */
+/** Applies configuration changes at run time. The parts that can change register with the live configuration. */
 import type { Reading } from "../cli/commands.ts";
 import { configWarnings, knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
@@ -14,7 +14,7 @@ export interface ReloadDeps {
   readonly log: Logger;
 }
 
-/** Returns how to stop. */
+/** Returns a function that stops it. */
 export function startReload({ live, reading, metrics, tell, log }: ReloadDeps): () => Promise<void> {
   live.follow((next, current) => {
     const known = new Set(configWarnings(current));
@@ -22,7 +22,7 @@ export function startReload({ live, reading, metrics, tell, log }: ReloadDeps): 
     return {
       take() {
         for (const warning of news) log.warn(warning);
-        // Its children go with it.
+        // Child loggers follow.
         if (next.log.level !== current.log.level) log.level = next.log.level;
       },
     };
@@ -31,7 +31,8 @@ export function startReload({ live, reading, metrics, tell, log }: ReloadDeps): 
     live,
     load: reading.load,
     everyMs: reading.everyMs,
-    // Before anything uses them. Those of before stay hidden: a line that is written later may still hold one.
+    // Before anything uses the new secrets. The previous ones stay redacted, because later lines may still contain
+    // them.
     onRead: (next) => reading.secrets.add(knownSecrets(next)),
     observe: metrics.outside,
     tell,

@@ -1,4 +1,6 @@
-/** How previews are confined where a runner renders them: what it says of itself, asked for again and again. */
+/**
+ * The isolation of previews at a preview runner, according to the runner's own reports, which are requested regularly.
+ */
 import type { Config } from "../config.ts";
 import { createDispatch, type Dispatch, nameOf } from "../preview-runner/dispatch.ts";
 import type { RunnerReport } from "../preview-runner/task.ts";
@@ -7,20 +9,20 @@ import { type Isolation, toIsolation } from "./isolation.ts";
 
 export interface RunnerIsolation {
   readonly dispatch: Dispatch;
-  /** Always as the runner last said it. */
+  /** Always reflects the runner's last report. */
   readonly isolation: Isolation;
   stop(): void;
 }
 
 const askEveryMs = 15_000;
 
-/** Both have to be built from the same sources. */
+/** Server and runner must be built from the same sources. */
 export function ownVersion(): string {
   const { version, commit } = readVersion();
   return commit === undefined ? version : `${version} (${commit.slice(0, 12)})`;
 }
 
-/** `undefined` where previews are rendered by the server itself. */
+/** Returns `undefined` if the server itself renders previews. */
 export function findRunner(
   { preview: { runner, isolation: mode } }: Pick<Config, "preview">,
   onChange: (isolation: Isolation) => void,
@@ -43,7 +45,7 @@ export function findRunner(
   async function ask(): Promise<void> {
     if (isAsking) return;
     isAsking = true;
-    await dispatch.examine(stopping.signal).catch(() => undefined); // `onReport` heard why
+    await dispatch.examine(stopping.signal).catch(() => undefined); // `onReport` received the error
     isAsking = false;
   }
   void ask();
@@ -71,7 +73,7 @@ export function findRunner(
   };
 }
 
-/** Once, for `towline doctor`. */
+/** Asks the runner once, for `towline doctor`. */
 export async function askRunner({ preview }: Pick<Config, "preview">): Promise<Isolation | undefined> {
   const { runner, isolation: mode } = preview;
   if (runner.address === undefined || runner.token === undefined || mode === "off") return undefined;

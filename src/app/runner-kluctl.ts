@@ -1,4 +1,4 @@
-/** kluctl, with the runs that are to be confined at a preview runner, and never in this process's pod. */
+/** A kluctl that sends confined runs to a preview runner and never runs them in this process's pod. */
 import { join, relative } from "node:path";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
 import type { Confine, ConfinedAccess } from "../kluctl/confine.ts";
@@ -42,7 +42,7 @@ export function withRunner({
 }: RunnerKluctlDeps): KluctlProcesses {
   const work = createWorkDirectories(workDir);
 
-  /** What one run is, and how what comes back of it is read. */
+  /** A run, and how its result is read. */
   interface Sent {
     readonly command: Task["call"]["command"];
     readonly open: (slot: string) => Promise<ConfinedAccess>;
@@ -76,7 +76,7 @@ export function withRunner({
     }
   }
 
-  /** Judged by what this very runner says, not by what one said some time ago. */
+  /** Evaluates the report of the runner that gets this run, because earlier reports may be from another one. */
   const judged = (report: RunnerReport) => toIsolation(isolation.mode, isolation.runner ?? "", report);
 
   const diff: KluctlProcesses["diff"] = (run, options, signal) => {
@@ -139,7 +139,7 @@ export function withRunner({
   };
 }
 
-/** In the words of the runner's kluctl, as far as they may be read, and why it may have failed. */
+/** Throws the error of the runner's kluctl, redacted, with possible reasons. */
 function throwFailure(
   outcome: Outcome,
   toWords: (text: string) => string,

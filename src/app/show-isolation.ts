@@ -1,4 +1,4 @@
-/** How previews are confined, in the log and in the metrics, each time that it changes. */
+/** Reports the isolation of previews in the log and in the metrics whenever it changes. */
 import type { LiveConfig } from "../config/live.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
@@ -10,7 +10,7 @@ export interface ShowIsolationDeps {
   readonly log: Logger;
 }
 
-/** `undefined`: they are not confined. */
+/** `undefined`: previews are not confined. */
 export function createShowIsolation({ live, metrics, log }: ShowIsolationDeps): (found: Isolation | undefined) => void {
   let shown: Isolation | undefined;
   function show(found: Isolation | undefined): void {

@@ -1,11 +1,11 @@
-/** A stored result, as the page shows it. */
+/** Prepares a stored result for the page. */
 import { toCommandResult } from "../kluctl/result.ts";
 import type { StoredTexts } from "../kube/stored-results.ts";
 import { maskStored } from "../reconcile/mask.ts";
 import { showResult, type ShownResult } from "../reconcile/show-result.ts";
 import { inThread, largeText } from "../thread/in-thread.ts";
 
-/** Does not stop the event loop. */
+/** Does not block the event loop. */
 export function showStored(texts: StoredTexts, known: readonly string[]): ShownResult | Promise<ShownResult> {
   return texts.reducedResult.length + texts.compactedObjects.length > largeText
     ? inThread(import.meta.url, showNow, [texts, known])
@@ -13,7 +13,7 @@ export function showStored(texts: StoredTexts, known: readonly string[]): ShownR
 }
 
 /**
- * Takes a second for some megabytes.
+ * Takes about a second for a few megabytes.
  *
  * @inThread
  */

@@ -1,4 +1,4 @@
-/** Wires what leaves loops out, and what looks again as soon as an applied object changes. */
+/** Connects the parts that skip checks and that watch applied objects. */
 import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";

@@ -1,4 +1,4 @@
-/** The service by which `kluctl gitops` offers the files of its user's machine, where it is switched on. */
+/** The service through which `kluctl gitops` provides local files of its user, if enabled. */
 import { join } from "node:path";
 import type { Config } from "../config.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -8,7 +8,7 @@ import { createKeyMaterial, problemOf } from "../overrides/key-material.ts";
 import { type SourceOverrides, startSourceOverrides } from "../overrides/source-overrides.ts";
 import { explainAddress } from "./listener.ts";
 
-/** Throws if the address is in use, or cannot be had. */
+/** Throws if the address is in use or unavailable. */
 export async function openSourceOverrides(
   config: Pick<Config, "sourceOverride" | "controllerName" | "controllerNamespace" | "dataDir">,
   { client, log }: { readonly client: KubeClient; readonly log: Logger },

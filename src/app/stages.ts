@@ -1,11 +1,11 @@
-/** The stages of the work on a deployment, each told of: what is called in each, with a word about how it went. */
+/** Measures and traces the stages of the work on a deployment. */
 import type { CommandResult } from "../model.ts";
 import { noTracing, type Tracing } from "../tracing.ts";
 import type { Kluctl, Objects, Results, Sources } from "../ports.ts";
 
 export type Stage = "source" | "merge" | "diff" | "deploy" | "prune" | "validate" | "delete" | "status" | "result";
 
-/** Does one stage. `failed`: it came to an end, and that is no good one. */
+/** Runs one stage. `failed` tells whether its result counts as a failure although it did not throw. */
 export type InStage = <T>(stage: Stage, work: () => Promise<T>, failed?: (value: T) => boolean) => Promise<T>;
 
 export interface StageObserver {

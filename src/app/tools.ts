@@ -1,4 +1,4 @@
-/** The tools that do the work on a repository, git and kluctl, as the settings of the moment say. */
+/** Git and kluctl, which follow the live configuration. */
 import { join } from "node:path";
 import type { LogLines } from "../../jobs/log-lines.ts";
 import type { Config } from "../config.ts";
@@ -24,9 +24,9 @@ export interface ToolsDeps {
   readonly client: Pick<KubeClient, "kubeconfig" | "request">;
   /** `undefined`: previews are not confined. */
   readonly isolation: Isolation | undefined;
-  /** `undefined`: previews are rendered here. */
+  /** `undefined`: the server itself renders previews. */
   readonly dispatch: Dispatch | undefined;
-  /** Get kluctl's own lines, for those who follow a run on the page. */
+  /** Receives kluctl's own log lines, for the page. */
   readonly logLines: Pick<LogLines, "tell">;
   readonly secretList: Pick<SecretList, "scrub">;
   readonly metrics: Metrics;
@@ -71,7 +71,7 @@ export function startTools(deps: ToolsDeps) {
   };
 }
 
-/** What a branch may have a server check out for its preview. */
+/** The limits of the checkout that a branch can cause for its preview. */
 const proposedTree = { files: 200_000, bytes: 1024 ** 3 };
 
 function openConfine({ live, client, log }: ToolsDeps) {

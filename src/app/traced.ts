@@ -1,4 +1,4 @@
-/** Where spans begin: a delivery at the door, and a job that goes on with what a delivery began. */
+/** Starts spans: at the intake of a delivery, and in a job, which continues the trace of its delivery. */
 import type { Accept } from "../intake.ts";
 import type {
   Attempt,
@@ -22,7 +22,7 @@ export function tracedAccept(accept: Accept, tracing: Tracing): Accept {
     );
 }
 
-/** What is asked for within a span carries it along. */
+/** Requests that are enqueued within a span carry it along. */
 export function tracedQueue<Q extends Pick<Queue, "enqueue">>(queue: Q, tracing: Tracing): Q {
   return {
     ...queue,
@@ -42,7 +42,7 @@ function mayCarry(request: Request): request is Traced {
   return request.kind === "reconcile" || request.kind === "preview" || request.kind === "merge-group";
 }
 
-/** The jobs of one lane. `waited` is told right before the work on the same request. */
+/** Traces the jobs of one lane. `waited` must be called right before `work` for the same request. */
 export function createTracedJobs<R extends Traced>(lane: string, tracing: Tracing) {
   const waits = new WeakMap<R, number>();
   return {

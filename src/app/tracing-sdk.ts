@@ -1,11 +1,13 @@
-/** Sets OpenTelemetry's SDK up if its own variables ask for it. It is loaded only then, and need not be there. */
+/**
+ * Sets up OpenTelemetry's SDK if its standard variables are set. The SDK is loaded only then and need not be installed.
+ */
 import { context, diag, DiagLogLevel, trace } from "@opentelemetry/api";
 import type { Logger } from "../log.ts";
 import { createTracing, noTracing, type Tracing } from "../tracing.ts";
 
 export interface StartedTracing {
   readonly tracing: Tracing;
-  /** Sends what is left. */
+  /** Sends the remaining spans. */
   stop(): Promise<void>;
 }
 
@@ -14,11 +16,11 @@ type Env = Readonly<Record<string, string | undefined>>;
 const packages = ["sdk-trace", "exporter-trace-otlp-http", "context-async-hooks", "resources"].map(
   (name) => `@opentelemetry/${name}`,
 );
-/** Of any one attribute: whatever a host or a person names, a span stays small. */
+/** The maximum length of an attribute, so that a span stays small whatever names hosts and users choose. */
 const longestAttribute = 300;
 const off: StartedTracing = { tracing: noTracing, stop: async () => undefined };
 
-/** Never throws: a server without traces is better than none. */
+/** Never throws: a server without traces is better than no server. */
 export async function startTracing(
   env: Env,
   { version, log, load = loadSdk }: { version: string; log: Logger; load?: () => ReturnType<typeof loadSdk> },
@@ -57,7 +59,7 @@ export async function startTracing(
     return {
       tracing: createTracing(),
       async stop() {
-        await provider.shutdown().catch(() => undefined); // told by the exporter
+        await provider.shutdown().catch(() => undefined); // reported by the exporter
         trace.disable();
         context.disable();
         diag.disable();
@@ -83,14 +85,14 @@ async function loadSdk() {
 
 type Sdk = Awaited<ReturnType<typeof loadSdk>>["sdk"];
 
-/** All pushes, unless the usual variables ask for a share of them. */
+/** Samples all pushes unless the standard variables set a ratio. */
 function toSampler({ AlwaysOnSampler, ParentBasedSampler, TraceIdRatioBasedSampler }: Sdk, env: Env) {
   const share = Number(env["OTEL_TRACES_SAMPLER_ARG"] ?? "1");
   const byRatio = env["OTEL_TRACES_SAMPLER"]?.endsWith("traceidratio") && share >= 0 && share <= 1;
   return new ParentBasedSampler({ root: byRatio ? new TraceIdRatioBasedSampler(share) : new AlwaysOnSampler() });
 }
 
-/** Each kind of trouble once: a collector that is away must not fill the log. */
+/** Logs each kind of problem once: a collector that is down must not flood the log. */
 function tellTrouble(log: Logger): void {
   const told = new Set<string>();
   const tell = (message: string) => {

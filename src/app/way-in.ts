@@ -1,4 +1,4 @@
-/** The way in: webhooks and what becomes of them, the ports for probes and Prometheus, the page. */
+/** The server's ports: webhooks and their intake, probes and metrics, and the page. */
 import type { Deliveries } from "../../jobs/deliveries.ts";
 import type { PullRequestReports } from "../../jobs/reports.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
@@ -29,15 +29,15 @@ export interface WayInDeps extends Omit<
 > {
   readonly live: LiveConfig;
   readonly deployments: WatchedDeployments;
-  /** With a login for their API. */
+  /** The forges with a login for their API. */
   readonly forges: ReadonlyMap<string, Forge>;
-  /** By forge. */
+  /** By forge id. */
   readonly webhookSources: ReadonlyMap<string, WebhookSource>;
   readonly speaksFor: SpeaksFor;
   readonly queue: JobQueue;
   readonly reports: PullRequestReports;
   readonly deliveries: Pick<Deliveries, "record" | "latest" | "event">;
-  /** What the checks ask, besides what the way in knows itself. */
+  /** The dependencies of the readiness checks that are not known here. */
   readonly checked: Omit<ChecksDeps, "deployments" | "lastDelivery" | "previews" | "clock">;
   readonly metrics: Metrics;
   readonly tracing: Tracing;
@@ -46,27 +46,27 @@ export interface WayInDeps extends Omit<
 }
 
 export interface WayIn {
-  /** Absent without a forge: nobody could send anything. */
+  /** Absent without a forge: nothing could send webhooks. */
   readonly webhooksPort?: number | undefined;
   readonly adminPort?: number | undefined;
-  /** Absent where nobody has access. */
+  /** Absent if the page is disabled. */
   readonly pagePort?: number | undefined;
-  /** Resolves when the webhooks leave room for work. */
+  /** Resolves when the webhooks leave capacity for other work. */
   turn(): Promise<void>;
-  /** No new deliveries, and no page; those that come to see how it is going are still answered. */
+  /** Closes webhooks and page; probes and metrics still respond. */
   close(): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * No git host waits longer than ten seconds for its answer, so nobody needs longer for a delivery. Ingresses keep idle
- * connections for a minute: who closes one first must not be the server, which may be sent a delivery at that moment.
+ * Git hosts wait at most ten seconds for a response, so a delivery never needs longer. Ingresses keep idle connections
+ * open for a minute; the server must not close them first, because a delivery may arrive at that moment.
  */
 const webhookLimits = { headersMs: 5_000, requestMs: 10_000, lookEveryMs: 1_000, keepAliveMs: 75_000 };
-/** An idle connection takes some 10 kB. Behind an ingress all come from one address. */
+/** An idle connection takes about 10 kB. Behind an ingress, all connections come from one address. */
 const mostConnections = { most: 2_048, mostOfOne: 1_024 };
 
-/** Throws if an address is in use, or cannot be had. */
+/** Throws if an address is in use or unavailable. */
 export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
   const {
     live,

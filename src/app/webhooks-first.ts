@@ -1,17 +1,19 @@
 /**
- * Webhooks are answered first: in a rush of deliveries, work that can wait a moment leaves them the processor. A host
- * gives up on a delivery after seconds, while a deployment that starts half a second later has lost nothing.
+ * Gives webhooks priority: during a burst of deliveries, work that can wait leaves the CPU to them. A host gives up on
+ * a delivery after seconds, while a deployment loses nothing if it starts half a second later.
  */
 import type { Accept } from "../intake.ts";
 
 export interface WebhooksFirst {
-  /** Counts the deliveries that are being taken. Genuine ones only, so that nobody else can slow anything down. */
+  /**
+   * Counts the deliveries in progress. Only authentic ones, so that unauthenticated senders cannot slow anything down.
+   */
   readonly accept: Accept;
-  /** Resolves when there is no rush, and after half a second in any case: the work has to be done as well. */
+  /** Resolves when there is no burst, and after half a second in any case, because the work has to be done, too. */
   turn(): Promise<void>;
 }
 
-/** So many deliveries at the same time are no coincidence: one is taken in a few milliseconds. */
+/** This many concurrent deliveries are a burst: accepting one takes a few milliseconds. */
 const rush = 8;
 const lookEveryMs = 25;
 const longestMs = 500;

@@ -1,4 +1,4 @@
-/** What only the server does whose turn it is: it watches, looks for what is due, and works. */
+/** The parts that run only on the leader: watches, sweeps and workers. */
 import { startSweep } from "../../jobs/sweep.ts";
 import { startWorker, type Timing } from "../../jobs/worker.ts";
 import { readMemory } from "../config/available-memory.ts";
@@ -24,9 +24,9 @@ export interface WorkDeps extends PreviewsDeps {
   readonly reconcile: ReturnType<typeof createReconcile>;
   readonly retries: Retries;
   readonly skippingParts: SkippingParts;
-  /** Resolves when the webhooks leave room for work. */
+  /** Resolves when the webhooks leave capacity for other work. */
   readonly turn: () => Promise<void>;
-  /** Whether it is still this server's turn, as far as it can know. */
+  /** Whether this server is still the leader, as far as it can know. */
   readonly mayBegin: () => boolean;
   readonly sources: GitSources;
   readonly results: ResultStore;
@@ -34,11 +34,11 @@ export interface WorkDeps extends PreviewsDeps {
 }
 
 export interface StartedWork {
-  /** Seconds. */
+  /** Seconds since the last completed sweep. */
   sweepAge(): number;
-  /** Jobs. */
+  /** The number of running jobs. */
   running(): number;
-  /** No new jobs; those that run may go on for so long. */
+  /** Accepts no new jobs; running ones may continue for this long. */
   stop(drainMs: number): Promise<void>;
 }
 
@@ -118,7 +118,7 @@ export function startWork(deps: WorkDeps): StartedWork {
 
 const memoryEveryMs = 5_000;
 
-/** Besides the others: somebody waits for an answer. */
+/** The share of the concurrency that manual requests get in addition, because a user waits for them. */
 const manualShare = 0.5;
 
 function startReconciler(lane: "reconcile" | "manual", share: number, deps: WorkDeps) {
@@ -154,10 +154,10 @@ function startReconciler(lane: "reconcile" | "manual", share: number, deps: Work
 }
 
 /**
- * Who takes over has to find the job first and then to see the lease unchanged for all of its duration, so the job is
- * given up before the lease. Too early does no harm: the lease alone says who may work.
+ * Another server that takes over has to find the job first and then see the lease unchanged for its whole duration, so
+ * the job's lock expires before the lease. Too early does no harm: only the lease decides who may work.
  */
 function takeOver(leaseMs: number): Pick<Timing, "lockMs" | "stalledEveryMs"> {
   const lockMs = Math.max(Math.round(leaseMs / 2), 5_000);
-  return { lockMs, stalledEveryMs: Math.round(lockMs / 3) }; // Redis takes whole milliseconds
+  return { lockMs, stalledEveryMs: Math.round(lockMs / 3) }; // Redis requires whole milliseconds
 }
