@@ -1,10 +1,10 @@
-/** Network addresses: which may be connected to, and whose they are. */
+/** Network addresses: which of them may be connected to, and which belong to the same sender or machine. */
 import { lookup } from "node:dns/promises";
 import type { AgentOptions } from "node:http";
 import { isIP } from "node:net";
 import { callbackify } from "node:util";
 
-/** 4 or 16 bytes; `undefined` if it is not an address. A zone (`%eth0`) does not count. */
+/** Returns 4 or 16 bytes; `undefined` if it is not an address. A zone (`%eth0`) is ignored. */
 function addressBytes(text: string): readonly number[] | undefined {
   const address = text.replace(/%.*$/, "");
   const family = isIP(address);
@@ -22,7 +22,7 @@ function addressBytes(text: string): readonly number[] | undefined {
   return words.map((word) => parseInt(word, 16)).flatMap((word) => [word >> 8, word & 0xff]);
 }
 
-/** What is limited together: an IPv4 address, or the /64 that one sender has of IPv6. */
+/** The group that shares one limit: an IPv4 address, or an IPv6 /64, which one sender can have to itself. */
 export function senderGroup(text: string): string {
   const bytes = addressBytes(text);
   if (bytes?.length !== 16) return text;
@@ -30,7 +30,7 @@ export function senderGroup(text: string): string {
   return isMapped ? bytes.slice(12).join(".") : Buffer.from(bytes.slice(0, 8)).toString("hex");
 }
 
-/** Answers like `dns.lookup(host, {all: true})`. */
+/** Returns the same as `dns.lookup(host, {all: true})`. */
 export type Lookup = (host: string) => Promise<readonly { readonly address: string }[]>;
 
 export const systemLookup: Lookup = (host) => lookup(host, { all: true });
@@ -43,7 +43,7 @@ export class ForbiddenAddressError extends Error {
   }
 }
 
-// Where clouds hand out the credentials of their machines: link-local addresses, and the few that some put elsewhere.
+// Where clouds serve the credentials of their machines: link-local addresses, and a few others that some clouds use.
 const forbiddenV4 = [
   [169, 254],
   [100, 100, 100, 200], // Alibaba
@@ -53,13 +53,13 @@ const forbiddenV4 = [
 const awsV6 = [0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54];
 const googleV6 = [0xfd, 0x20, 0x00, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54];
 
-/** The IPv4 addresses that an IPv6 address may lead to: prefix of it → where in it they are. */
+/** The IPv4 addresses that an IPv6 address may lead to: its prefix → their positions in it. */
 const embedded: readonly { readonly prefix: readonly number[]; readonly at: readonly (readonly number[])[] }[] = [
   { prefix: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], at: [[12, 13, 14, 15]] }, // IPv4-compatible
   { prefix: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff], at: [[12, 13, 14, 15]] }, // IPv4-mapped
   { prefix: [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0], at: [[12, 13, 14, 15]] }, // IPv4-translated
   { prefix: [0x00, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0], at: [[12, 13, 14, 15]] }, // NAT64
-  // NAT64 with a prefix of a network's own, whose length decides where: RFC 6052 and 8215.
+  // NAT64 with a network-specific prefix, whose length determines the position: RFC 6052 and 8215.
   {
     prefix: [0x00, 0x64, 0xff, 0x9b, 0x00, 0x01],
     at: [
@@ -80,7 +80,7 @@ export function isForbiddenAddress(address: string): boolean {
   return v4In(bytes).some((v4) => forbiddenV4.some((prefix) => isBelow(v4, prefix)));
 }
 
-/** Loopback, "this host", multicast and broadcast: nothing that somebody else serves. */
+/** Loopback, "this host", multicast and broadcast: never a service of another machine. */
 export function isLocalAddress(address: string): boolean {
   const bytes = addressBytes(address);
   if (bytes === undefined) return false;
@@ -89,7 +89,7 @@ export function isLocalAddress(address: string): boolean {
   return first !== undefined && (first === 0 || first === 127 || first >= 224);
 }
 
-/** Whether two addresses may lead to the same machine, one of them perhaps as an IPv4 address within IPv6. */
+/** Whether two addresses may lead to the same machine; one of them may be an IPv4 address within IPv6. */
 export function isSameAddress(one: string, other: string): boolean {
   const [a, b] = [one, other].map((text) => {
     const bytes = addressBytes(text);
@@ -102,7 +102,7 @@ function isBelow(bytes: readonly (number | undefined)[], prefix: readonly number
   return prefix.every((byte, i) => bytes[i] === byte);
 }
 
-/** The IPv4 addresses that an address is or may lead to. `::1` counts as one, `0.0.0.1`. */
+/** The IPv4 addresses that an address is or may lead to. `::1` counts as one: `0.0.0.1`. */
 function v4In(bytes: readonly number[]): readonly (readonly (number | undefined)[])[] {
   if (bytes.length === 4) return [bytes];
   return embedded
@@ -111,8 +111,8 @@ function v4In(bytes: readonly number[]): readonly (readonly (number | undefined)
 }
 
 /**
- * The addresses of a host, none of them forbidden; empty for a name that has none. Whoever connects has to use these: a
- * name may resolve to something else a moment later. Throws ForbiddenAddressError, or what the lookup throws.
+ * The addresses of a host, none of them forbidden; empty if the name has none. The caller must connect to these: the
+ * name may resolve to another address a moment later. Throws ForbiddenAddressError, or the error of the lookup.
  */
 export async function resolveAllowed(host: string, find: Lookup): Promise<readonly string[]> {
   const bare = host.replace(/^\[|\]$/g, "");
@@ -123,7 +123,7 @@ export async function resolveAllowed(host: string, find: Lookup): Promise<readon
 
 type NodeLookup = NonNullable<AgentOptions["lookup"]>;
 
-/** For the agents and sockets of Node, which ask it for names only: addresses have to be judged before. */
+/** A lookup function for Node's agents and sockets. They only use it for names: addresses must be checked before. */
 export function toNodeLookup(resolve: (host: string) => Promise<readonly string[]>): NodeLookup {
   const findAll = callbackify(async (host: string): Promise<[Found, ...Found[]]> => {
     const addresses = await resolve(host);

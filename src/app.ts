@@ -1,4 +1,4 @@
-/** Builds the house from a Config: what is made here is all there is, and nobody else makes anything. */
+/** Creates all parts of the server from a Config and connects them. No other module does this. */
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
@@ -43,17 +43,18 @@ import type { Reading } from "./cli/commands.ts";
 import { readVersion } from "./cli/version.ts";
 
 export interface App extends Pick<WayIn, "webhooksPort" | "adminPort" | "pagePort"> {
-  /** How long running deployments may go on when it is stopped. */
+  /** How long running jobs may continue when the server stops. */
   drainMs(): number;
-  /** Resolves with the reason when another controller has taken over, and this one has to end. */
+  /** Resolves with the reason when another controller has taken over and this server must exit. */
   readonly lost: Promise<string>;
-  /** Stops along the flow: no new deliveries, then no new jobs, then what they used. Nothing is lost. */
+  /** Stops in the direction of the flow: first deliveries, then jobs, then what they use. Nothing is lost. */
   stop(): Promise<void>;
 }
 
 /**
- * Resolves once it listens. What it needs from outside may come later: until then it is not ready, and says why.
- * Throws what only a person can mend: a port in use, a directory that cannot be written, no Redis to start.
+ * Resolves once the ports are open. External systems may be unavailable at first: until then the server is not ready
+ * and reports why. Throws for problems that a person has to fix: a port in use, a directory that cannot be written, a
+ * Redis that cannot be started.
  */
 export async function startApp(config: Config, log: Logger, reading?: Reading): Promise<App> {
   const clock = { now: epochNow };
@@ -79,7 +80,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const deliveries = createDeliveries({ connection: producer, prefix: config.redis.prefix, log });
   const logLines = createLogLines({ connection: producer, prefix: config.redis.prefix, log });
   const secretList = reading?.secrets ?? createSecretList(knownSecrets(config));
-  // What only begins once the ports are open; they may ask for it before
+  // Parts that start after the ports are open but may be queried before
   const begun: { leadership?: Leadership; work?: StartedWork } = {};
   const metrics = createMetrics({
     readQueue: () => readDepths(queue),
@@ -122,7 +123,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     loggerFor: (destination) => createLogger({ level: "info", format: "json", secrets: secretList, destination }),
   });
 
-  // Before any work begins: a port that is in use shall not break off a deploy
+  // Before any work starts, so that a port in use does not interrupt a deploy
   const stopping = { since: undefined as Date | undefined };
   const retries = createRetries(clock);
   const wayIn = await startWayIn({
@@ -158,7 +159,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
 
   const sourceOverrides = await openSourceOverrides(config, { client, log });
 
-  // The work
+  // Reconciliation
   const skippingParts = createSkippingParts({
     ...{ live, client, deployments, kluctl, readIdentity, sources, secrets, metrics, clock, log },
   });
@@ -282,7 +283,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     lost: leadership.lost,
     async stop() {
       stopping.since = new Date();
-      const drainMs = lost ? 0 : live.now.shutdown.drainMs; // somebody else may be at work already
+      const drainMs = lost ? 0 : live.now.shutdown.drainMs; // another controller may already be working
       log.info({ running: begun.work?.running() ?? 0, drainMs }, "stopping");
       await wayIn.close();
       stopRemoving();
@@ -295,7 +296,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       runner?.stop();
       await tools.stop();
       await sourceOverrides?.stop();
-      await leadership.stop(); // not before: now somebody else may begin
+      await leadership.stop(); // only now, because from here on another controller may start
       client.close();
       await Promise.all([queue.close(), deliveries.flush(), logLines.flush()]);
       producer.disconnect();
@@ -308,17 +309,20 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   };
 }
 
-/** Of all lanes, or an error: half an answer would look as if the other half were empty. */
+/** The depth of all lanes, or an error: with a partial answer, the other lanes would look empty. */
 async function readDepths(queue: Pick<JobQueue, "depth">) {
   return Object.fromEntries(await Promise.all(lanes.map(async (lane) => [lane, { ...(await queue.depth(lane)) }])));
 }
 
-/** Reports have none: they follow from previews and deployments. */
+/** Reports have no cause of their own: they follow from previews and deployments. */
 function causeOf(request: Request): string {
   return "cause" in request ? request.cause : "report";
 }
 
-/** Repositories and their logins come and go while the server runs. Returns how to stop. */
+/**
+ * Removes mirrors that are no longer used, because repositories and logins change while the server runs. Returns a
+ * function that stops it.
+ */
 function startRemovingMirrors(sources: Pick<GitSources, "sweepStale">, log: Logger): () => void {
   const remove = () => {
     sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));

@@ -1,10 +1,10 @@
-/** The few errors that some code decides on. Everything else is `Error` with a message and a cause. */
+/** The errors that code depends on. All others are `Error` with a message and a cause. */
 
-/** Our caller's fault; becomes an HTTP status. */
+/** A mistake of the caller; becomes an HTTP status. */
 export class RequestError extends Error {
   override name = "RequestError";
   readonly status: number;
-  /** What to do. */
+  /** How to fix it. */
   readonly hint: string | undefined;
 
   constructor(status: number, message: string, hint?: string) {
@@ -14,7 +14,7 @@ export class RequestError extends Error {
   }
 }
 
-/** Redis could not take a request in time: the sender has to send it again. */
+/** Redis did not accept a request in time: the sender has to send it again. */
 export class QueueUnavailableError extends Error {
   override name = "QueueUnavailableError";
 }
@@ -24,11 +24,11 @@ export class ConfigError extends Error {
   override name = "ConfigError";
 }
 
-/** Somebody else has been talking with that repository for long: it is free in a while. */
+/** Another job has been fetching from this repository for a long time: try again later. */
 export class RemoteBusyError extends Error {
   override name = "RemoteBusyError";
 
-  /** How long that had taken by then. */
+  /** For how long the other job had been fetching. */
   readonly slowForMs: number;
 
   constructor(repo: string, slowForMs: number) {
@@ -38,20 +38,20 @@ export class RemoteBusyError extends Error {
 }
 
 export type SourceProblem =
-  | "unreachable" // network, time-out, a server error: time may mend it
-  | "unauthorized" // the remote refuses the login, or wants one
-  | "not-found" // no such repository
+  | "unreachable" // network, timeout or server error: transient
+  | "unauthorized" // the remote rejects the login or requires one
+  | "not-found" // there is no such repository
   | "empty" // a repository without any commit
-  | "ref-not-found" // no such branch, tag or commit; perhaps not yet
-  | "path-not-found" // no such directory in that commit
-  | "refused" // we do not talk to such a URL
-  | "disk"; // no room, or the cache directory cannot be written
+  | "ref-not-found" // there is no such branch, tag or commit, perhaps not yet
+  | "path-not-found" // there is no such directory in that commit
+  | "refused" // connecting to such a URL is not allowed
+  | "disk"; // no space left, or the cache directory is not writable
 
-/** Git could not give what was asked for. */
+/** A git or OCI source could not be read. */
 export class SourceError extends Error {
   override name = "SourceError";
   readonly problem: SourceProblem;
-  /** What kluctl's own controller says in such a case, where others wait for its words. */
+  /** The message of kluctl's own controller for this error, if clients wait for those words. */
   readonly inKluctlsWords: string | undefined;
 
   constructor(
@@ -65,17 +65,19 @@ export class SourceError extends Error {
   }
 }
 
-/** The project could not be loaded or rendered: nothing was applied. The message is kluctl's own. */
+/** The project could not be loaded or rendered; nothing was applied. The message is kluctl's own. */
 export class PrepareError extends Error {
   override name = "PrepareError";
 }
 
-/** An operator has to change something before this deployment is previewed: what merges has nothing to do with it. */
+/**
+ * An operator has to change something before this deployment can be previewed; the pull request itself is not at fault.
+ */
 export class PreviewRefusedError extends Error {
   override name = "PreviewRefusedError";
 }
 
-/** What was to be rendered from its files alone needs more. */
+/** A project that was to be rendered from its files alone needs the cluster or the network. */
 export class NeedsMoreError extends PrepareError {
   override name = "NeedsMoreError";
   readonly needs: "cluster" | "network";
@@ -86,7 +88,7 @@ export class NeedsMoreError extends PrepareError {
   }
 }
 
-/** kluctl ended before it could say what it did: time-out, lost lease, shutdown, out of memory. */
+/** kluctl ended without a result: timeout, lost lease, shutdown or out of memory. */
 export class KilledError extends Error {
   override name = "KilledError";
   readonly why: "timeout" | "lease-lost" | "stopped" | "signal";
@@ -97,12 +99,12 @@ export class KilledError extends Error {
   }
 }
 
-/** kluctl cannot be run at all: missing, too old, not executable. */
+/** kluctl cannot be run: missing, too old or not executable. */
 export class KluctlUnavailableError extends Error {
   override name = "KluctlUnavailableError";
 }
 
-/** The Kubernetes API answered with an error, after the retries that make sense. `status` 0: no answer. */
+/** The Kubernetes API responded with an error after all sensible retries. `status` 0: no response. */
 export class ApiError extends Error {
   override name = "ApiError";
   readonly status: number;
@@ -113,23 +115,23 @@ export class ApiError extends Error {
   }
 }
 
-/** The reason of an abort: something newer of the same subject waits, so that finishing this is of no use. */
+/** The reason of an abort: a newer request for the same subject is waiting, so this result is no longer needed. */
 export class SupersededError extends Error {
   override name = "SupersededError";
 }
 
 export type ForgeProblem =
-  | "unreachable" // network, time-out, a server error: time may mend it
-  | "rate-limited" // `retryAfterMs` says for how long
-  | "unauthorized" // the login is not accepted, or may not do this
-  | "not-found" // gone; hosts also answer so to those who may not know
-  | "refused"; // the request itself is not acceptable to the host
+  | "unreachable" // network, timeout or server error: transient
+  | "rate-limited" // `retryAfterMs` says how long to wait
+  | "unauthorized" // the login is rejected or lacks permission
+  | "not-found" // does not exist; hosts also respond this way if the login lacks permission
+  | "refused"; // the host rejects the request itself
 
-/** A forge did not do what was asked. The message says what and on what, and holds no token and no body. */
+/** A forge did not fulfil a request. The message names the request and its target; it contains no token and no body. */
 export class ForgeError extends Error {
   override name = "ForgeError";
   readonly problem: ForgeProblem;
-  /** After how long to ask again, milliseconds, where the host says so. */
+  /** When to try again, in milliseconds, if the host says so. */
   readonly retryAfterMs: number | undefined;
 
   constructor(problem: ForgeProblem, message: string, options?: ErrorOptions & { retryAfterMs?: number | undefined }) {

@@ -1,14 +1,14 @@
 /**
- * The smallest git repository there is. kluctl takes the directory above a project that has `.git` for its root, and reads
- * the newest commit of it: names of deployment items are relative to that root, and without one they would be relative to
- * the project instead.
+ * The smallest possible git repository. kluctl takes the nearest parent directory with a `.git` as the project's root
+ * and reads its newest commit: names of deployment items are relative to that root. Without one, they would be relative
+ * to the project.
  */
 import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 
-/** Makes a repository of a directory that has no `.git`. */
+/** Turns a directory without `.git` into a repository. */
 export async function markRoot(root: string): Promise<void> {
   const git = join(root, ".git");
   const tree = gitObject("tree", "");

@@ -1,7 +1,7 @@
-/** Which commit a ref means, given what the remote has. Pure. */
+/** Resolves refs to commits, given the refs of the remote. Pure. */
 import { type GitRef, type Heads, isQueueBranch } from "./model.ts";
 
-/** The full name of the ref that is followed, as far as it has one: a pinned commit has none. */
+/** The full name of the followed ref; `undefined` for a pinned commit, which has none. */
 export function refName(ref: GitRef, heads: Pick<Heads, "defaultRef">): string | undefined {
   if (ref.commit !== undefined) return undefined;
   if (ref.tag !== undefined) return `refs/tags/${ref.tag}`;
@@ -9,19 +9,20 @@ export function refName(ref: GitRef, heads: Pick<Heads, "defaultRef">): string |
   return heads.defaultRef;
 }
 
-/** The commit the ref points to on the remote; `undefined` when the remote has no such ref. */
+/** The commit the ref points to on the remote; `undefined` if the remote has no such ref. */
 export function commitOf(ref: GitRef, heads: Heads): string | undefined {
   if (ref.commit !== undefined) return ref.commit;
   const name = refName(ref, heads);
   return name === undefined ? undefined : heads.commits.get(name);
 }
 
-/** Where Bitbucket's merge queue puts what it is about to merge. */
+/** The branches that Bitbucket's merge queue creates. */
 const bitbucketQueue = "bitbucket-merge-queue-";
 
 /**
- * Whether somebody with write access to the repository has pushed the commit to a branch that still points at it. What a merge
- * queue is about to merge is the host's own commit, also of forks. GitLab's (`refs/merge-requests/7/train`) are no branches.
+ * Whether the commit is the tip of a branch, so that a user with write access must have pushed it. The branches of
+ * merge queues do not count: their commits are created by the host, also for forks. GitLab's merge trains
+ * (`refs/merge-requests/7/train`) are not branches.
  */
 export function isBranchTip(commit: string, { commits }: Heads): boolean {
   return [...commits].some(([name, tip]) => tip === commit && isPushedBranch(name));
@@ -33,7 +34,7 @@ function isPushedBranch(name: string): boolean {
   return !isQueueBranch(branch) && !branch.startsWith(bitbucketQueue);
 }
 
-/** For people: `branch main`, `tag v1`, `commit 3f2c1ab…`, `the default branch`. */
+/** For display: `branch main`, `tag v1`, `commit 3f2c1ab…`, `the default branch`. */
 export function describeRef(ref: GitRef): string {
   if (ref.commit !== undefined) return `commit ${ref.commit}`;
   if (ref.tag !== undefined) return `tag ${ref.tag}`;

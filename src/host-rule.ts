@@ -1,23 +1,23 @@
-/** Which hosts may be reached, as people write it: `host`, `host:port`, `*.example.com`. Pure. */
+/** Rules for allowed hosts: `host`, `host:port`, `*.example.com`. Pure. */
 
 export interface HostRule {
-  /** As the WHATWG URL standard writes it: lower case, addresses in their usual form. */
+  /** In the WHATWG URL standard's form: lower case, addresses normalized. */
   readonly host: string;
-  /** Any name below `host` instead of itself. */
+  /** Matches any name below `host` instead of `host` itself. */
   readonly below: boolean;
-  /** Absent: the protocol's own, 443 or 80. */
+  /** Absent: the protocol's default, 443 or 80. */
   readonly port?: number | undefined;
 }
 
 export interface Target {
-  /** In the same form. */
+  /** Normalized like the host of a rule. */
   readonly host: string;
   readonly port: number;
 }
 
 const form = /^(?<below>\*\.)?(?<host>[^\s:/?#@\\[\]*]+|\[[0-9a-f:.]+\])(?::(?<port>\d{1,5}))?$/i;
 
-/** `undefined` for what is not a host. */
+/** Returns `undefined` if the text is not a valid rule. */
 export function parseHostRule(text: string): HostRule | undefined {
   const { below, host = "", port } = form.exec(text.trim())?.groups ?? {};
   const known = toHost(host);
@@ -25,7 +25,7 @@ export function parseHostRule(text: string): HostRule | undefined {
   return { host: known, below: below !== undefined, ...(port !== undefined && { port: Number(port) }) };
 }
 
-/** Of `host:port`. */
+/** Parses `host:port`; returns `undefined` if it is invalid. */
 export function parseTarget(text: string): Target | undefined {
   const { below, host = "", port } = form.exec(text)?.groups ?? {};
   const known = toHost(host);
@@ -33,7 +33,7 @@ export function parseTarget(text: string): Target | undefined {
   return { host: known, port: Number(port) };
 }
 
-/** An address is the same host however it is written: `0x7f000001` is `127.0.0.1`. */
+/** Normalizes a host, so that different spellings of an address are equal: `0x7f000001` is `127.0.0.1`. */
 function toHost(text: string): string | undefined {
   if (text === "" || text.length > 255 || !URL.canParse(`https://${text}`)) return undefined;
   const { hostname } = new URL(`https://${text}`);

@@ -1,4 +1,4 @@
-/** One event, from what a git host told us to what Redis remembers. */
+/** Turns one event from a git host into requests in Redis. */
 import type { Logger } from "./log.ts";
 import { describeIgnored, type Ignored, match, reposOf } from "./match.ts";
 import {
@@ -17,23 +17,23 @@ import {
 } from "./model.ts";
 import type { Clock, Deployments, Queue, Reports } from "./ports.ts";
 
-/** What the sender is told. */
+/** The response to the sender. */
 export interface Receipt {
   readonly delivery: string;
-  /** How many deployments it concerns. */
+  /** The number of affected deployments. */
   readonly matched: number;
-  /** The first of them: `namespace/name`. */
+  /** The first of them, as `namespace/name`. */
   readonly deployments?: readonly string[] | undefined;
-  /** How many pull requests are previewed because of it. */
+  /** The number of pull requests that are previewed because of it. */
   readonly previews?: number | undefined;
-  /** How many new jobs that made. The others had one waiting already. */
+  /** The number of new jobs. The other requests joined a job that was already waiting. */
   readonly queued: number;
   readonly ignored: readonly Ignored[];
-  /** Why nothing was matched, unless `ignored` says it. */
+  /** Why nothing matched, unless `ignored` has the reasons. */
   readonly reason?: string | undefined;
 }
 
-/** The host keeps the answer with the delivery: a page of names is enough. */
+/** The host stores the response with the delivery: a page of names is enough. */
 const mostNamed = 50;
 
 export type Accept = (event: GitEvent) => Promise<Receipt>;
@@ -41,25 +41,25 @@ export type Accept = (event: GitEvent) => Promise<Receipt>;
 export interface IntakeDeps {
   readonly tracking: Deployments["tracking"];
   readonly queue: Pick<Queue, "enqueue">;
-  /** Ids of those whose API there is a login for: they are told what becomes of commits and pull requests. */
+  /** Ids of the forges whose API the server can log in to: these get commit statuses and pull request reports. */
   readonly forges?: { has(id: string): boolean } | undefined;
-  /** Whether a forge may say something about the repository at this URL. */
+  /** Whether a forge may report events for the repository at this URL. */
   readonly speaksFor?: ((forge: string, url: string) => boolean) | undefined;
-  /** Without them pull requests are not previewed. */
+  /** Without it, pull requests are not previewed. */
   readonly reports?: () => Pick<Reports, "openInto"> | undefined;
   readonly log: Logger;
   readonly clock?: Clock;
-  /** A genuine delivery of this forge concerns so many deployments, and pull requests to preview. */
+  /** Called for each authentic delivery of a forge with the number of affected deployments and pull requests. */
   readonly onTaken?: ((forge: string, matched: Pick<Receipt, "matched" | "previews">) => void) | undefined;
 }
 
 /**
- * Resolves once Redis has everything; rejects with the queue's error if it has not.
+ * Resolves once Redis has stored everything; otherwise rejects with the queue's error.
  *
- * Deliveries are not remembered. One that comes twice makes at most one more job per deployment, which finds the
- * commit observed already and ends; while the first still waits it makes none. Remembering would have to go by the
- * host's delivery id, which no host signs and some share between deliveries, and would turn a redelivery away for
- * which Redis or a person has a reason.
+ * Deliveries are not deduplicated by id. A duplicate creates at most one more job per deployment, which finds that the
+ * commit is already observed and ends; while the first job still waits, it creates none. Deduplication would depend on
+ * the host's delivery id, which no host signs and some reuse for several deliveries, and it would reject redeliveries
+ * that Redis or a user needs.
  */
 export function createIntake(deps: IntakeDeps): Accept {
   const {
@@ -74,7 +74,7 @@ export function createIntake(deps: IntakeDeps): Accept {
 
   async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
     const spelled = reposOf(event);
-    // By the index; a deployment has one spelling, so it comes up once.
+    // The index lists each deployment under a single spelling, so there are no duplicates.
     const candidates = [...spelled].flatMap((repo) => tracking(repo));
     const { requests, ignored } = match(event, candidates, spelled);
     const repos = distinctRepos(candidates);
@@ -84,8 +84,9 @@ export function createIntake(deps: IntakeDeps): Accept {
       ...requests.map((request) => ({ ...request, receivedAt })),
       ...based.map((pullRequest) => toPreview(pullRequest, "base", delivery, receivedAt)),
     ];
-    // The moves come first, so that no job of this push can be given an answer from before it. Also when every deployment
-    // ignores the push: one of them may be reconciled for another reason, and has to see where the repository stands.
+    // The moves are recorded first, so that no job of this push gets an older answer of git. They are recorded even if
+    // every deployment ignores the push: one of them may be reconciled for another reason and has to see the current
+    // commit.
     const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(findStatus(event, requests))]);
     const reason = candidates.length === 0 ? "no deployment follows this repository" : undefined;
     const previews = reports() && forges.has(event.forge) ? based.length : undefined;
@@ -94,7 +95,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     return { delivery, matched, deployments, previews, queued, ignored, reason };
   }
 
-  /** The open pull requests whose merge is another one now. */
+  /** The open pull requests based on the pushed branch: what merging them would change is different now. */
   async function findBased({ forge, ref }: PushEvent, repos: readonly RepoId[]): Promise<PullRequestKey[]> {
     const known = reports();
     if (known === undefined || !forges.has(forge) || !ref.startsWith("refs/heads/")) return [];
@@ -102,7 +103,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     return (await Promise.all(repos.map((repo) => known.openInto(repo, branch)))).flat();
   }
 
-  /** Beside the pushed commit stands what becomes of it in the cluster. */
+  /** The status of the pushed commit shows its state in the cluster. */
   function findStatus(
     { forge, repoName, after, change }: PushEvent,
     [first]: readonly ReconcileRequest[],
@@ -111,7 +112,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     return [{ kind: "commit-status", commit: { forge, repoName, commit: after }, repo: first.repo }];
   }
 
-  /** Also when nobody follows the repository: a status that may be required has to resolve. */
+  /** Also if no deployment follows the repository: its status may be required and has to resolve. */
   async function acceptPullRequest(event: PullRequestEvent, receivedAt: number): Promise<Receipt> {
     const { forge, repoName, number, delivery } = event;
     const reason = reasonNotToPreview(event);
@@ -120,7 +121,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     return { delivery, matched: 0, previews: 1, queued, ignored: [] };
   }
 
-  /** Also where nothing is previewed: the queue waits for a required check. */
+  /** Also if nothing is previewed: the merge queue waits for a required check. */
   async function acceptMergeGroup(event: MergeGroupEvent, receivedAt: number): Promise<Receipt> {
     const { forge, repoName, commit, branch, base, ended, delivery } = event;
     const nothing = { delivery, matched: 0, ignored: [] };
@@ -142,7 +143,10 @@ export function createIntake(deps: IntakeDeps): Accept {
     return requests.length + moved.length === 0 ? 0 : (await queue.enqueue(requests, moved)).queued;
   }
 
-  /** Who has the secret of one forge could name any repository: what another one's are is not for it to say. */
+  /**
+   * Ignores repositories that belong to another forge: otherwise, anyone with the secret of one forge could report
+   * events for any repository.
+   */
   async function acceptOwn(
     event: PushEvent | PullRequestEvent | MergeGroupEvent,
     receivedAt: number,

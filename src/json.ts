@@ -1,4 +1,4 @@
-/** What a text says as JSON; `undefined` for what is none. Nobody gets the parser's words, which quote the text. Pure. */
+/** Parses JSON; `undefined` if it is invalid. The parser's error is dropped because it quotes the text. Pure. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

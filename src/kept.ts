@@ -1,4 +1,4 @@
-/** A Map that keeps what was used last, up to a limit. */
+/** A Map with a size limit that removes the least recently used entry. */
 export interface Kept<T> {
   get(key: string): T | undefined;
   set(key: string, value: T): void;
@@ -10,7 +10,7 @@ export function createKept<T>(limit: number): Kept<T> {
   return {
     get(key) {
       const value = values.get(key);
-      // A Map remembers the order in which its keys came: the first is the one that was not used for the longest time.
+      // A Map keeps insertion order, so the first key is the least recently used one.
       if (value !== undefined && values.delete(key)) values.set(key, value);
       return value;
     },

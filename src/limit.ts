@@ -1,10 +1,12 @@
-/** A fair counting lock: who asks first gets in first, and a heavy one is not overtaken by light ones. */
+/** A fair counting semaphore: first come, first served, so that light tasks cannot overtake a heavy one. */
 export interface Limit {
-  /** Waits for `weight` free places, runs, gives them back. Rejects with the signal's reason if it aborts while waiting. */
+  /**
+   * Waits for `weight` free places, runs, then frees them. Rejects with the signal's reason if it aborts while waiting.
+   */
   run<T>(work: () => Promise<T>, options?: { weight?: number; signal?: AbortSignal | undefined }): Promise<T>;
-  /** From now on there are so many places; who is inside stays. */
+  /** Changes the number of places; running tasks are not interrupted. */
   resize(places: number): void;
-  /** Nobody is inside and nobody waits. */
+  /** Whether nothing runs and nothing waits. */
   idle(): boolean;
 }
 
@@ -32,7 +34,7 @@ export function createLimit(first: number): Limit {
     const waiter: Waiter = { weight, enter: resolve };
     const leave = (): void => {
       const at = waiting.indexOf(waiter);
-      if (at < 0) return; // it is inside already
+      if (at < 0) return; // already running
       waiting.splice(at, 1);
       reject(signal?.reason as Error);
       admit();

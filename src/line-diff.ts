@@ -1,15 +1,15 @@
-/** What differs between two texts, line by line. Pure. */
+/** A line-by-line diff of two texts. Pure. */
 
 export interface DiffLine {
   readonly sign: "+" | "-" | " ";
-  /** Its index in the new text, or in the old one for what was removed. */
+  /** Its index in the new text, or in the old text if it was removed. */
   readonly at: number;
 }
 
-/** Texts that differ in more lines than this are shown as replaced: finding the shortest way would take too long. */
+/** Texts that differ in more lines than this are shown as replaced: finding the shortest diff would take too long. */
 const maxEdits = 500;
 
-/** All lines of both texts in reading order: the shortest way from one to the other (Myers' algorithm). */
+/** All lines of both texts in reading order, as the shortest diff (Myers' algorithm). */
 export function diffLines(before: readonly string[], after: readonly string[]): DiffLine[] {
   let head = 0;
   while (head < before.length && head < after.length && before[head] === after[head]) head++;
@@ -54,7 +54,7 @@ function diffMiddle(before: readonly string[], after: readonly string[]): DiffLi
   return lines.toReversed();
 }
 
-/** For each number of edits, how far into `before` each diagonal got with one edit fewer. */
+/** For each number of edits, how far each diagonal reached into `before` with one edit fewer. */
 function findEdits(before: readonly string[], after: readonly string[]): ReadonlyMap<number, number>[] | undefined {
   const furthest = new Map([[1, 0]]);
   const trace: ReadonlyMap<number, number>[] = [];

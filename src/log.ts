@@ -1,4 +1,4 @@
-/** The logger, and what it never prints. */
+/** The logger and its redaction. */
 import { stdout } from "node:process";
 import { type DestinationStream, pino } from "pino";
 import { prettyFactory } from "pino-pretty";
@@ -12,15 +12,15 @@ export type Logger = pino.Logger;
 
 export interface LoggerOptions {
   readonly level: pino.LevelWithSilent;
-  /** `auto`: for people if stdout is a terminal. */
+  /** `auto`: `pretty` if stdout is a terminal. */
   readonly format: "json" | "pretty" | "auto";
   /** Values that must not appear in any line. */
   readonly secrets?: readonly string[] | SecretList | undefined;
-  /** stdout, if left out. */
+  /** Absent: stdout. */
   readonly destination?: DestinationStream | undefined;
 }
 
-/** One JSON object per line, or the same for people. */
+/** Logs one JSON object per line, or a readable form of it. */
 export function createLogger({ level, format, secrets = [], destination }: LoggerOptions): Logger {
   const terminal = destination === undefined && stdout.isTTY;
   const forPeople = format === "pretty" || (format === "auto" && terminal);
@@ -36,10 +36,10 @@ export function createLogger({ level, format, secrets = [], destination }: Logge
   const options: pino.LoggerOptions = {
     level,
     base: null,
-    // What a name does not give away, the scrubber looks for.
+    // Secrets that field names do not reveal are found by the scrubber.
     formatters: { level: (label) => ({ level: label }), log: maskNamed },
     serializers: { err: (error: Error) => maskNamed({ ...pino.stdSerializers.err(error) }) },
-    // `ts` besides `time`: kluctl's command line reads the logs of its controller by that name.
+    // `ts` in addition to `time`: kluctl's command line reads its controller's logs by that name.
     timestamp: () => {
       const now = new Date().toISOString();
       return `,"time":"${now}","ts":"${now}"`;
@@ -51,13 +51,14 @@ export function createLogger({ level, format, secrets = [], destination }: Logge
       },
     },
   };
-  // Written at once: what was logged right before a crash is what everybody wants to read.
+  // Written synchronously, because the lines right before a crash are the most important ones.
   const logger = pino(options, destination ?? pino.destination({ fd: stdout.fd, sync: true }));
-  // Children come by it from their parent. pino hands what they always say to no formatter.
+  // Child loggers inherit this. pino does not pass the bindings of children to any formatter.
   const { child } = logger;
   logger.child = function childWithoutSecrets(this: Logger, bindings, ...rest) {
     const made = child.call(this, maskNamed(bindings), ...rest);
-    // A child goes with its parent's level, unless it has its own. To pino one that is equal now is none.
+    // A child follows its parent's level unless it has its own. pino ignores a level equal to the current one, so set
+    // another first.
     const own = rest[0]?.level;
     if (own !== undefined) {
       made.level = "silent";

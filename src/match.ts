@@ -1,4 +1,4 @@
-/** Whom does a push concern? Pure, and able to explain itself. */
+/** Decides which deployments a push affects, and why it does not affect the others. Pure. */
 import { describeRef } from "./git-ref.ts";
 import {
   type ChangedPaths,
@@ -14,7 +14,7 @@ import { repoId } from "./repo-url.ts";
 
 export interface Matched {
   readonly requests: readonly ReconcileRequest[];
-  /** The deployments of the same repository that the push does not concern, and why. */
+  /** The deployments of the same repository that the push does not affect, with reasons. */
   readonly ignored: readonly Ignored[];
 }
 
@@ -24,10 +24,10 @@ export interface Ignored {
   readonly reason: string;
 }
 
-/** So many ignored deployments are named in a log line. */
+/** The maximum number of ignored deployments in a log line. */
 const maxLogged = 20;
 
-/** As fields of a log line. */
+/** The ignored deployments as fields of a log line. */
 export function describeIgnored(ignored: readonly Ignored[]) {
   const named = ignored.slice(0, maxLogged).map(({ deployment, reason }) => [deployment, reason] as const);
   return {
@@ -37,9 +37,9 @@ export function describeIgnored(ignored: readonly Ignored[]) {
 }
 
 /**
- * Deployments of other repositories are left out without a word. In doubt a push concerns a deployment: a needless
- * look at the repository costs little. That includes a deleted ref: the reconcile reports that it is gone and leaves
- * the cluster as it is.
+ * Deployments of other repositories are skipped silently. In case of doubt, a push affects a deployment: a needless
+ * check of the repository costs little. This includes deleted refs: the reconciliation reports that the ref is gone and
+ * leaves the cluster unchanged.
  */
 export function match(
   event: PushEvent,
@@ -66,12 +66,12 @@ export function match(
   return { requests, ignored };
 }
 
-/** The repository that a push was to, in each of the spellings that the payload offers. */
+/** The pushed repository, by each URL spelling in the payload. */
 export function reposOf({ repoUrls }: Pick<PushEvent, "repoUrls">): ReadonlySet<RepoId> {
   return new Set(repoUrls.map(repoId).filter((repo) => repo !== undefined));
 }
 
-/** The first that applies, the lasting reasons before those of this one push. */
+/** The first reason that applies; permanent reasons come before those specific to this push. */
 function reasonToIgnore(event: PushEvent, deployment: GitDeployment): string | undefined {
   const { source, suspend } = deployment.spec;
   if (isSwitchedOff(deployment, annotation.webhooks)) {
@@ -93,13 +93,16 @@ export function isSwitchedOff(
 function follows(event: PushEvent, ref: GitDeployment["spec"]["source"]["ref"]): boolean {
   if (ref.tag !== undefined) return event.ref === `refs/tags/${ref.tag}`;
   if (ref.branch !== undefined) return event.ref === `refs/heads/${ref.branch}`;
-  // Where the host does not say which branch is the default one, any may be.
+  // If the host does not report the default branch, any branch may be it.
   return event.defaultBranch === undefined
     ? event.ref.startsWith("refs/heads/")
     : event.ref === `refs/heads/${event.defaultBranch}`;
 }
 
-/** Says so if no changed path lies under the deployment's project, or matches the globs of its annotation. */
+/**
+ * Why the changes do not affect the deployment: no changed path is below its project or matches the globs of its
+ * annotation. `undefined` if they do.
+ */
 export function reasonUntouched(changed: ChangedPaths, { spec, annotations }: GitDeployment): string | undefined {
   const directory = spec.source.path;
   if (touches(changed, directory, annotations[annotation.paths])) return undefined;
@@ -107,10 +110,7 @@ export function reasonUntouched(changed: ChangedPaths, { spec, annotations }: Gi
   return `no changed path under ${directory}/${globs}`;
 }
 
-/**
- * A list that may lack something touches everything, and so do globs that cannot be read: a typing error must not hold
- * back a deploy.
- */
+/** An incomplete list affects everything, and so do invalid globs: a typo must not prevent a deploy. */
 function touches(changed: ChangedPaths, directory: string, globText: string | undefined): boolean {
   if (!changed.complete || changed.paths.length === 0 || directory === "") return true;
   const prefix = `${directory}/`;

@@ -1,6 +1,9 @@
-/** RFC 7386: a merge patch keeps every member that it does not name, and what it names as `null` is gone. Pure. */
+/** RFC 7386 merge patches: members that are not named stay, and members set to `null` are removed. Pure. */
 
-/** What makes `before` into `after`: without the `null`s, yesterday's drift would stand in today's result. */
+/**
+ * The patch that turns `before` into `after`. Without its `null`s, fields of an earlier drift would remain in the
+ * current result.
+ */
 export function mergePatch(before: unknown, after: unknown): unknown {
   if (after === undefined) return null;
   if (!isObject(before) || !isObject(after)) return after;
@@ -23,7 +26,7 @@ export function applyMergePatch(target: unknown, patch: unknown): unknown {
   return Object.fromEntries([...kept, ...set]);
 }
 
-/** Somebody may have called theirs `constructor`, or `__proto__`. */
+/** A member may be named `constructor` or `__proto__`. */
 function own(object: Readonly<Record<string, unknown>>, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }

@@ -1,4 +1,4 @@
-/** What Prometheus is told. Every label has a bounded number of values, whatever the outside sends. */
+/** The Prometheus metrics. Every label has a bounded number of values, whatever external input arrives. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram } from "prom-client";
 import { boundLabel, intakeSeconds, workSeconds } from "./metrics/labels.ts";
 import { createOutsideMetrics, type OutsideMetrics } from "./metrics/outside.ts";
@@ -6,19 +6,19 @@ import { createStageMetrics, type StageMetrics } from "./metrics/stages.ts";
 import { TextRegistry } from "./metrics/text-metrics.ts";
 
 export interface MetricsOptions {
-  /** The number of jobs by lane and state, asked for at every scrape: it has to answer, or fail, in time for that. */
+  /** The number of jobs by lane and state, read at every scrape: it must resolve or fail within the scrape timeout. */
   readonly readQueue?: (() => Promise<Readonly<Record<string, Readonly<Record<string, number>>>>>) | undefined;
   /** Seconds since the last complete sweep. */
   readonly sweepAge?: (() => number) | undefined;
-  /** Seconds since the API server last sent something on the watch. */
+  /** Seconds since the API server last sent an event on the watch. */
   readonly watchAge?: (() => number) | undefined;
 }
 
 export interface Metrics {
   readonly registry: TextRegistry;
-  /** From a delivery to a commit that is live, stage by stage. */
+  /** The stages from a delivery until its commit is live. */
   readonly stages: StageMetrics;
-  /** What the server depends on: the API server, git hosts, git, and whose turn it is. */
+  /** External dependencies: the API server, git hosts, git, and leadership. */
   readonly outside: OutsideMetrics;
   webhookAnswered(forge: string, event: string, result: string, seconds: number): void;
   jobWaited(lane: string, seconds: number): void;
@@ -29,16 +29,16 @@ export interface Metrics {
   rendererStarted(start: "warm" | "cold" | "fallback"): void;
   gitRan(operation: string, ok: boolean, seconds: number): void;
   previewed(result: string, seconds: number): void;
-  /** Of `report` (a pull request's comment and statuses) and `commit-status`. */
+  /** `what` is `report` (a pull request's comment and statuses) or `commit-status`. */
   reported(what: string, result: string, seconds: number): void;
-  /** From the delivery's arrival until its change was applied. */
+  /** From a delivery's arrival until its change was applied. */
   pushApplied(seconds: number): void;
   leaseLost(): void;
   redisUp(up: boolean): void;
   built(info: Readonly<Record<"version" | "commit" | "node", string>>): void;
 }
 
-// Hosts' names for events and our own; anybody may send us others.
+// Event names of hosts and our own; senders may use any others.
 const knownEvents = new Set(
   (
     "push ping pull-request irrelevant create delete pull_request merge_request tag_push pull_request_sync " +
@@ -47,8 +47,8 @@ const knownEvents = new Set(
 );
 
 /**
- * So often Node looks how late its event loop is, and so much each of its figures counts besides. At every 10 ms, which is
- * what the library asks for, looking takes 0.5 % of a core while nothing else happens; at this, 0.1 %.
+ * The sampling interval of the event loop's delay in milliseconds; each measured value includes it. Sampling every 10
+ * ms, the library's default, takes 0.5 % of a core while idle; at this interval it takes 0.1 %.
  */
 export const eventLoopLookMs = 50;
 
@@ -76,7 +76,7 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
     labelNames: ["lane", "state"],
     registers,
     async collect() {
-      this.reset(); // no number rather than an old one
+      this.reset(); // no value rather than an outdated one
       const jobs = await readQueue?.().catch(() => undefined);
       for (const [lane, states] of Object.entries(jobs ?? {})) {
         for (const [state, count] of Object.entries(states)) this.set({ lane, state }, count);

@@ -1,4 +1,4 @@
-/** The nouns of the system: types, and the few functions that are part of what a noun means. */
+/** The domain model: types, and the few functions that belong to them. */
 export * from "./model/key.ts";
 export * from "./model/source.ts";
 export * from "./model/forge.ts";

@@ -1,4 +1,6 @@
-/** Milliseconds of a clock that never steps, and that all processes of this machine share. It stands still while the machine is suspended. */
+/**
+ * Milliseconds of a monotonic clock that all processes of this machine share. It stops while the machine is suspended.
+ */
 export function monotonicNow(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
@@ -6,8 +8,8 @@ export function monotonicNow(): number {
 let offset = -Infinity;
 
 /**
- * Epoch milliseconds by the machine's clock, except that they never go back within a process: when that clock is set back, they
- * go on from where they were until the process ends.
+ * Epoch milliseconds by the machine's clock, except that they never go back within a process: if the clock is set back,
+ * they continue from their last value until the process ends.
  */
 export function epochNow(): number {
   const elapsed = performance.now();

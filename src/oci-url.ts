@@ -1,7 +1,7 @@
-/** What the URL of an OCI artifact names, read as kluctl's registry library reads it. Pure. */
+/** Parses the URL of an OCI artifact like kluctl's registry library. Pure. */
 
 export interface OciName {
-  /** The registry's host, with its port if the URL has one; Docker's own is `index.docker.io`. */
+  /** The registry's host, with its port if the URL has one; Docker Hub is `index.docker.io`. */
   readonly registry: string;
   readonly repository: string;
 }
@@ -9,22 +9,22 @@ export interface OciName {
 const dockers = "index.docker.io";
 const prefix = "oci://";
 
-/** `undefined` for what is not `oci://registry/repository`, without a login, tag or digest. */
+/** Returns `undefined` if it is not `oci://registry/repository`, or has a login, tag or digest. */
 export function parseOciUrl(url: string): OciName | undefined {
   if (!url.startsWith(prefix) || url.length > 1_000) return undefined;
   const name = url.slice(prefix.length).replace(/\/+$/, "");
   const slash = name.indexOf("/");
   const first = slash === -1 ? "" : name.slice(0, slash);
   const named = /[.:]/.test(first) || first === "localhost";
-  if (slash === -1 && /[.:]/.test(name)) return undefined; // a registry, whatever Docker would make of it
+  if (slash === -1 && /[.:]/.test(name)) return undefined; // a registry without a repository
   const registry = !named || first === "docker.io" ? dockers : first;
   const rest = named ? name.slice(slash + 1) : name;
-  // Docker's registry keeps what belongs to nobody in a folder of its own.
+  // Docker Hub keeps repositories without an owner below `library/`.
   const repository = registry === dockers && !rest.includes("/") ? `library/${rest}` : rest;
   return isRegistry(registry) && isRepository(repository) ? { registry, repository } : undefined;
 }
 
-/** `sha256:` and 64 digits; no registry in earnest uses another. */
+/** `sha256:` and 64 digits; registries use no other algorithm in practice. */
 export function isDigest(text: string): boolean {
   return /^sha256:[0-9a-f]{64}$/.test(text);
 }

@@ -1,18 +1,18 @@
 /**
- * Globs over paths of a repository, matched in time that grows with pattern × path and no faster: the patterns come
- * from whoever may write a KluctlDeployment, the paths from whoever may push, and a regular expression made of the
- * former could be kept busy for minutes by the latter. Pure.
+ * Globs for paths of a repository, matched in time proportional to pattern × path at most. The patterns come from users
+ * who can write a KluctlDeployment and the paths from users who can push; with regular expressions, they could keep the
+ * server busy for minutes. Pure.
  */
 
 export type PathGlob = (path: string) => boolean;
 
-/** Room for dozens of globs. Each costs time for each path that was pushed, and there may be thousands of those. */
+/** Enough for dozens of globs. Each is matched against every pushed path, and there may be thousands of paths. */
 const longestText = 2_000;
 
 /**
- * Globs separated by commas or new lines, relative to the repository's root: `*` and `?` within a name, `**` for any
- * number of directories. A glob means what it matches and everything below that. `undefined` if one of them asks for
- * more (`!`, `{}`, `[]`, `()`, `\`), or if there are too many.
+ * Parses globs separated by commas or newlines, relative to the repository's root: `*` and `?` within a name, `**` for
+ * any number of directories. A glob matches a path and everything below it. Returns `undefined` if a glob uses other
+ * syntax (`!`, `{}`, `[]`, `()`, `\`) or the text is too long.
  */
 export function parsePathGlobs(text: string): readonly PathGlob[] | undefined {
   if (text.length > longestText) return undefined;
@@ -46,8 +46,8 @@ function matchesName(pattern: readonly string[], name: string): boolean {
 }
 
 /**
- * Matches a list against a pattern in which some parts stand for any number of items. When an item does not fit, only
- * the last such part has to take one more: what earlier ones took cannot matter any longer.
+ * Matches a list against a pattern in which some parts stand for any number of items. On a mismatch, only the last such
+ * part needs to take one more item: what earlier ones took no longer matters.
  */
 function matches<Part, Item>(
   pattern: readonly Part[],

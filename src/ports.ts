@@ -1,4 +1,7 @@
-/** The seams: what the decisions need from the outside, in their words. Each is small enough to be faked with a Map. */
+/**
+ * The ports: what the domain logic needs from external systems, in its own terms. Each is small enough for a fake with
+ * a Map.
+ */
 import type { IncomingMessage } from "node:http";
 import type {
   AsOf,
@@ -34,95 +37,102 @@ import type { Report } from "./report.ts";
 
 /** The KluctlDeployments of the watched namespaces. */
 export interface Deployments {
-  /** Read afresh from the API server, not from the watch's memory. */
+  /** Reads from the API server, not from the watch's cache. */
   get(key: Key): Promise<Deployment | MalformedDeployment | undefined>;
   /**
-   * Read afresh, with a JSON merge patch applied: as somebody wants it for once. Malformed if the patch changes anything
-   * but the spec, or makes that invalid.
+   * Reads from the API server and applies a JSON merge patch, for a request with one-off overrides. Malformed if the
+   * patch changes anything but the spec, or makes the spec invalid.
    */
   overridden(
     deployment: DeploymentRef,
     patch: Readonly<Record<string, unknown>>,
   ): Promise<Deployment | MalformedDeployment | undefined>;
-  /** From the watch's index, no I/O: those that follow the repository. */
+  /** The deployments that follow the repository, from the watch's index; no I/O. */
   tracking(repo: RepoId): readonly GitDeployment[];
   /**
-   * Resolves while `all` leaves nobody out, at once in most cases: the watch has listed, and is not broken off. Throws
-   * ApiError if that takes too long.
+   * Resolves once `all` is complete, in most cases immediately: the watch has listed all deployments and is not
+   * interrupted. Throws ApiError if that takes too long.
    */
   whenSynced(signal: AbortSignal): Promise<void>;
-  /** From the watch's memory, no I/O. */
+  /** All deployments in the watch's cache; no I/O. */
   all(): readonly (Deployment | MalformedDeployment)[];
   /**
-   * JSON merge patch of `status`. Whoever writes holds the deployment's lease, and aborts when it is lost. Throws if another
-   * resource has the name by now.
+   * Applies a JSON merge patch to `status`. The caller must hold the deployment's lease and abort when it is lost.
+   * Throws if the name now belongs to another resource.
    */
   patchStatus(deployment: DeploymentRef, patch: StatusPatch, signal?: AbortSignal): Promise<void>;
   /**
-   * The same without a lease, and only if nobody wrote anything since the deployment was read: says whether it was
-   * written.
+   * Like `patchStatus`, but without a lease, and only if nothing was written since the deployment was read; returns
+   * whether it was written.
    */
   moveTimes(deployment: DeploymentRef & Pick<Deployment, "resourceVersion">, patch: StatusPatch): Promise<boolean>;
-  /** Adds or removes one finalizer. A resource that is gone meanwhile is no error. */
+  /** Adds or removes one finalizer. Ignores a resource that was deleted in the meantime. */
   setFinalizer(deployment: DeploymentRef, finalizer: string, present: boolean): Promise<void>;
   /** Removes the annotation unless its value changed since it was read. */
   removeAnnotation(deployment: DeploymentRef, name: string, value: string): Promise<void>;
-  /** Reports to people; never throws, never waits. */
+  /** Emits an Event; never throws and never blocks. */
   event(deployment: DeploymentRef, type: "Normal" | "Warning", reason: string, message: string): void;
 }
 
-/** What the watch saw become of a resource. */
+/** A change of a resource, as seen by the watch. */
 export interface DeploymentChange {
   readonly kind: "added" | "changed" | "removed";
   readonly deployment: Deployment | MalformedDeployment;
   readonly previous?: Deployment | MalformedDeployment | undefined;
 }
 
-/** Fields of `status` to set; `null` removes one. */
+/** Fields of `status` to set; `null` removes a field. */
 export type StatusPatch = Readonly<Record<string, unknown>>;
 
-/** One very resource. Both APIs have KluctlDeployments, so a name alone may mean two of them. */
+/** Identifies one resource. Both APIs have KluctlDeployments, so two of them may have the same name. */
 export type DeploymentRef = Pick<Deployment, "key" | "uid" | "apiVersion" | "deployAsked">;
 
 export interface Secrets {
   /**
-   * Decoded `data` of a Secret, or `undefined` if there is none. `account` is the service account in its namespace that who
-   * names the Secret is deployed as: it is read in its name, if the server is told to.
+   * The decoded `data` of a Secret; `undefined` if it does not exist. `account` is the service account, in the Secret's
+   * namespace, of the deployment that references it: the Secret is read as this account if the server is configured to
+   * do so.
    */
   get(namespace: string, name: string, account?: string): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
 /** Service accounts of the server's own cluster. */
 export interface ServiceAccounts {
-  /** `undefined` if there is none. */
+  /** Returns `undefined` if the account does not exist. */
   annotations(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>;
-  /** A token that tells who it is: the audience, or the API server itself if there is none. */
+  /** Creates a token of the account for the audience or, without one, for the API server itself. */
   createToken(namespace: string, name: string, of: { audience?: string; seconds: number }): Promise<string>;
 }
 
-/** What people offer from their own machines instead of sources, with `kluctl gitops`. */
+/** Local directories that users provide in place of sources, with `kluctl gitops`. */
 export interface Overrides {
-  /** For one run of one deployment. Nothing is asked for yet. Throws PrepareError for what can never be had. */
+  /**
+   * Opens the overrides for one run of one deployment, without requesting anything yet. Throws PrepareError for
+   * overrides that can never work.
+   */
   open(overrides: readonly SourceOverride[]): Promise<OfferedSources>;
 }
 
-/** All of it goes when it is released. Everything throws PrepareError when a client does not give what it offered. */
+/**
+ * The sources provided by clients. Everything is removed on release. All methods throw PrepareError if a client does
+ * not deliver what it offered.
+ */
 export interface OfferedSources {
   /**
-   * The directory that is offered for a repository, of any override that fits; `undefined` if nobody has one. A client is
-   * asked once, and has `timeoutMs` for its answer.
+   * The directory provided for a repository by any matching override; `undefined` if no client has one. A client is
+   * asked once and has `timeoutMs` to respond.
    */
   find(key: RepoKey, timeoutMs: number, signal: AbortSignal): Promise<string | undefined>;
-  /** The same for a deployment's own source; without a commit, as it has none. */
+  /** Like `find`, for a deployment's own source; the checkout has no commit. */
   checkout(key: RepoKey, path: string, timeoutMs: number, signal: AbortSignal): Promise<Checkout | undefined>;
-  /** A file, where kluctl expects a directory. */
+  /** A path to a file, to be used where kluctl expects a directory. */
   readonly nowhere: string;
-  /** A project without anything in it. */
+  /** An empty project. */
   readonly nothing: string;
   release(): Promise<void>;
 }
 
-/** What the source-override service and its clients know each other by: PEM texts, and a secret between controllers. */
+/** Authenticates the source-override service and its clients: PEM texts, and a secret shared between controllers. */
 export interface KeyMaterial {
   readonly ca: string;
   readonly cert: string;
@@ -130,53 +140,53 @@ export interface KeyMaterial {
   readonly controllerSecret: Buffer;
 }
 
-/** Git, one mirror per repository and login, and OCI artifacts. */
+/** Git, with one mirror per repository and login, and OCI artifacts. */
 export interface Sources {
   /**
-   * One `ls-remote`, or one fetch where something has most likely moved. An answer that was asked for under the same
-   * name is used again, so that the many deployments of one push share one. Without a name the remote is asked.
+   * One `ls-remote`, or one fetch if something has most likely moved. An answer requested under the same name is
+   * reused, so that the many deployments of one push share one query. Without a name, the remote is always queried.
    */
   heads(repository: Repository, asOf: AsOf | undefined, signal?: AbortSignal, options?: Leaving): Promise<Heads>;
-  /** One `ls-remote` of these refs by their full names, whatever they are: the commits of those that the remote has. */
+  /** One `ls-remote` for these full ref names, of any kind; returns the commits of those that the remote has. */
   commitsAt(
     repository: Repository,
     names: readonly string[],
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>>;
   /**
-   * The repository at the ref's commit, a normal clone that others who want the same read too; or what is in the
-   * artifact. Nobody writes into it. It is there until it is released. Throws SourceError.
+   * Provides the repository at the ref's commit, as a normal clone shared with other readers of the same commit, or the
+   * content of the artifact. It is read-only and exists until it is released. Throws SourceError.
    */
   checkout(source: CheckoutSource, asOf: AsOf | undefined, signal: AbortSignal, options?: Leaving): Promise<Checkout>;
-  /** How long a conversation with the repository takes already, if that is longer than most. No I/O. */
+  /** How long an operation on the repository has been running, if that is longer than usual. No I/O. */
   slowForMs(repo: RepoId): number | undefined;
-  /** One `HEAD`. Throws SourceError. */
+  /** One `HEAD` request. Throws SourceError. */
   tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;
-  /** What merging one commit into another gives, without touching the remote. Throws SourceError. */
+  /** Merges one commit into another, without changing the remote. Throws SourceError. */
   merge(source: MergeSource, signal: AbortSignal): Promise<Merge>;
-  /** The files in which two commits differ, whichever is the older. Throws SourceError. */
+  /** The files in which two commits differ, in either order. Throws SourceError. */
   changes(repository: Repository, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
 }
 
 export interface Leaving {
-  /** Throws a RemoteBusyError instead of waiting while somebody else's conversation with the remote is slow. */
+  /** Throws a RemoteBusyError instead of waiting while another operation on the remote is slow. */
   readonly leaves?: boolean | undefined;
 }
 
-/** Why what a checkout holds may render differently another time; for people. */
+/** Why the files of a checkout may render differently another time; for display. */
 export interface UnsteadyFiles {
   readonly templates?: string | undefined;
-  /** Matters to a project with Helm charts only. */
+  /** Only relevant to projects with Helm charts. */
   readonly charts?: string | undefined;
-  /** Why files outside of the directory may be read. */
+  /** Why files outside the directory may be read. */
   readonly outside?: string | undefined;
 }
 
-/** What the tag of an artifact points to. */
+/** The artifact that a tag points to. */
 export interface Tag {
-  /** `undefined` if its registry does not say. */
+  /** Absent if the registry does not report it. */
   readonly digest: string | undefined;
-  /** What this process has last found there when it checked the artifact out, if it did. */
+  /** The digest of this process's last checkout of the tag, if there was one. */
   readonly checkedOut: string | undefined;
 }
 
@@ -184,51 +194,51 @@ export interface MergeSource extends Repository {
   /** The full hashes of both commits. */
   readonly head: string;
   readonly base: string;
-  /** The head is the merge itself, as the host made it on the base. */
+  /** The head is already the merge commit, created by the host on top of the base. */
   readonly isMerged?: boolean | undefined;
 }
 
 export type Merge = Merged | { readonly kind: "conflict"; readonly paths: readonly string[] };
 
-/** A clone of its own at the merge, for many to read and none to write. */
+/** A merge of two commits, in a clone of its own, shared by readers; nothing writes to it. */
 export interface Merged {
   readonly kind: "merged";
   /** The files in which the merge differs from the base. */
   readonly changed: ChangedPaths;
-  /** The directory that holds the clone, and nothing else. */
+  /** The directory that contains the clone and nothing else. */
   readonly slot: string;
   /** The directory of the project at this path. Throws SourceError. */
   project(path: string): Promise<string>;
   /**
-   * The same with placeholders in place of all encrypted values, in a clone of its own. `of`: of that commit instead of the
-   * merge, or of the base where it is not known. Throws SourceError, PrepareError.
+   * Like `project`, in a clone of its own with placeholders for all encrypted values. With `of`: that commit instead of
+   * the merge, or the base if the commit is unknown. Throws SourceError, PrepareError.
    */
   stubbed(path: string, signal: AbortSignal, of?: { readonly deployed: string | undefined }): Promise<Stubbed>;
-  /** From which hosts the projects of the base fetch something, as far as their files name them. Throws SourceError. */
+  /** The hosts that the base's projects fetch from, as far as their files name them. Throws SourceError. */
   baseHosts(signal: AbortSignal): Promise<readonly string[]>;
   release(): Promise<void>;
 }
 
 export interface Stubbed {
-  /** The directory that holds the clone, and nothing else. */
+  /** The directory that contains the clone and nothing else. */
   readonly slot: string;
   readonly projectDir: string;
-  /** All of the repository: path from its root → digest of what is encrypted in that file. */
+  /** For the whole repository: path from its root → digest of the encrypted values in that file. */
   readonly encrypted: ReadonlyMap<string, string>;
 }
 
-/** What finds encrypted values in a checkout, and puts placeholders in their place. */
+/** Finds encrypted values in a checkout and replaces them by placeholders. */
 export interface EncryptedFiles {
   find(root: string, signal: AbortSignal): Promise<Stubbed["encrypted"]>;
   stub(root: string, signal: AbortSignal): Promise<Stubbed["encrypted"]>;
 }
 
-/** With the logins that may be tried on it, first match wins. */
+/** A source with the logins to try for it; the first match wins. */
 export type CheckoutSource = GitCheckoutSource | OciCheckoutSource;
 
 export interface GitCheckoutSource extends Omit<GitSource, "kind"> {
   readonly kind?: "git";
-  /** The commit that was there last: git is asked once more before it goes back to one of its ancestors. */
+  /** The last observed commit: before going back to one of its ancestors, git is queried again. */
   readonly seen?: string | undefined;
   readonly credentials: Credentials["git"];
 }
@@ -240,78 +250,78 @@ export interface OciCheckoutSource extends OciSource {
 export interface Checkout {
   /** The clone's root. */
   readonly root: string;
-  /** The project: root + source.path. */
+  /** The project's directory: root + source.path. */
   readonly projectDir: string;
-  /** Of an artifact: the commit that it was made from, as it says; empty if it does not. Of a working copy: empty. */
+  /** For an artifact: the commit that it says it was built from, or empty. For a working copy: empty. */
   readonly commit: string;
-  /** Where an artifact says that it was made from. */
+  /** The ref that an artifact says it was built from. */
   readonly madeFrom?: GitRef | undefined;
   release(): Promise<void>;
 }
 
-/** Another cluster than the server's own. */
+/** A cluster other than the server's own. */
 export interface RemoteCluster {
-  /** The text of a kubeconfig whose only context is "default"; it impersonates already. */
+  /** A kubeconfig whose only context is "default"; it includes the impersonation. */
   readonly kubeconfig: string;
-  /** Equal for kubeconfigs that lead to the same server: what is remembered of one is not true of others. */
+  /** Equal for kubeconfigs that lead to the same server; separates caches of different clusters. */
   readonly fingerprint: string;
 }
 
-/** A request to an API server, as it is sent. */
+/** A request to an API server. */
 export interface ApiExchange {
   readonly method: string;
-  /** From the server's root, with its query. */
+  /** Path and query, starting at the server's root. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: Buffer | undefined;
   readonly signal: AbortSignal;
 }
 
-/** An API server as one account meets it: what is sent carries the login, which nobody gets to see. */
+/** Access to an API server as one account. Requests carry the login; callers never see it. */
 export interface ApiAccess {
   /** Equal for the same API server. */
   readonly cluster: string;
   /** Equal for the same login to the same API server. */
   readonly account: string;
-  /** Resolves once the answer's headers are there; the body is still to be read. */
+  /** Resolves once the response headers have arrived; the body has yet to be read. */
   send(exchange: ApiExchange): Promise<IncomingMessage>;
-  /** The login was refused: the next request brings a fresh one. */
+  /** Call this if the login was rejected: the next request uses a new one. */
   renewLogin(): void;
-  /** Nobody uses it any more. */
+  /** Call this when it is no longer needed. */
   release(): void;
 }
 
-/** What kluctl may decrypt the project's encrypted files with. */
+/** The keys with which kluctl may decrypt the project's encrypted files. */
 export interface DecryptionKeys {
-  /** For messages: where they come from. */
+  /** The Secret's name, for messages. */
   readonly secretName?: string | undefined;
   /** The Secret's data. */
   readonly data: Readonly<Record<string, string>>;
-  /** What AWS takes for the role of a service account. */
+  /** The credentials with which AWS grants the role of a service account. */
   readonly webIdentity?: { readonly roleArn: string; readonly token: string } | undefined;
 }
 
-/** On whose behalf kluctl works, and where. */
+/** The user that kluctl acts as, and the cluster. */
 export interface Identity {
-  /** User to impersonate on the cluster (`system:serviceaccount:<ns>:<name>`); `undefined`: the login itself. */
+  /** User to impersonate on the cluster (`system:serviceaccount:<ns>:<name>`); `undefined`: no impersonation. */
   readonly impersonate?: string | undefined;
   /** `undefined`: the server's own cluster. */
   readonly cluster?: RemoteCluster | undefined;
-  /** `undefined`: nothing of the project is to be decrypted. */
+  /** `undefined`: nothing in the project is decrypted. */
   readonly decryption?: DecryptionKeys | undefined;
-  /** Everything in it that nobody may read. */
+  /** All values in it that must not be shown. */
   readonly secrets: readonly string[];
 }
 
-/** What kluctl shall take instead of a repository, or instead of all below one. */
+/** The directory that kluctl uses in place of a repository, or of all repositories below a path. */
 export interface LocalOverride extends Pick<SourceOverride, "repoKey" | "isGroup"> {
   readonly path: string;
 }
 
-/** One kluctl process. */
+/** The parameters of one kluctl process. */
 export interface Run extends Partial<Identity> {
   readonly deployment: Key;
-  /** Ties log lines, results and the command line's requests together. */
+  /** Correlates log lines, results and requests of kluctl's command line. */
   readonly reconcileId: string;
   readonly projectDir: string;
   readonly target?: string | undefined;
@@ -323,19 +333,22 @@ export interface Run extends Partial<Identity> {
   readonly excludeTags: readonly string[];
   readonly includeDeploymentDirs: readonly string[];
   readonly excludeDeploymentDirs: readonly string[];
-  /** Directories to take instead of what the project includes; of several that fit the first counts. */
+  /** Directories to use in place of what the project includes; the first match wins. */
   readonly localOverrides?: readonly LocalOverride[] | undefined;
   /** Logins for what the project includes: git repositories, OCI artifacts, Helm charts. */
   readonly credentials: Credentials;
-  /** How long the process may take, milliseconds. */
+  /** Timeout of the process in milliseconds. */
   readonly timeoutMs: number;
-  /** Never with a renderer that other runs have used or will use; for code that nobody has approved yet. */
+  /** Use a renderer that no other run uses before or after; for code that has not been approved yet. */
   readonly cold?: boolean | undefined;
-  /** The directory that holds the project's clone and nothing else: of the server's, all that a confined run may read. */
+  /**
+   * The directory that contains the project's clone and nothing else: of the server's files, a confined run may read
+   * only this.
+   */
   readonly slot?: string | undefined;
-  /** Hosts that a confined run may reach, each as in `preview.hosts`. */
+  /** The hosts that a confined run may reach, in the format of `preview.hosts`. */
   readonly hosts?: readonly string[] | undefined;
-  /** The fence: kluctl ends before somebody else can take the lease. Required for what mutates. */
+  /** The fence: kluctl is stopped before another worker can take the lease. Required for mutating runs. */
   readonly held?: Held | undefined;
 }
 
@@ -352,26 +365,27 @@ export interface DeployOptions extends DiffOptions {
 }
 
 export interface RenderOptions {
-  /** Of Kubernetes, for charts; kluctl's own choice if left out. */
+  /** The Kubernetes version for charts; kluctl's default if absent. */
   readonly kubernetesVersion?: string | undefined;
 }
 
-/** The real kluctl, one process per call. Throws PrepareError, KilledError or KluctlUnavailableError. */
+/** Runs the real kluctl, one process per call. Throws PrepareError, KilledError or KluctlUnavailableError. */
 export interface Kluctl {
-  /** As it calls itself: `2.28.2`. */
+  /** The version it reports: `2.28.2`. */
   version(): Promise<string>;
   diff(run: Run, options: DiffOptions, signal: AbortSignal): Promise<CommandResult>;
   deploy(run: Run, options: DeployOptions, signal: AbortSignal): Promise<CommandResult>;
   pokeImages(run: Run, options: { dryRun: boolean }, signal: AbortSignal): Promise<CommandResult>;
   validate(run: Run, signal: AbortSignal): Promise<ValidateResult>;
   /**
-   * All objects of the project, as its files alone give them: without cluster, logins and network, in a jail that lacks nothing.
-   * Elsewhere it is refused. Throws NeedsMoreError where a project cannot do without.
+   * Renders all objects of the project from its files alone: without cluster, logins and network, in a complete
+   * sandbox. Rejected where there is no such sandbox. Throws NeedsMoreError if the project needs the cluster or the
+   * network.
    */
   render(run: Run, options: RenderOptions, signal: AbortSignal): Promise<CommandResult>;
-  /** What a prune would delete, as orphans. It deletes nothing itself: kluctl would wait until all of it is gone. */
+  /** Finds what a prune would delete, as orphans. It deletes nothing: kluctl would wait until all of it is gone. */
   prune(run: Run, signal: AbortSignal): Promise<CommandResult>;
-  /** Deletes every object that carries the discriminator; needs no project. */
+  /** Deletes all objects with the discriminator; needs no project. */
   delete(
     run: Omit<Run, "projectDir">,
     options: { discriminator: string; dryRun: boolean },
@@ -379,9 +393,9 @@ export interface Kluctl {
   ): Promise<CommandResult>;
 }
 
-/** An object that is to be deleted. */
+/** An object to be deleted. */
 export interface Doomed {
-  /** As kluctl's result names it. */
+  /** The reference in kluctl's result. */
   readonly ref: ObjectRef;
   readonly apiVersion: string;
   readonly kind: string;
@@ -390,12 +404,12 @@ export interface Doomed {
   readonly uid: string;
 }
 
-/** Objects of the cluster that a deployment deploys to. */
+/** Objects in the target cluster of a deployment. */
 export interface Objects {
   /**
-   * Deletes these very objects and waits for none: what a finalizer holds up goes when it may. (kluctl's prune waits
-   * for each, few at a time, until its time-out is over, and those behind them are never asked to go.) Returns what could
-   * not be deleted, and why.
+   * Deletes exactly these objects without waiting for them: an object with a finalizer disappears later. (kluctl's
+   * prune waits for each object, a few at a time, until its timeout ends, and never gets to the remaining ones.)
+   * Returns the objects that could not be deleted, with reasons.
    */
   delete(
     doomed: readonly Doomed[],
@@ -405,7 +419,7 @@ export interface Objects {
   ): Promise<readonly ResultError[]>;
 }
 
-/** A kind of object, and where a deployment has such; `""` among the namespaces: in none. */
+/** A kind, and the namespaces in which a deployment has objects of it; `""` stands for cluster-scoped objects. */
 export interface AppliedKind {
   readonly group: string;
   readonly apiVersion: string;
@@ -413,13 +427,13 @@ export interface AppliedKind {
   readonly namespaces: readonly string[];
 }
 
-/** What a deployment has applied, and as whom. */
+/** The kinds that a deployment has applied, and the user it applied them as. */
 export interface AppliedScope {
   readonly impersonate?: string | undefined;
   readonly kinds: readonly AppliedKind[];
 }
 
-/** What became of an object that carries a discriminator. */
+/** A change of an object with a discriminator. */
 export interface AppliedChange {
   readonly discriminator: string;
   readonly id: string;
@@ -428,7 +442,10 @@ export interface AppliedChange {
 
 /** The versions of all objects that deployments have applied to the server's own cluster, from watches. */
 export interface AppliedObjects {
-  /** From memory, no I/O: what carries the discriminator, by id. What is not watched yet is, from now on. */
+  /**
+   * The objects with the discriminator by id, from the cache; no I/O. Kinds that are not watched yet are watched from
+   * now on.
+   */
   find(
     discriminator: string,
     scope: AppliedScope,
@@ -438,18 +455,18 @@ export interface AppliedObjects {
   onChange(callback: (change: AppliedChange) => void): void;
 }
 
-/** A lease that is held, and renewed, until it is released or lost. */
+/** A lease that is renewed until it is released or lost. */
 export interface Held {
-  /** Aborts when the lease could not be renewed in time, before anybody else can take it. */
+  /** Aborts when the lease was not renewed in time, before another worker can take it. */
   readonly lost: AbortSignal;
   /**
-   * Calls back after each successful renewal with the time when it was requested (`monotonicNow()`), and right away if the
-   * last one is fresh; returns how to stop.
+   * Calls back after each successful renewal with the time when it was requested (`monotonicNow()`), and immediately if
+   * the last one is recent; returns a function that stops it.
    */
   onRenewed(callback: (renewedAt: number) => void): () => void;
   /**
-   * When this process let go of it, if it was the last to hold it (`monotonicNow()`): whatever was read since is as the
-   * last who worked under it has left it.
+   * When this process released the lease, if it was the last holder (`monotonicNow()`): no other worker has changed the
+   * deployment's state since then.
    */
   readonly untouchedSince?: number | undefined;
   release(): Promise<void>;
@@ -459,18 +476,19 @@ export type LeaseOwner = Omit<DeploymentRef, "key"> & { readonly deletionTimesta
 
 export interface Leases {
   /**
-   * `undefined` while somebody else holds it. With an owner, the lease goes when the owner goes. An owner that is being
-   * deleted is ended also where no lease can be had any more, because its namespace is being deleted.
+   * Returns `undefined` while another process holds the lease. With an owner, the lease is deleted together with the
+   * owner. An owner that is being deleted can be finalized even if leases can no longer be created because the
+   * namespace is being deleted.
    */
   hold(key: Key, owner?: LeaseOwner): Promise<Held | undefined>;
 }
 
-/** Upstream's store of results, read by `kluctl gitops` and the web UI. */
+/** kluctl's store of results, read by `kluctl gitops` and the web UI. */
 export interface Results {
   /**
-   * Stores the document under its own `id`, with the values of its Secrets, its secret vars and `knownSecrets` obfuscated; its
-   * changes, errors and warnings are masked already. Old ones beyond the keep count are removed. Returns false if it is too
-   * large to be stored.
+   * Stores the document under its own `id`, with the values of its Secrets, its secret vars and `knownSecrets`
+   * obfuscated; its changes, errors and warnings are already masked. Removes old results beyond the limit. Returns
+   * false if the document is too large to store.
    */
   storeCommand(
     result: CommandResult,
@@ -483,44 +501,44 @@ export interface Results {
   ): Promise<boolean>;
 }
 
-/** What Redis remembers until it is done. */
+/** The job queue in Redis. */
 export interface Queue {
   /**
-   * Resolves once Redis has all of them; throws QueueUnavailableError within two seconds otherwise. First it remembers that
-   * the repositories `moved`, as markMoved does.
+   * Resolves once Redis has stored all of them; otherwise throws QueueUnavailableError within two seconds. First
+   * records that the repositories in `moved` moved, like markMoved.
    */
   enqueue(requests: readonly Request[], moved?: readonly RepoId[]): Promise<Enqueued>;
-  /** Remembers that the repository moved, so that no answer from before is used again. Same errors. */
+  /** Records that the repository moved, so that no earlier answer is reused. Throws like `enqueue`. */
   markMoved(repo: RepoId): Promise<void>;
-  /** The name of the repository's last known move (see Sources.heads), or `undefined` if Redis has forgotten. */
+  /** The name of the repository's last known move (see Sources.heads); `undefined` if Redis no longer has it. */
   lastMove(repo: RepoId): Promise<string | undefined>;
 }
 
 /**
- * What previews found, per pull request, redacted. Kept in Redis for some days; where it is lost, the pull request is
- * previewed again. Reading and writing throw QueueUnavailableError.
+ * The results of previews per pull request, redacted. Kept in Redis for some days; a pull request whose report is lost
+ * is previewed again. All methods throw QueueUnavailableError.
  */
 export interface Reports {
   save(report: Report): Promise<void>;
   find(key: PullRequestKey): Promise<Report | undefined>;
-  /** The open pull requests into that branch, among those that have a report. */
+  /** The open pull requests into that branch that have a report. */
   openInto(repo: RepoId, branch: string): Promise<readonly PullRequestKey[]>;
-  /** What is known of the open pull requests that propose this commit. */
+  /** The reports of open pull requests that propose this commit. */
   proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
-  /** The statuses that were written for a commit, as far as they are remembered. */
+  /** The statuses written for a commit, as far as they are recorded. */
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
-  /** Beside those of other contexts: several may write of one commit at the same time. */
+  /** Keeps the statuses of other contexts: several jobs may write for one commit at the same time. */
   saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
-  /** What was found out about a merge queue's groups of this commit, by their branches. */
+  /** The statuses of a merge queue's groups for this commit, by branch. */
   groupStatuses(commit: CommitKey): Promise<ReadonlyMap<string, CommitStatus>>;
   saveGroupStatus(group: MergeGroupKey, status: CommitStatus): Promise<void>;
-  /** Remembers whether a pushed commit still has to be told how it ends. */
+  /** Records whether a pushed commit still lacks its final status. */
   setUnsettled(commit: CommitKey, repo: RepoId, unsettled: boolean): Promise<void>;
-  /** The commits pushed to this repository that still have to be told how they end. */
+  /** The commits pushed to this repository that still lack their final status. */
   unsettled(repo: RepoId): Promise<readonly CommitKey[]>;
-  /** Remembers whether a forge refused what there was to say of a pull request, or to ask about it. */
+  /** Records whether a forge rejected the report of a pull request, or a query about it. */
   setRefused(key: PullRequestKey, refused: boolean): Promise<void>;
-  /** Of this forge, the pull requests of which nobody was told since. */
+  /** The pull requests of this forge whose reports were rejected and not written since. */
   refused(forge: string): Promise<readonly PullRequestKey[]>;
 }
 
@@ -530,58 +548,58 @@ export interface Forge {
   readonly kind: "github" | "gitlab" | "gitea";
   /** The most characters (Unicode code points) that a comment may have. */
   readonly maxCommentLength: number;
-  /** The repository's name on this forge, if it is one of its repositories as far as the address tells. */
+  /** The repository's name on this forge; `undefined` if, judging by the address, it is not on this forge. */
   repoName(repo: RepoId): string | undefined;
-  /** `undefined` if there is none. */
+  /** Returns `undefined` if it does not exist. */
   pullRequest(key: PullRequestKey, signal?: AbortSignal): Promise<PullRequest | undefined>;
   openPullRequests(repoName: string, signal?: AbortSignal): Promise<readonly PullRequest[]>;
   /**
-   * Closed and merged pull requests that were updated since then (epoch milliseconds), most recently updated first. One request:
+   * Closed and merged pull requests updated since then (epoch milliseconds), most recently updated first. One request:
    * at most what the host returns in one page.
    */
   closedPullRequests(repoName: string, since: number, signal?: AbortSignal): Promise<readonly PullRequest[]>;
-  /** The comments that this forge's login wrote itself, from all pages, oldest first. */
+  /** All comments written by this forge's login, oldest first. */
   ownComments(key: PullRequestKey, signal?: AbortSignal): Promise<readonly ForgeComment[]>;
   createComment(key: PullRequestKey, body: string, signal?: AbortSignal): Promise<ForgeComment>;
-  /** `undefined` if somebody deleted it meanwhile. */
+  /** Returns `undefined` if the comment was deleted in the meantime. */
   updateComment(key: PullRequestKey, id: string, body: string, signal?: AbortSignal): Promise<ForgeComment | undefined>;
-  /** A comment that is gone already is no error. */
+  /** Ignores a comment that no longer exists. */
   deleteComment(key: PullRequestKey, id: string, signal?: AbortSignal): Promise<void>;
   setStatus(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<void>;
 }
 
 export interface Enqueued {
-  /** How many of the requests made a new job. The others were already waiting. */
+  /** How many requests created a new job. The others joined a waiting one. */
   readonly queued: number;
 }
 
-/** One change of what is deployed: who or what caused it, on which target, from which commit, and what came of it. */
+/** One change in a cluster: its cause, target, commit and outcome. */
 export interface Change {
   readonly action: "deploy" | "poke-images" | "prune" | "delete";
-  /** What the action was decided for; `asked for`: somebody wanted this very action. */
+  /** The reason for the action; `asked for`: the action itself was requested. */
   readonly why: string;
   readonly cause: Cause;
-  /** The account whose push it was, as the git host names it. */
+  /** The pusher's account, as the git host names it. */
   readonly sender?: string | undefined;
   readonly delivery?: string | undefined;
-  /** What the request of a person says of itself. */
+  /** The value of the user's request. */
   readonly request?: string | undefined;
   readonly deployment: Key;
-  /** UID of kube-system of the cluster that it was done to, as far as it is known. */
+  /** UID of kube-system in the target cluster, if known. */
   readonly cluster?: string | undefined;
   readonly target?: string | undefined;
   readonly discriminator?: string | undefined;
   readonly serviceAccount?: string | undefined;
-  /** The URL that the deployment names, without a login. */
+  /** The URL in the deployment's spec, without a login. */
   readonly repo: string;
   readonly ref: string;
   /** Empty for a working copy. */
   readonly commit: string;
   readonly objectsHash?: string | undefined;
-  /** The hash that somebody approved, where changes need that. */
+  /** The approved hash, if changes need approval. */
   readonly approved?: string | undefined;
   readonly dryRun: boolean;
-  /** `broken-off`: kluctl was ended, and nobody knows what it has done. */
+  /** `broken-off`: kluctl was killed, and what it did is unknown. */
   readonly result: "ok" | "errors" | "broken-off";
   readonly objects?: ChangedObjects | undefined;
   readonly reconcileID: string;

@@ -1,8 +1,8 @@
-/** One identity for the many spellings of a repository's URL. Pure. */
+/** Maps the many spellings of a repository's URL to one identity. Pure. */
 import type { RepoId } from "./model.ts";
 
 const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443", "ssh:": "22", "git:": "9418" };
-/** No URL in earnest is longer, and what follows takes time that grows with the square of the length. */
+/** Longer than any real URL; parsing takes time quadratic in the length. */
 const longestUrl = 4_000;
 const scpForm = /^(?:[^@/\s]+@)?(?<host>\[[^\]]+\]|[^:/\s]+):(?!\/\/)(?<path>.*)$/;
 
@@ -16,10 +16,13 @@ export interface ParsedRepoUrl {
   readonly path: string;
 }
 
-/** `undefined` for what is not the URL of a remote repository (local paths, control characters, `file:`, `ext::` …). */
+/**
+ * Returns `undefined` if it is not the URL of a remote repository (local paths, control characters, `file:`, `ext::`
+ * …).
+ */
 export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
   if (url.length > longestUrl) return undefined;
-  // Git would take a control character or a leading dash for something else than a URL.
+  // Git would interpret a control character or a leading dash differently.
   if (hasControls(url) || url.includes(" ") || url.startsWith("-") || /^[^/[]*::/.test(url)) return undefined;
   const scp = /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? undefined : scpForm.exec(url)?.groups;
   const text = scp
@@ -42,7 +45,7 @@ export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
     return undefined;
   }
   if (hasControls(path)) return undefined;
-  // A repository with a working copy may be served by its directory `.git`.
+  // A repository with a working copy may be served from its `.git` directory.
   path = path
     .replace(/^\/+|\/+$/g, "")
     .replace(/\.git$/i, "")
@@ -54,9 +57,9 @@ export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
 }
 
 /**
- * The repository's identity: equal over https, ssh and scp forms, letter case, default ports, users and `.git`.
- * Hosts that serve one repository on several ports (Gitea: 3000 for http, 22 for ssh) are equal as well: the port
- * is left out, because a look-alike on another port of the same host only makes us look at git once more.
+ * The repository's identity: equal for https, ssh and scp forms, and independent of letter case, user, port and `.git`.
+ * The port is ignored because a host may serve one repository on several ports (Gitea: 3000 for http, 22 for ssh); if
+ * two repositories differ only in their port, the cost is one more check of git.
  */
 export function repoId(url: string): RepoId | undefined {
   const parsed = parseRepoUrl(url);
@@ -64,10 +67,10 @@ export function repoId(url: string): RepoId | undefined {
 }
 
 function hasControls(text: string): boolean {
-  return /[\u0000-\u001f\u007f]/.test(text); // eslint-disable-line no-control-regex -- they are what is looked for
+  return /[\u0000-\u001f\u007f]/.test(text); // eslint-disable-line no-control-regex -- it looks for control characters
 }
 
-/** As somebody wrote it, for people; of ssh the user stays, who is no secret. */
+/** The URL for display, without its login; the user of an ssh URL is kept, because it is not a secret. */
 export function withoutLogin(url: string): string {
   return url.replace(/^((?!ssh:)[a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1").replace(/^(ssh:\/\/[^:@/]*):[^/]*@/i, "$1@");
 }

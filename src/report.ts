@@ -1,6 +1,6 @@
 /**
- * What a pull request's preview found, as it is told to people: redacted before it is made, so that it may be kept,
- * sent and shown. A schema, because it comes back from Redis.
+ * The result of a pull request's preview, as shown to users: redacted when it is created, so that it may be stored,
+ * sent and shown. A schema, because it is read back from Redis.
  */
 import { z } from "zod";
 import type { RepoId } from "./model.ts";
@@ -16,14 +16,14 @@ const Ref = z.object({
   namespace: z.string().optional(),
 });
 
-/** Why a change deserves a second look. */
+/** Why a change needs attention. */
 const Risk = z.object({
   /**
-   * `deletion`: something is lost. `immutable`: the API server will refuse it. `far-reaching`: a kind whose changes
-   * reach beyond their own object (CRD, Namespace, RBAC, webhooks of the API server …).
+   * `deletion`: something is lost. `immutable`: the API server will reject it. `far-reaching`: changes of this kind
+   * affect more than the object itself (CRD, Namespace, RBAC, webhooks of the API server …).
    */
   kind: z.enum(["deletion", "immutable", "far-reaching"]),
-  /** One plain sentence or half of one, for people. */
+  /** One plain sentence or part of one, for display. */
   text: z.string(),
 });
 
@@ -34,14 +34,14 @@ const SecretKey = z.object({
 
 const PreviewObject = z.object({
   ref: Ref,
-  /** `orphan`: no longer in the project, and stays in the cluster because the deployment does not prune. */
+  /** `orphan`: no longer in the project, but kept in the cluster because the deployment does not prune. */
   action: z.enum(["new", "changed", "deleted", "orphan"]),
   risks: z.array(Risk),
-  /** Lines that begin with `+`, `-` or a space; a path of the object's fields stands above its changes. */
+  /** Lines starting with `+`, `-` or a space; the path of a field precedes its changes. */
   diff: z.string().optional(),
-  /** How many lines of the diff were not kept. */
+  /** The number of omitted lines. */
   linesLeftOut: count.optional(),
-  /** Of a Secret: its keys instead of its values. */
+  /** For a Secret: its keys instead of its values. */
   secretKeys: z.array(SecretKey).optional(),
 });
 
@@ -51,15 +51,13 @@ const Preview = z.object({
   deployment: z.object({ namespace: kubernetesName, name: kubernetesName }),
   target: z.string().optional(),
   cluster: z.string(),
-  /**
-   * `working`: not known yet. `done`: compared. `failed`: `failure` says why there is no comparison.
-   */
+  /** `working`: not known yet. `done`: compared. `failed`: not compared, `failure` says why. */
   state: z.enum(["working", "done", "failed"]),
-  /** A merge deploys nothing until somebody resumes it. */
+  /** A merge deploys nothing until the deployment is resumed. */
   suspended: z.boolean(),
-  /** Of a deployment with manual approval: whether changes wait for it already, or will after the merge. */
+  /** For a deployment with manual approval: whether changes are already waiting, or will be after the merge. */
   approval: z.enum(["pending", "after-merge"]).optional(),
-  /** What is deleted after the merge is so much that it waits for somebody to confirm it; `empty`: nothing is left. */
+  /** The merge would delete so much that the prune needs confirmation; `empty`: nothing would be left. */
   pruneWaits: z.object({ doomed: count, deployed: count, empty: z.boolean() }).optional(),
   counts: z.object({
     new: count,
@@ -69,23 +67,26 @@ const Preview = z.object({
     errors: count,
     warnings: count,
   }),
-  /** Objects in which the cluster differs from the base already, as the deployment's status says. */
+  /** The number of objects in which the cluster already differs from the base, according to the deployment's status. */
   drift: count,
-  /** The objects that would change; the most important first. */
+  /** The objects that would change, the most important ones first. */
   objects: z.array(PreviewObject),
-  /** How many further objects would change. */
+  /** The number of changed objects not shown. */
   objectsLeftOut: count,
   errors: z.array(Message),
   warnings: z.array(Message),
-  /** Rendered without the cluster, and compared with the base rendered like that: nothing in it is live. */
+  /** Rendered without the cluster and compared with the base rendered in the same way: nothing in it is live state. */
   isolated: z.literal(true).optional(),
-  /** Placeholders stand for what so many files of the project have encrypted; `changed`: those in which that is new. */
+  /**
+   * Encrypted values are replaced by placeholders. `files`: the number of the project's files with encrypted values;
+   * `changed`: those in which such values changed.
+   */
   encrypted: z.object({ files: count, changed: z.array(z.string()) }).optional(),
-  /** kluctl's words, with its file and line, or git's. */
+  /** The message of kluctl, with its file and line, or of git. */
   failure: z.string().optional(),
-  /** `render`: what the merge holds cannot be rendered. `run`: something else came in between; nobody's change is to blame. */
+  /** `render`: the merge cannot be rendered. `run`: something else failed, and the change is not to blame. */
   failed: z.enum(["render", "run"]).optional(),
-  /** Why only counts are told: the values could not be told apart from secrets. */
+  /** Why only counts are shown: values could not be distinguished from secrets. */
   concealed: z.string().optional(),
 });
 
@@ -93,7 +94,7 @@ const Obstacle = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("fork"),
     agit: z.boolean().optional(),
-    /** Why it is not even rendered without the cluster, where forks are to be. */
+    /** Why it is not even rendered without the cluster, although the server is configured to do so for forks. */
     why: z.string().optional(),
   }),
   z.object({ kind: z.literal("no-branch") }),
@@ -113,19 +114,19 @@ export const Report = z.object({
     .optional(),
   baseBranch: z.string(),
   head: z.string(),
-  /** The base branch's commit that was merged with; absent if nothing had to be read. */
+  /** The base branch's commit that the head was merged with; absent if nothing had to be read. */
   base: z.string().optional(),
-  /** Of the pull request; `working` while previews of an open one run. */
+  /** The pull request's state; `working` while previews of an open one run. */
   state: z.enum(["working", "done", "closed", "merged"]),
   /** Why nothing was compared. */
   obstacle: Obstacle.optional(),
-  /** Something failed that time may mend. */
+  /** Something failed that a retry may fix. */
   mendable: z.boolean().optional(),
-  /** One for each deployment that the merge concerns. */
+  /** One for each affected deployment. */
   previews: z.array(Preview),
-  /** Heads from before, whose statuses may still say that something is pending; newest first. */
+  /** Previous heads whose statuses may still be pending; newest first. */
   earlierHeads: z.array(z.string()),
-  /** How often in a row it was made again because the base had moved before it could be shown. */
+  /** How many times in a row the preview was restarted because the base moved before it could be shown. */
   restarts: count,
   /** Epoch milliseconds. */
   startedAt: z.number(),
@@ -137,12 +138,14 @@ export type Preview = z.infer<typeof Preview>;
 export type PreviewObject = z.infer<typeof PreviewObject>;
 export type Risk = z.infer<typeof Risk>;
 
-/** Whether it was not rendered because of where it comes from, which is no fault of what it proposes. */
+/** Whether it was not rendered because of its origin, which says nothing about the proposed change. */
 export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
   return obstacle?.kind === "fork" || obstacle?.kind === "no-branch";
 }
 
-/** Whether the pull request was open when this was found; a report of one that is over keeps what was found before. */
+/**
+ * Whether the pull request was open when this report was written; the report of a closed one keeps its last results.
+ */
 export function isOpen<R extends Pick<Report, "state">>(report: R): report is R & { state: "working" | "done" } {
   return report.state === "working" || report.state === "done";
 }

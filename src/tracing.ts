@@ -1,26 +1,26 @@
 /**
- * The way of a push as a trace: receive, match, enqueue, queue wait, and the stages of the work. Knows OpenTelemetry's API
- * alone, which does nothing until somebody sets an SDK up (app/tracing-sdk.ts); where nobody does, `noTracing` is used.
+ * Traces a push: receive, match, enqueue, queue wait, and the stages of the work. Only uses OpenTelemetry's API, which
+ * does nothing until an SDK is set up (app/tracing-sdk.ts); without an SDK, `noTracing` is used.
  *
- * Spans carry names, counts and our own words. No message of any error, for those may quote what users wrote.
+ * Spans contain names, counts and our own texts, but no error messages, because those may quote what users wrote.
  */
 import { context, ROOT_CONTEXT, type Span, SpanStatusCode, trace } from "@opentelemetry/api";
 
 export type SpanAttributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export interface Tracing {
-  /** Does it within a span, below the one that it is called in. What the work returns may be told of it. */
+  /** Runs the work in a span, as a child of the current one. `came` derives attributes from the result. */
   inSpan<T>(
     name: string,
     attributes: SpanAttributes,
     work: () => Promise<T>,
     came?: (value: T) => SpanAttributes & { readonly failed?: boolean },
   ): Promise<T>;
-  /** A span that is over by now, and took so long. */
+  /** Records a span that ends now and lasted this long. */
   past(name: string, attributes: SpanAttributes, seconds: number): void;
-  /** The span that this is called in, as text: W3C's `traceparent`. */
+  /** The current span as text, in the format of W3C's `traceparent`. */
   carry(): string | undefined;
-  /** Does it below the span that was carried here; as a beginning of its own without one. */
+  /** Runs the work as a child of the carried span; without one, as the root of a new trace. */
   continued<T>(carried: string | undefined, work: () => Promise<T>): Promise<T>;
 }
 

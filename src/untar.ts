@@ -1,4 +1,4 @@
-/** Unpacks a tar.gz that somebody else made: only files and directories, only below the target, only so much. */
+/** Unpacks untrusted tar.gz archives: only files and directories, only below the target, and only up to a limit. */
 import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -6,24 +6,23 @@ import { createGunzip } from "node:zlib";
 import { Unpack } from "tar";
 
 export interface UntarLimits {
-  /** Of the files' contents together. */
+  /** Total size of the files' contents. */
   readonly bytes: number;
-  /** Files, directories and what is left out. */
+  /** Number of entries, including skipped ones. */
   readonly entries: number;
 }
 
-/** The archive cannot be taken as it is; the message says why. */
+/** The archive is rejected; the message says why. */
 export class ArchiveError extends Error {
   override name = "ArchiveError";
 }
 
-/** What tar itself adds to an entry, long names included: bounds what is unpacked before an entry can be counted. */
+/** tar's own overhead per entry, including long names: limits what is unpacked before an entry is counted. */
 const overheadPerEntry = 4 * 1024;
 
 /**
- * Unpacks into an empty directory that is there. Left out are links, which may lead anywhere, devices and the like, and
- * git's own directories, whose configuration can name programs to run. Throws ArchiveError; what was unpacked by then
- * stays.
+ * Unpacks into an existing empty directory. Skips links, which may point anywhere, devices and the like, and git's own
+ * directories, whose configuration can name programs to run. Throws ArchiveError; files unpacked by then stay.
  */
 export async function untarGz(
   archive: Readable,
@@ -45,7 +44,7 @@ async function unpack(chunks: AsyncIterable<Buffer>, cwd: string, limits: UntarL
   let refusal: ArchiveError | undefined;
 
   function take(name: string, entry: { readonly type?: string; readonly size?: number; mode?: number }): boolean {
-    // For this process and its children.
+    // Accessible to this process and its children only.
     entry.mode = entry.type === "Directory" ? 0o700 : 0o600 | ((entry.mode ?? 0) & 0o100);
     bytes += entry.size ?? 0;
     count++;
@@ -61,7 +60,7 @@ async function unpack(chunks: AsyncIterable<Buffer>, cwd: string, limits: UntarL
     filter: (name, entry) => take(name, entry),
   });
   const closed = once(tar, "close"); // rejects with the first error
-  closed.catch(() => undefined); // it may fail while nobody waits for it
+  closed.catch(() => undefined); // it may fail while nothing awaits it
   tar.on("error", () => undefined); // there may be more than one
   for await (const chunk of chunks) {
     if (!tar.write(chunk)) await Promise.race([once(tar, "drain"), closed]);
@@ -78,7 +77,7 @@ function isGit(name: string): boolean {
   return name.split("/").some((part) => part.toLowerCase() === ".git");
 }
 
-/** For a name that does not stay below the directory that it is unpacked to. */
+/** Rejects a name outside the target directory. */
 function refusalOf(name: string): ArchiveError | undefined {
   const leaves = name.startsWith("/") || name.split("/").includes("..") || /[\\\0]/.test(name);
   if (!leaves) return undefined;
@@ -98,10 +97,10 @@ function tooLarge({ bytes, entries }: UntarLimits): ArchiveError {
   return new ArchiveError(`it is larger than ${Math.floor(bytes / 1024 ** 2)} MiB or ${entries} files when unpacked`);
 }
 
-/** What the file system says of a name that is too long, or that stands for both a file and a directory. */
+/** Error codes for names that are too long, or that stand for both a file and a directory. */
 const aboutNames = ["EISDIR", "ENOTDIR", "EEXIST", "ENAMETOOLONG"];
 
-/** Troubles of our own disk stay what they are. */
+/** Errors of the local disk are passed on unchanged. */
 function explain(error: NodeJS.ErrnoException): Error {
   const ours = error.syscall !== undefined && !aboutNames.includes(error.code ?? "");
   if (ours || error instanceof ArchiveError) return error;

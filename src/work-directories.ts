@@ -1,11 +1,11 @@
-/** Directories for one job each. Those of a process that is gone are removed by the next one. */
+/** Creates one directory per job. Directories of a process that no longer runs are removed by the next one. */
 import { mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 export interface WorkDirectories {
-  /** A new directory that nobody else can read. */
+  /** Creates a directory that only this user can read. */
   create(): Promise<string>;
-  /** Removes what crashed processes left behind. */
+  /** Removes the directories of crashed processes and returns their number. */
   sweep(): Promise<number>;
 }
 
@@ -32,7 +32,7 @@ export function createWorkDirectories(parent: string): WorkDirectories {
   };
 }
 
-/** Removes a directory; the few repeats are for a process that is still writing its last file into it. */
+/** Removes a directory; retries a few times, because a process may still be writing its last file. */
 export async function removeDirectory(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 3 });
 }
@@ -41,12 +41,12 @@ async function isStale(name: string, path: string): Promise<boolean> {
   const pid = /^\d+(?=-)/.exec(name)?.[0];
   if (pid === undefined) return false; // not ours
   if (Number(pid) !== process.pid) return !isAlive(Number(pid));
-  // In a container the process before this one had the same id.
+  // In a container, the previous process may have had the same id.
   const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
   return mtimeMs < performance.timeOrigin;
 }
 
-/** Also of somebody else's process. */
+/** Also true for processes of other users. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
