@@ -1,7 +1,7 @@
 /**
- * Moves what has waited for long up a class, so that nothing waits for ever behind what is more urgent. How long is measured
- * by this process alone, from when it first saw a job in its place: no clock of another machine matters, and whoever moves a
- * job first gives it a new place, from which everybody measures anew.
+ * Moves long-waiting jobs up a class, so that no job waits forever behind more urgent ones. Each process measures the
+ * time since it first saw a job at its place, so the clocks of other machines do not matter; a job that was moved has a
+ * new place, from which all processes measure again.
  */
 import { Job, type Worker } from "bullmq";
 import type { Redis } from "ioredis";
@@ -18,20 +18,20 @@ export interface AgingDeps {
   readonly worker: Worker;
   readonly fairness: Fairness;
   readonly everyMs: number;
-  /** A job that has waited for so long moves up. */
+  /** A job that has waited this long moves up. */
   readonly afterMs: number;
   readonly log: Logger;
 }
 
-/** Of the less urgent classes, the first in line. */
+/** The number of jobs checked, from the front of the less urgent classes. */
 const mostWatched = 5_000;
-/** With each look. */
+/** Per check. */
 const mostMoved = 100;
 
-/** Returns how to stop it. */
+/** Returns a function that stops it. */
 export function startAging(deps: AgingDeps): () => void {
   const { connection, prefix, lane, worker, fairness, everyMs, afterMs, log } = deps;
-  /** Job and place → when it was first seen there. Monotonic. */
+  /** Job and place → when it was first seen there, by the monotonic clock. */
   let seenAt = new Map<string, number>();
 
   async function look(): Promise<void> {

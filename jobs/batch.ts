@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Gathers what comes while the work for those before is under way, or was begun less than `pauseMs` ago, and does it
- * together. Who comes alone does not wait; a thousand in a second cost a few hundred round trips less. What takes longer for
- * some of them may be a promise among the results: then the next batch does not wait for it.
+ * Batches calls: an item waits while the previous batch is in progress, or started less than `pauseMs` ago. A single
+ * item does not wait; a thousand per second save a few hundred round trips. A result may be a promise if it takes
+ * longer: the next batch does not wait for it.
  */
 export function createBatch<Item, Result>(
   pauseMs: number,

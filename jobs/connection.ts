@@ -1,28 +1,28 @@
-/** Connections to Redis: what each side needs differs, and a password must not reach a log. */
+/** Connections to Redis: producers and workers need different options, and passwords must not reach a log. */
 import { Redis, type RedisOptions } from "ioredis";
 import { QueueUnavailableError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
 import type { RedisLogins } from "./redis-logins.ts";
 import { useServerTime } from "./server-time.ts";
 
-/** Where Redis is: a `redis:` or `rediss:` URL, or a unix socket. */
+/** The address of Redis: a `redis:` or `rediss:` URL, or a unix socket. */
 export type RedisAddress = RedisByUrl | { readonly socket: string };
 
 export interface RedisByUrl {
   readonly url: string;
-  /** Authorities (PEM) that sign its certificate, and its sentinels'. */
+  /** PEM certificates of the CAs that sign the certificates of Redis and its sentinels. */
   readonly ca?: string | undefined;
-  /** `host:port` of those that know where it is; the URL's host is then its name among them. */
+  /** `host:port` of the sentinels; the URL's host is then the name of the master. */
   readonly sentinels?: readonly string[] | undefined;
   readonly sentinelPassword?: string | undefined;
-  /** Instead of the URL's login, and of the sentinels' password. */
+  /** Replaces the URL's login and the sentinels' password. */
   readonly logins?: RedisLogins | undefined;
 }
 
-/** A dead link is given up after this long without an answer; a worker's longest blocking read takes 10 s. */
+/** A connection counts as dead after this long without a response; a worker's longest blocking read takes 10 s. */
 const silentMs = { producer: 5_000, worker: 30_000 };
 
-/** What waits for Redis on behalf of somebody who waits for us: fails fast, keeps nothing for later. */
+/** A connection for callers that wait for the result: fails fast and queues nothing while offline. */
 export function connectProducer(address: RedisAddress, log: Logger): Redis {
   return connect(address, log.child({ redis: "producer" }), {
     enableOfflineQueue: false,
@@ -32,7 +32,7 @@ export function connectProducer(address: RedisAddress, log: Logger): Redis {
   });
 }
 
-/** What has nothing else to do than to wait for Redis. BullMQ requires that its requests are retried for ever. */
+/** A connection for workers. BullMQ requires that their commands are retried forever. */
 export function connectWorker(address: RedisAddress, log: Logger): Redis {
   return connect(address, log.child({ redis: "worker" }), {
     maxRetriesPerRequest: null,
@@ -44,7 +44,7 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
   const all: RedisOptions = {
     connectTimeout: 5_000,
     retryStrategy: (times) => Math.min(100 * times, 1_000),
-    // A replica that was promoted away answers READONLY: connect anew, to whoever has the name now.
+    // A former master answers READONLY after a failover: reconnect to the current one.
     reconnectOnError: (error) => error.message.startsWith("READONLY"),
     ...options,
   };
@@ -54,7 +54,7 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
       : new Redis({ ...all, path: address.socket });
   useServerTime(redis);
   if ("url" in address) address.logins?.follow(redis);
-  /** What was told since it last worked: each reason once, for one may follow another. */
+  /** The errors logged since the connection last worked: each reason once, because several may follow each other. */
   const told = new Set<string>();
   redis.on("error", (error) => {
     const reason = describeRedisError(error);
@@ -68,7 +68,7 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
   return redis;
 }
 
-/** What the URL itself does not say. */
+/** The options that the URL does not contain. */
 function optionsOf({ url, ca, sentinels = [], sentinelPassword }: RedisByUrl): RedisOptions {
   const tls = url.startsWith("rediss:") ? { ...(ca !== undefined && { ca }) } : undefined;
   if (sentinels.length === 0) return tls ? { tls } : {};
@@ -91,8 +91,8 @@ const unknownSigner = new Set([
 ]);
 
 /**
- * For logs and error texts. Never log the error itself: it carries the command with its arguments, and for AUTH those
- * are the password.
+ * Describes a Redis error for logs and messages. Never log the error itself: it contains the command with its
+ * arguments, and for AUTH those include the password.
  */
 export function describeRedisError(error: unknown): string {
   if (!(error instanceof Error)) return "unknown error";
@@ -101,7 +101,7 @@ export function describeRedisError(error: unknown): string {
   if (message.startsWith("NOAUTH")) return "it requires a password: set TOWLINE_REDIS_PASSWORD";
   if (message.startsWith("WRONGPASS")) return "it rejected the password (TOWLINE_REDIS_PASSWORD)";
   if (message.startsWith("Stream isn't writeable")) return "not connected";
-  // The client says so as well when they answer, and the Redis that they name does not.
+  // The client reports this also if the sentinels respond but the Redis they name does not.
   if (message.startsWith("All sentinels are unreachable")) return "no sentinel reports a reachable Redis";
   if (code !== undefined && unknownSigner.has(code))
     return `${message}: set TOWLINE_REDIS_CA_FILE to the CA that signed its certificate`;
@@ -109,8 +109,7 @@ export function describeRedisError(error: unknown): string {
 }
 
 /**
- * Awaits `work` for at most `ms`, then aborts it. Whatever goes wrong becomes a QueueUnavailableError that says what
- * was wanted.
+ * Awaits `work` for at most `ms`, then aborts it. Any failure becomes a QueueUnavailableError that names the operation.
  */
 export async function withinDeadline<T>(
   what: string,
@@ -127,7 +126,7 @@ export async function withinDeadline<T>(
     }, ms);
   });
   const working = work(controller.signal);
-  working.catch(() => undefined); // when it is late, its failure is nobody's news any more
+  working.catch(() => undefined); // after the deadline, its failure is irrelevant
   try {
     return await Promise.race([working, late]);
   } catch (error) {
@@ -137,7 +136,7 @@ export async function withinDeadline<T>(
   }
 }
 
-/** A way to wait until the client can take commands; BullMQ would do so without an end. */
+/** Creates a function that waits until the client accepts commands; BullMQ's own has no timeout. */
 export function createReadiness(redis: Redis): (signal: AbortSignal) => Promise<void> {
   const waiting = new Set<() => void>();
   redis.on("ready", () => {
@@ -158,15 +157,15 @@ export function createReadiness(redis: Redis): (signal: AbortSignal) => Promise<
 
 export interface RedisReport {
   readonly version: string;
-  /** Why we cannot work with this Redis, for people; empty when we can. */
+  /** Why this Redis cannot be used, for display; empty if it can. */
   readonly problems: readonly string[];
-  /** What will hurt one day. */
+  /** Configuration that may cause problems later. */
   readonly warnings: readonly string[];
 }
 
 const oldest = [6, 2] as const;
 
-/** Looks at the version and at what Redis does when it is full. Throws when it does not answer. */
+/** Checks the version, and what Redis does when its memory is full. Throws if Redis does not respond. */
 export async function checkRedis(redis: Redis): Promise<RedisReport> {
   const info = await withinDeadline("answer", 2_000, () => redis.info());
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1];

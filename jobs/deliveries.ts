@@ -1,6 +1,6 @@
 /**
- * The last deliveries of each forge, in Redis: for `towline get deliveries`, `towline trace`, and whoever shows them. They
- * are a memory, not the work: where one cannot be written, nothing but the memory is lost.
+ * Stores the last deliveries of each forge in Redis, for `towline get deliveries`, `towline trace` and the page. This
+ * is history only: if a record cannot be written, no work is lost.
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
@@ -12,14 +12,14 @@ import type { GitEvent } from "../src/model.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
 
 export interface DeliveriesDeps {
-  /** A producer's, see connection.ts. */
+  /** A producer's connection, see connection.ts. */
   readonly connection: Redis;
-  /** Starts every key of ours in Redis. */
+  /** The prefix of all keys in Redis. */
   readonly prefix: string;
   readonly log: Logger;
 }
 
-/** A delivery that was answered. */
+/** A delivery and its response. */
 export interface AnsweredDelivery {
   readonly forge: string;
   readonly at: number;
@@ -31,30 +31,32 @@ export interface AnsweredDelivery {
 }
 
 export interface Deliveries {
-  /** Never waits, never throws. */
+  /** Returns at once and never throws. */
   record(delivery: AnsweredDelivery): void;
   /** Newest first. Throws QueueUnavailableError. */
   latest(forge: string): Promise<readonly DeliveryRecord[]>;
-  /** What a delivery said, to take it anew; `undefined` if that is not known. Throws QueueUnavailableError. */
+  /** The event of a delivery, to replay it; `undefined` if it is not stored. Throws QueueUnavailableError. */
   event(forge: string, delivery: string): Promise<GitEvent | undefined>;
-  /** Writes what is still to be written. */
+  /** Writes pending records. */
   flush(): Promise<void>;
 }
 
-/** Anybody can send what is not genuine: so much of it is kept apart, so that it drives nothing else out. */
+/**
+ * Anyone can send unauthenticated requests: a few of them are kept in a separate list, so that they evict nothing else.
+ */
 const kept = { genuine: 200, refused: 20 } as const;
 type Kind = keyof typeof kept;
 const keepMs = 7 * 24 * 3_600_000;
-/** Those of this long are written together. */
+/** Records within this time are written together. */
 const gatherMs = 200;
-/** The same in a rush, in which most are driven out before they are written. */
+/** The same during a burst, in which most records are evicted before they are written. */
 const gatherInRushMs = 1_000;
 const mostNamed = 50;
 const longest = 300;
 const line = z.string().max(2_000);
 const repo = { repoUrls: z.array(line).max(20), repoName: line };
 
-/** What an event says, but for whose it is and which files it was about. */
+/** The content of an event, except its origin and its files. */
 const EventAgain = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("push"),
@@ -90,7 +92,7 @@ const Replayable = DeliveryRecord.extend({ again: EventAgain.optional().catch(un
 export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): Deliveries {
   const ready = createReadiness(connection);
   const keyOf = (forge: string, kind: Kind) => `${prefix}:deliveries:${kind}:${forge}`;
-  /** By their key. */
+  /** By Redis key. */
   const unwritten = new Map<string, { readonly kind: Kind; readonly records: Unwritten[] }>();
   let pauseMs = gatherMs;
   let timer: NodeJS.Timeout | undefined;
@@ -158,13 +160,13 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
       if (newest?.again === undefined) return undefined;
       const origin = { forge, delivery };
       if (newest.again.kind !== "push") return { ...newest.again, ...origin };
-      // Its files are not remembered: then any of them may have changed.
+      // The files are not stored, so any file may have changed.
       return { ...newest.again, ...origin, changed: { complete: false, paths: [] } };
     },
   };
 }
 
-/** What is kept until it is written, which may be never: nothing large, and nothing that takes long to make. */
+/** What is kept until it is written or evicted: nothing large, and nothing that is expensive to compute. */
 type Unwritten = ReturnType<typeof toUnwritten>;
 
 function toUnwritten({ forge, at, ms, status, event, receipt, refused }: AnsweredDelivery) {
@@ -217,7 +219,7 @@ function toJson(unwritten: Unwritten): string {
   return JSON.stringify({ ...unwritten, again, replayable: again && true });
 }
 
-/** `undefined` for what another version has put there. */
+/** Returns `undefined` for records of another version. */
 function parse<T>(schema: z.ZodType<T>, json: string): T | undefined {
   return schema.safeParse(parseJson(json)).data;
 }

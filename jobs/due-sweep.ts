@@ -1,4 +1,4 @@
-/** Asks for every deployment that is due. From memory only: what is due follows from spec and status. */
+/** Queues every deployment that is due. Works from memory only: due times follow from spec and status. */
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import {
@@ -21,10 +21,10 @@ import type { Clock, DeploymentChange, Deployments, Queue } from "../src/ports.t
 
 type Entry = Deployment | MalformedDeployment;
 
-/** Epoch milliseconds; see reconcile/due.ts. */
+/** Returns epoch milliseconds; see reconcile/due.ts. */
 export type DueAt = (deployment: Entry, seen: Seen, now: number) => number;
 
-/** `later`: what is known of it has just changed, and is looked at anew with the next tick. */
+/** `later`: its state has just changed and is checked again at the next tick. */
 export type Spare = (deployment: Entry, to?: Moved) => Promise<"skipped" | "later" | "wanted">;
 
 export interface DueSweepDeps {
@@ -32,9 +32,9 @@ export interface DueSweepDeps {
   readonly dueAt: DueAt;
   readonly retries: Retries;
   readonly queue: Pick<Queue, "enqueue">;
-  /** Whether a loop that nothing but an interval asks for is left out. Absent: none is. */
+  /** Whether to skip a reconciliation that is only due by an interval. Absent: none is skipped. */
   readonly spare?: Spare | undefined;
-  /** What is still due after this long is asked for again: Redis may have forgotten. */
+  /** What is still due after this time is queued again: Redis may have lost it. */
   readonly againMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -43,7 +43,9 @@ export interface DueSweepDeps {
 export interface DueSweep {
   /** Learns from the watch when a reconciliation made progress, and when it ended. */
   note(change: DeploymentChange): void;
-  /** Resolves to how many were requested, without those for which a job was there already; throws what the queue throws. */
+  /**
+   * Resolves to the number of new jobs, not counting requests that joined an existing one; throws the queue's errors.
+   */
   run(): Promise<number>;
 }
 
@@ -52,24 +54,24 @@ interface Due {
   readonly asking: Asked;
 }
 
-/** Since when, by which reason. */
+/** When and why a deployment was queued. */
 interface Asked {
   readonly at: number;
-  /** A time; or what is wanted at once, so that what is wanted next is not taken for the same. */
+  /** A time; or, for immediate work, what was requested, so that the next request is not mistaken for this one. */
   readonly due: number | string;
-  /** It failed, and its pause is over. */
+  /** It failed, and its back-off has ended. */
   readonly retried: boolean;
-  /** A reconciliation of it began, and nobody ended it. */
+  /** A reconciliation of it started, and its end was not recorded. */
   readonly unended: boolean;
 }
 
-/** How many are looked at side by side for whether they can be left out. */
+/** How many deployments are checked concurrently for whether they can be skipped. */
 const sparedAtOnce = 8;
 
-/** Somebody sits at a terminal: what Redis did not take, or forgot, comes again sooner. */
+/** A user is waiting at a terminal: a request that Redis rejected or lost is queued again sooner. */
 const waitedForMs = 5_000;
 
-/** Its previous request may have failed a moment before what had interrupted it was over. */
+/** Its previous request may have failed just before the cause of the interruption was over. */
 const unendedAgainMs = 15_000;
 
 export function createDueSweep(deps: DueSweepDeps): DueSweep {
@@ -88,7 +90,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
     const at = dueAt(deployment, { ...seen, retryAt }, now);
     if (at > now) return undefined;
     const due = at < now ? at : `at once ${wantedOf(deployment)}`;
-    // Those that fell due while nobody was looking do not all come in the same second.
+    // Spread deployments that became due while no server was running.
     if (typeof due === "number" && due + jitterMs(deployment, looked === undefined ? Infinity : due - looked) > now)
       return undefined;
     const unended = at > (seen.progressAt ?? Infinity);
@@ -109,7 +111,8 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
   }
 
   async function ask(due: readonly Due[]): Promise<number> {
-    // Whoever just edited it expects git as it is now, and may not be waited for by who else wakes for that.
+    // After an edit, the user expects git's current state; the watch that normally records the move may not have done
+    // so.
     const edited = due.flatMap(({ deployment, asking }) =>
       typeof asking.due === "string" && !isMalformed(deployment) && deployment.repo !== undefined
         ? [deployment.repo]
@@ -127,7 +130,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
     return queued;
   }
 
-  /** Beside the sweep: a remote that does not answer holds up nobody else. */
+  /** Runs concurrently with the sweep, so that an unresponsive remote delays nothing else. */
   async function spareOrAsk({ deployment, asking }: Due): Promise<void> {
     const key = keyText(deployment.key);
     try {
@@ -179,31 +182,31 @@ function hasEnded({ status }: Entry, previous: Entry): boolean {
   return isReconciling(previous.status) && !isReconciling(status);
 }
 
-/** Labels and other people's fields do not count. */
+/** Ignores labels and fields of other controllers. */
 function hasProgressed({ status }: Entry, previous: Entry): boolean {
   return !isDeepStrictEqual(status.conditions, previous.status.conditions);
 }
 
-/** Whoever did so, and by whatever clock: it was just now. */
+/** A check by any server, whatever its clock says: it happened just now. */
 function hasLooked({ status }: Entry, previous: Entry): boolean {
   return status.lastDriftDetectionResult?.endTime !== previous.status.lastDriftDetectionResult?.endTime;
 }
 
 function toRequest(deployment: Entry): Request {
   const repo = isMalformed(deployment) ? undefined : deployment.repo;
-  // Whoever waits for an answer waits behind no interval, even if Redis forgot what they asked for.
+  // A user's request does not wait behind interval checks, even if Redis lost it.
   const cause = isAnnotated(deployment) ? "manual" : "interval";
   return { kind: "reconcile", deployment: deployment.key, cause, repo };
 }
 
-/** What people ask for, and of which spec: each request of its own. */
+/** Identifies the requests and the spec, so that each request counts separately. */
 function wantedOf({ generation, annotations }: Entry): string {
   return [generation, ...manualKinds.map((kind) => annotations[requestAnnotation(kind)] ?? "")].join(" ");
 }
 
 /**
- * Always the same for one deployment: up to a tenth of the interval that is over, at most a minute. That may be a
- * shorter one than the spec's main interval, such as the one to try again after.
+ * Constant for each deployment: up to a tenth of the interval that has passed, at most a minute. That interval may be
+ * shorter than the spec's main one, for example a retry interval.
  */
 function jitterMs(deployment: Entry, waitedMs: number): number {
   if (isMalformed(deployment)) return 0;
@@ -211,7 +214,7 @@ function jitterMs(deployment: Entry, waitedMs: number): number {
   return fractionOf(keyText(deployment.key)) * Math.min(intervalMs / 10, 60_000);
 }
 
-/** From 0 up to 1, evenly spread over all texts, always the same for one. */
+/** A number from 0 to below 1, evenly distributed over all texts and constant for each. */
 export function fractionOf(text: string): number {
   return createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;
 }

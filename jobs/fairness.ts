@@ -1,27 +1,30 @@
 /**
- * Who is next in a lane: the urgent before the less urgent, and among equals each repository in turn (start-time fair
- * queuing), so that one push to a repository with 500 deployments delays nobody else by more than the jobs that run
- * already.
+ * The order of jobs in a lane: more urgent ones first, and among equals each repository in turn (start-time fair
+ * queuing), so that a push to a repository with 500 deployments delays other repositories by no more than the jobs
+ * already running.
  *
- * A job's rank is its place in its repository's own line, counted from where the service is now. One that took long the
- * last times takes as many places as it took seconds, so that repositories share the time and not the number of jobs,
- * and short jobs do not wait behind long ones; yet every rank is reached in the end. BullMQ runs the lowest priority
- * number first, and keeps equal ones in order.
+ * A job's rank is its place in its repository's own line, counted from the current position of the service. A job that
+ * took long in the past takes as many places as it took seconds, so that repositories share time rather than the number
+ * of jobs, and short jobs do not wait behind long ones; still, every rank is reached in the end. BullMQ runs the lowest
+ * priority number first and keeps the order of equal ones.
  *
- * What has waited for long moves up a class (aging.ts). There all such jobs have one line together, as if they were of one
- * repository: they have their turn, and do not hold up the pushes that they waited for.
+ * Jobs that have waited long move up a class (aging.ts). There, all of them share one line, as if they belonged to one
+ * repository: they get their turn without delaying the pushes they waited for.
  */
 import type { Cause, PreviewCause, Request } from "../src/model.ts";
 import type { Lane } from "./lanes.ts";
 import { deduplicationId } from "./bullmq.ts";
 
-/** What one class has room for; BullMQ's largest priority is 2^21, which is five of them. */
+/** The number of ranks of a class; BullMQ's largest priority is 2^21, which is room for five classes. */
 const step = 400_000;
-/** However long it takes: nobody's turn is further away than this many short jobs of each other repository. */
+/** The upper limit for slow jobs: a turn is never further away than this many short jobs of each other repository. */
 const mostPlaces = 60;
-/** Subjects whose durations are remembered; the ones that ran longest ago are forgotten first. */
+/** Subjects whose durations are remembered; the least recently run ones are evicted first. */
 const mostRemembered = 20_000;
-/** Where nobody works, as on a standby that takes webhooks, nobody tells how far the service is: the lines begin anew. */
+/**
+ * A process without workers, such as a standby that accepts webhooks, does not learn the current position of the
+ * service: after this time it starts its lines from the beginning.
+ */
 const forgottenAfterMs = 10 * 60_000;
 /** Manual requests are alone in their lane. */
 const deployClasses: Readonly<Record<Cause, number>> = {
@@ -34,15 +37,15 @@ const deployClasses: Readonly<Record<Cause, number>> = {
 };
 const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request": 0, base: 1, sweep: 2 };
 
-/** The lower, the sooner. To be compared within one lane. */
+/** Lower is more urgent. Only comparable within one lane. */
 export function urgencyOf(request: Request): number {
   if (request.kind === "reconcile") return deployClasses[request.cause];
-  // One that ended takes the place of one that waits.
+  // An event that ends a group replaces a waiting one.
   if (request.kind === "merge-group") return request.ended ? 0 : 1;
   return request.kind === "preview" ? previewClasses[request.cause] : 0;
 }
 
-/** Before all places of this urgency. */
+/** The lowest priority number of this urgency. */
 export function firstPlaceOf(urgency: number): number {
   return urgency * step;
 }
@@ -51,12 +54,12 @@ export function urgencyAt(priority: number): number {
   return Math.floor(priority / step);
 }
 
-/** Of two requests for one subject, the one to act on: the more urgent, else the later. */
+/** Which of two requests for one subject to act on: the more urgent one, or else the later one. */
 export function moreUrgentOf(earlier: Request, later: Request): Request {
   return urgencyOf(earlier) < urgencyOf(later) ? earlier : later;
 }
 
-/** One for each lane, shared by the queue and the workers of a process. */
+/** One per lane, shared by the queue and the workers of a process. */
 export type LaneFairness = Readonly<Record<Lane, Fairness>>;
 
 export function createFairness(): LaneFairness {
@@ -69,13 +72,13 @@ export function createFairness(): LaneFairness {
 }
 
 export class Fairness {
-  /** Per class: the rank of the job that was started last. */
+  /** Per class: the rank of the last started job. */
   readonly #current = new Map<number, number>();
-  /** Per class and repository: the last rank given out. */
+  /** Per class and repository: the last assigned rank. */
   readonly #last = new Map<string, number>();
-  /** Per subject: how many seconds it takes. */
+  /** Per subject: its expected duration in seconds. */
   readonly #seconds = new Map<string, number>();
-  /** When it was last known how far the service is. */
+  /** When the position of the service was last known. */
   #knownAt: number;
   readonly #now: () => number;
 
@@ -84,13 +87,13 @@ export class Fairness {
     this.#knownAt = now();
   }
 
-  /** A place in the line, as BullMQ's priority: from 1, because BullMQ takes 0 for "before all others". */
+  /** Assigns a place in the line, as BullMQ's priority: starts at 1, because for BullMQ 0 means "before all others". */
   place(request: Request): number {
     const urgency = urgencyOf(request);
     return this.#place(urgency, lineOf(urgency, request), this.#placesOf(request));
   }
 
-  /** The same for a job that waited for long where it was less urgent. */
+  /** Assigns a place to a job that has waited long in a less urgent class. */
   placeOfAged(urgency: number): number {
     return this.#place(urgency, `${urgency} aged`, 1);
   }
@@ -102,19 +105,19 @@ export class Fairness {
     return urgency * step + rank;
   }
 
-  /** Gives back a place that no job took. In reverse order of taking, so that the line closes up. */
+  /** Returns a place that no job took. Call in reverse order of assignment, so that no gaps remain. */
   giveBack(priority: number, request: Request): void {
     const line = lineOf(urgencyAt(priority), request);
     const rank = priority % step;
     if (this.#last.get(line) === Math.min(rank + this.#placesOf(request) - 1, step - 1)) this.#last.set(line, rank - 1);
   }
 
-  /** Those that are wanted together: the short ones first. */
+  /** Sorts requests that arrive together by duration, shortest first. */
   shortestFirst<T>(all: readonly T[], requestOf: (one: T) => Request): T[] {
     return all.toSorted((a, b) => this.#placesOf(requestOf(a)) - this.#placesOf(requestOf(b)));
   }
 
-  /** So long it took: half of that, and half of what was known, is what is expected from now on. */
+  /** Records a duration: the expected duration becomes the mean of the previous expectation and this value. */
   took(request: Request, seconds: number): void {
     const subject = deduplicationId(request);
     const known = this.#seconds.get(subject);
@@ -128,14 +131,14 @@ export class Fairness {
     return Math.min(Math.max(Math.round(seconds), 1), mostPlaces);
   }
 
-  /** A job was started: whoever joins from now on does so behind it, however long they have been away. */
+  /** Records that a job started: new requests are placed behind it, however long their repository was idle. */
   started(priority: number): void {
     const urgency = urgencyAt(priority);
     this.#current.set(urgency, Math.max(this.#current.get(urgency) ?? 0, priority % step));
     this.#knownAt = this.#now();
   }
 
-  /** Nothing waits any more: everybody starts from the beginning. */
+  /** Call when no job waits: all lines start from the beginning. */
   idle(): void {
     this.#current.clear();
     this.#last.clear();

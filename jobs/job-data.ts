@@ -1,4 +1,4 @@
-/** What a job carries in Redis: names, never state and never a secret. Parsed again by whoever takes it. */
+/** The data of a job in Redis: names, never state and never a secret. Workers parse it again. */
 import { z } from "zod";
 import { parseQueueBranch, type RepoId, type Request } from "../src/model.ts";
 import { traceparent } from "../src/tracing.ts";
@@ -6,7 +6,7 @@ import type { Lane, LaneRequests } from "./lanes.ts";
 
 const v = z.literal(1);
 
-/** A DNS name, as Kubernetes has them; anything else was not put there by us. */
+/** A DNS name as in Kubernetes; anything else did not come from Towline. */
 const name = z
   .string()
   .max(253)
@@ -18,14 +18,14 @@ const repo = z
 const delivery = z.string().max(200).optional();
 const sender = z.string().max(100).optional();
 const receivedAt = z.int().nonnegative().optional();
-/** Not worth losing a job over. */
+/** An invalid trace must not discard the job. */
 const trace = z.string().regex(traceparent).optional().catch(undefined);
 
 const forge = z
   .string()
   .max(40)
   .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/);
-/** A path of names as git hosts allow them. It becomes part of an address, so `.` and `..` are none. */
+/** A path of names as git hosts allow them. It becomes part of a URL, so `.` and `..` are rejected. */
 const repoName = z
   .string()
   .max(500)
@@ -94,7 +94,7 @@ const byLane: { readonly [L in Lane]: z.ZodType<LaneRequests[L]> } = {
   report: Report,
 };
 
-/** Field by field, so that nothing else can get in. */
+/** Copies field by field, so that nothing else gets into Redis. */
 export function toJobData(request: Request): Readonly<Record<string, unknown>> {
   const { kind } = request;
   switch (kind) {
@@ -128,7 +128,7 @@ function names({ forge, repoName, number }: z.infer<typeof PullRequestKey>) {
   return { forge, repoName, number };
 }
 
-/** `undefined` for what another version, or somebody else, has put there: the sweep will ask again. */
+/** Returns `undefined` for data of another version or origin: the sweep will request the work again. */
 export function parseJobData<L extends Lane>(lane: L, data: unknown): LaneRequests[L] | undefined {
   return byLane[lane].safeParse(data).data as LaneRequests[L] | undefined;
 }

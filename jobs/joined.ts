@@ -1,7 +1,7 @@
 /**
- * Why a deployment is to be reconciled, beside its job: requests join a job that waits, take the place of one that waits for
- * another try, and of those that follow a running one the last is kept. None of their causes may get lost by that: what one
- * finds done already, another has to do. They are remembered until a job that knew of them has come to its end.
+ * Stores the causes of a deployment's reconciliation next to its job. A request joins a waiting job, replaces one that
+ * waits for a retry, and of those that follow a running job only the last is kept. No cause may get lost in this: if
+ * one cause needs no work, another may. They are stored until a job that knew of them has ended.
  */
 import type { Redis } from "ioredis";
 import type { Cause, ReconcileRequest } from "../src/model.ts";
@@ -10,7 +10,7 @@ import { evaluate, prepare } from "./scripts.ts";
 import { urgencyOf } from "./fairness.ts";
 import { causesKey } from "./keys.ts";
 
-/** The work takes far less; what nobody ever comes for goes then. */
+/** Much longer than any job; removes causes that no job ever picks up. */
 const rememberedForS = 7 * 24 * 3_600;
 
 const take = prepare(`
@@ -25,9 +25,9 @@ export interface JoinedDeps {
 }
 
 export interface Joined {
-  /** The request with all causes that were asked by until now, also by jobs that came to no end. */
+  /** Returns the request with all causes so far, including those of jobs that did not end. */
   take(request: ReconcileRequest): Promise<ReconcileRequest>;
-  /** It came to its end. What is asked for meanwhile stays. */
+  /** Call when the job ended. Causes that arrived in the meantime are kept. */
   settle(request: ReconcileRequest): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** What is wanted goes by lanes, each a queue with workers of its own, so that none waits behind another. */
+/** The lanes: each is a queue with its own workers, so that none waits behind another. */
 import type {
   CommitStatusRequest,
   MergeGroupRequest,
@@ -10,13 +10,13 @@ import type {
 
 export interface LaneRequests {
   readonly reconcile: ReconcileRequest;
-  /** What people ask for, and wait for at their terminals: it waits neither behind a push nor behind what was due. */
+  /** Requests of users who wait for the result: they wait neither behind pushes nor behind due checks. */
   readonly manual: ReconcileRequest;
   readonly preview: PreviewRequest | MergeGroupRequest;
   readonly report: ReportRequest | CommitStatusRequest;
 }
 
-/** Also the name of its queue in Redis. */
+/** Also the name of the queue in Redis. */
 export type Lane = keyof LaneRequests;
 
 export const lanes = ["reconcile", "manual", "preview", "report"] as const satisfies readonly Lane[];

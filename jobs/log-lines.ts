@@ -1,6 +1,6 @@
 /**
- * What kluctl said last of each deployment, in Redis, so that every replica can show it while it works and for some minutes
- * after. It is for looking on: where it cannot be written, nothing but that is lost.
+ * Stores kluctl's last output for each deployment in Redis, so that every replica can show it during a run and for some
+ * minutes afterwards. It is for display only: if it cannot be written, no work is lost.
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
@@ -13,34 +13,40 @@ const Line = z.object({ at: z.number(), job: z.string(), command: z.string(), te
 export type LogLine = z.infer<typeof Line>;
 
 export interface LogLinesDeps {
-  /** A producer's, see connection.ts. */
+  /** A producer's connection, see connection.ts. */
   readonly connection: Redis;
-  /** Starts every key of ours in Redis. */
+  /** The prefix of all keys in Redis. */
   readonly prefix: string;
   readonly log: Logger;
 }
 
 export interface ReadLines {
   readonly lines: readonly LogLine[];
-  /** To read on from. */
+  /** Where to continue reading. */
   readonly last: string;
 }
 
 export interface LogLines {
-  /** Never waits, never throws. */
+  /** Returns at once and never throws. */
   tell(deployment: Key, line: LogLine): void;
-  /** For each what came after `last`, in one question; `"0"` is the beginning. Throws QueueUnavailableError. */
+  /**
+   * Reads the lines after `last` for each deployment, in one round trip; `"0"` is the beginning. Throws
+   * QueueUnavailableError.
+   */
   read(wanted: readonly { readonly key: Key; readonly last: string }[]): Promise<readonly ReadLines[]>;
-  /** Writes what is still to be written. */
+  /** Writes pending lines. */
   flush(): Promise<void>;
 }
 
 const keepMs = 10 * 60_000;
-/** Lines of this long are written together: a loop costs two or three commands, however much is said. */
+/**
+ * Lines within this time are written together: a reconciliation costs two or three commands, however much kluctl
+ * prints.
+ */
 const gatherMs = 200;
-/** Of a deployment, each with what was said within `gatherMs`. */
+/** Per deployment; each entry contains the lines within `gatherMs`. */
 const mostEntries = 64;
-/** Of all deployments, while Redis does not take them. */
+/** For all deployments together, while Redis does not accept writes. */
 const mostUnwritten = 5_000;
 
 export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLines {
@@ -109,7 +115,7 @@ export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLi
   };
 }
 
-/** Nothing of what another version has put there. */
+/** Ignores data of another version. */
 function parse(json: string): readonly LogLine[] {
   return z.array(Line).safeParse(parseJson(json)).data ?? [];
 }

@@ -1,4 +1,4 @@
-/** What is done for a whole batch of requests in one round trip to Redis, before any job is made. */
+/** Does, for a whole batch of requests, everything that one round trip to Redis can do before jobs are created. */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { RepoId, Request } from "../src/model.ts";
@@ -12,7 +12,7 @@ export interface LookAheadDeps {
   readonly prefix: string;
 }
 
-/** Why one subject is asked for; empty where that makes no difference to the work. */
+/** The causes for which one subject is requested; empty if they make no difference to the work. */
 export interface Joining {
   readonly request: Request;
   readonly causes: ReadonlySet<string>;
@@ -21,8 +21,9 @@ export interface Joining {
 const moveKnownForS = 7 * 24 * 3_600;
 
 /**
- * First the keys of repositories, then three for each subject: its job's id, the lane's waiting jobs, and the causes; these
- * are the further arguments. A cause that nobody asked by yet is for the job's data to tell, too.
+ * KEYS: first the repositories' keys, then three for each subject: its job's id, the lane's waiting jobs, and the
+ * causes. The causes are the remaining arguments. For a new cause no score is returned, because the job's data has to
+ * record it, too.
  */
 const script = prepare(`
 local repositories = tonumber(ARGV[1])
@@ -38,9 +39,9 @@ end
 return scores`);
 
 /**
- * Notes that the repositories moved and why each subject is asked for, and then tells the priority of the job that waits for
- * the subject by the same causes; `undefined` where none does. One that is found to wait begins after this, and so sees all
- * that the request is about.
+ * Records that the repositories moved and the causes for each subject, and returns the priority of the job that already
+ * waits for the subject with the same causes; `undefined` if there is none. A job found waiting starts after this, so
+ * it sees everything that the request is about.
  */
 export function createLookAhead({ connection, prefix }: LookAheadDeps) {
   return async function lookAhead(

@@ -1,4 +1,6 @@
-/** A Redis of our own, for when none is configured: started with us, ended with us, its data kept for the next start. */
+/**
+ * Runs a private Redis if none is configured: started and stopped with the server, with data kept for the next start.
+ */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -13,12 +15,12 @@ import type { Logger } from "../src/log.ts";
 
 export interface PrivateRedisOptions {
   readonly dataDir: string;
-  /** Found on PATH when absent. */
+  /** Absent: found on PATH. */
   readonly binary?: string | undefined;
   readonly log: Logger;
 }
 
-/** Where the private Redis of a server with this data directory listens, if there is one. */
+/** The socket of the private Redis for a data directory, whether or not it is running. */
 export async function privateSocket(dataDir: string): Promise<string> {
   return socketFor(resolve(dataDir, "redis"));
 }
@@ -34,9 +36,9 @@ const longestSocketPath = 107;
 const inUse = 73;
 
 /**
- * Redis ends when our end of bash's standard input closes: when we say so, and also when we are killed and cannot.
- * The lock is inherited by Redis itself, so the directory counts as used for as long as anything writes to it;
- * a predecessor that is just ending gets a few seconds. (Where there is no flock, as on macOS, there is no lock.)
+ * Redis stops when the server's end of bash's standard input closes: on `stop`, and also if the server is killed. Redis
+ * itself inherits the lock, so the directory counts as in use while anything writes to it; a predecessor that is
+ * stopping gets a few seconds. (Without flock, as on macOS, there is no lock.)
  */
 const watchdog = `
   exec 3<&0 9>>"$1/lock"
@@ -98,9 +100,9 @@ export async function startPrivateRedis({ dataDir, binary, log }: PrivateRedisOp
 
 interface Running {
   readonly child: ChildProcess;
-  /** How it ended, for people. */
+  /** How it ended, for display. */
   readonly exited: Promise<string>;
-  /** The last it said. */
+  /** Its last output. */
   output(): string;
 }
 
@@ -110,9 +112,9 @@ async function launch(executable: string, dir: string, socket: string): Promise<
     ["--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction"],
     ["--daemonize", "no", "--loglevel", "warning"],
   ].flat();
-  // Its standard input looks like a network connection to bash, which would then run the user's .bashrc.
+  // Bash takes its standard input for a network connection and would run the user's .bashrc.
   const child = spawn("bash", ["--norc", "-c", watchdog, "private-redis", dir, socket, ...redis], {
-    detached: true, // Ctrl-C on a terminal is for us: the server still needs Redis to put its work back
+    detached: true, // Ctrl-C in a terminal is for the server, which still needs Redis to hand back its jobs
     stdio: ["pipe", "pipe", "pipe"],
     env: { PATH: process.env["PATH"] },
   });
@@ -120,7 +122,7 @@ async function launch(executable: string, dir: string, socket: string): Promise<
   const listen = (chunk: Buffer) => (said = (said + chunk.toString()).slice(-2_000));
   child.stdout.on("data", listen);
   child.stderr.on("data", listen);
-  child.stdin.on("error", () => undefined); // it ended by itself: `exited` says so
+  child.stdin.on("error", () => undefined); // it exited by itself, which `exited` reports
   let code: number | null | undefined;
   const exited = new Promise<string>((resolve) => {
     child.once("error", (error) => {
@@ -133,7 +135,7 @@ async function launch(executable: string, dir: string, socket: string): Promise<
     });
   });
   const running: Running = { child, exited, output: () => said.trim() };
-  // Not before the directory is ours: on this socket its previous user may still answer.
+  // Not before the lock is acquired: until then the previous Redis may still answer on this socket.
   await Promise.race([once(child.stdout, "data"), exited]);
   const answering = answers(socket, 30_000);
   const outcome = await Promise.race([answering.promise, exited]);
@@ -147,7 +149,7 @@ async function launch(executable: string, dir: string, socket: string): Promise<
   throw new Error(`The private Redis (${executable}) did not start: ${how}. ${running.output()}`.trim());
 }
 
-/** Whether Redis answers on the socket in time; it may have to load its data first. */
+/** Whether Redis responds on the socket in time; it may have to load its data first. */
 function answers(socket: string, timeoutMs: number): { promise: Promise<boolean>; cancel(): void } {
   const redis = new Redis({ path: socket, retryStrategy: () => 20, maxRetriesPerRequest: null });
   redis.on("error", () => undefined);
@@ -169,18 +171,18 @@ function kill(child: ChildProcess): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
   } catch {
-    // gone already
+    // already gone
   }
 }
 
-/** In the data directory if the kernel takes so long a path, otherwise in a directory of ours under /tmp. */
+/** In the data directory if the path is short enough for the kernel, otherwise in a directory below /tmp. */
 async function socketFor(dir: string): Promise<string> {
   const socket = join(dir, "redis.sock");
   if (Buffer.byteLength(socket) <= longestSocketPath) return socket;
   const short = join(tmpdir(), `towline-${createHash("sha256").update(dir).digest("hex").slice(0, 16)}`);
   await mkdir(short, { recursive: true, mode: 0o700 });
   const { mode, uid } = await lstat(short);
-  // Somebody else could have made it, to listen in.
+  // Another user could have created it to intercept the connection.
   if (uid !== process.getuid?.() || (mode & 0o170077) !== constants.S_IFDIR) {
     throw new ConfigError(
       `${short} is not a directory that only this server can access: remove it, or choose a shorter data directory.`,

@@ -1,6 +1,6 @@
 /**
- * Finds what a lost webhook missed: asks each forge for the open and the recently closed pull requests, and compares them with
- * the reports.
+ * Finds what lost webhooks missed: lists the open and the recently closed pull requests of each forge and compares them
+ * with the reports.
  */
 import { ForgeError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
@@ -26,13 +26,13 @@ type SweptForge = Pick<Forge, "id" | "repoName" | "openPullRequests" | "closedPu
 
 export interface PullRequestsSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
-  /** Those with a login, by id. */
+  /** The forges with a login, by id. */
   readonly forges: ReadonlyMap<string, SweptForge>;
   readonly reports: Pick<PullRequestReports, "open" | "find" | "refused">;
   readonly queue: Pick<JobQueue, "enqueue" | "claim">;
-  /** How often each repository is looked at, by whichever replica comes first. */
+  /** How often each repository is checked, by whichever replica comes first. */
   readonly everyMs?: number | undefined;
-  /** When the first look is: the watch has to know the deployments by then. */
+  /** When the first sweep runs: by then, the watch must have listed the deployments. */
   readonly firstAfterMs?: number | undefined;
   readonly clock: Clock;
   readonly log: Logger;
@@ -43,18 +43,21 @@ export interface PullRequestsSweep {
 }
 
 const lookTimeoutMs = 60_000;
-/** What nobody touched for longer, and nobody previewed, is not news: the first start looks at no old pull request. */
+/**
+ * Pull requests without a report that were not updated within this time are ignored, so that the first start does not
+ * preview old ones.
+ */
 const newsMs = 24 * 3_600_000;
-/** No preview takes so long: its job was lost. */
+/** No preview takes this long: its job must have been lost. */
 const longestPreviewMs = 3_600_000;
-/** What failed was tried a few times within seconds; whatever is down takes longer to come back. */
+/** A failed preview has already been retried within seconds; an outage takes longer to end. */
 const mendMs = 10 * 60_000;
 
 export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequestsSweep {
   const { deployments, forges, reports, queue, clock, log } = deps;
   const { everyMs = 300_000, firstAfterMs = Math.min(10_000, everyMs) } = deps;
   const stopped = new AbortController();
-  /** What cannot be asked and was told so. */
+  /** Forges and repositories whose failure has been logged. */
   const silent = new Set<string>();
   let sweeping: Promise<unknown> | undefined;
 
@@ -65,7 +68,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     });
   }
 
-  /** One repository after the other, to spare the forge; one that is down is not asked for the others. */
+  /** One repository at a time, to limit the load on the forge; if the forge is down, the others are not queried. */
   async function sweepForge(forge: SweptForge, repos: readonly RepoId[]): Promise<void> {
     for (const repo of repos) {
       const repoName = forge.repoName(repo);
@@ -83,11 +86,11 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     }
   }
 
-  /** Says what cannot be asked until the next time: the whole forge or only this repository. */
+  /** Logs the failure and returns what to skip until the next sweep: the whole forge or only this repository. */
   function tellFailure(error: unknown, forge: SweptForge, repoName: string): "forge" | "repository" {
     const { message } = error as Error;
     if (!(error instanceof ForgeError)) {
-      // Redis is away: whoever watches over it says so. What was found is found again.
+      // Redis is unavailable, which its monitoring reports. The next sweep finds the same again.
       log.debug({ forge: forge.id, error: message }, "sweep of pull requests postponed");
       return "forge";
     }
@@ -102,7 +105,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   }
 
   async function look(forge: SweptForge, repo: RepoId, repoName: string): Promise<void> {
-    // The reports first: what is opened in between is then news, and not gone.
+    // Reads the reports first: a pull request opened in between then counts as new, not as closed.
     const known = new Map(
       (await reports.open(repo))
         .filter(({ pullRequest }) => pullRequest.forge === forge.id)
@@ -158,7 +161,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     return missed;
   }
 
-  /** Somebody may have given the login its rights meanwhile, or exchanged it. */
+  /** The login may have been given permissions or been replaced in the meantime. */
   async function retryRefused({ id }: SweptForge, repoName: string, missed: readonly PullRequestKey[]): Promise<void> {
     const asked = new Set(missed.map(pullRequestId));
     const refused = (await reports.refused(id)).filter(
@@ -198,7 +201,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   };
 }
 
-/** Those in which a pull request can concern somebody. */
+/** The repositories in which a pull request can affect a deployment. */
 function previewedRepos(deployments: readonly (Deployment | MalformedDeployment)[]): RepoId[] {
   const previewed = deployments.filter(
     (one): one is GitDeployment =>

@@ -1,10 +1,10 @@
 /**
- * What has to be brought up to date, in Redis: per subject (and lane) one job runs and at most one waits.
+ * The job queue in Redis: per subject (and lane), one job runs and at most one waits.
  *
- * A request that finds a job of its subject waiting makes no other: that job reads git when it starts, and learns then by
- * which causes it was asked for (joined.ts). One that finds it running is kept and runs right after it. One that finds it
- * waiting for another try takes its place at once. Only `interval`, and the sweep of pull requests, ask for less: they are
- * content with any job there is.
+ * A request that finds a waiting job of its subject creates no other: that job reads git when it starts and learns then
+ * why it was requested (joined.ts). If the job is running, the request is stored and runs right after it. If the job
+ * waits for a retry, the request replaces it immediately. Only `interval` and the sweep of pull requests need less: any
+ * existing job is enough for them.
  */
 import { randomUUID } from "node:crypto";
 import { type Job, Queue as BullQueue } from "bullmq";
@@ -23,9 +23,9 @@ import { digest, movedKey } from "./keys.ts";
 import { type Lane, laneOf, lanes } from "./lanes.ts";
 
 export interface QueueDeps {
-  /** A producer's, see connection.ts. */
+  /** A producer's connection, see connection.ts. */
   readonly connection: Redis;
-  /** Starts every key of ours in Redis. */
+  /** The prefix of all keys in Redis. */
   readonly prefix: string;
   /** Shared with the workers of this process. */
   readonly fairness: LaneFairness;
@@ -34,15 +34,15 @@ export interface QueueDeps {
 }
 
 export interface JobQueue extends Queue {
-  /** True for the first of all replicas that asks in this time. Throws QueueUnavailableError. */
+  /** Returns true to the first replica that calls it within this time. Throws QueueUnavailableError. */
   claim(what: string, forMs: number): Promise<boolean>;
-  /** Of one lane, or of all together. */
+  /** The number of jobs in one lane, or in all lanes. */
   depth(lane?: Lane): Promise<Depth>;
-  /** The first of each lane and state, for people. Throws QueueUnavailableError. */
+  /** The first jobs of each lane and state, for display. Throws QueueUnavailableError. */
   jobs(): Promise<readonly ListedJob[]>;
   /**
-   * Wants again what failed for good. `queued`: whether that made a job, or one of the subject was there already;
-   * `undefined`: none of this subject has failed. Throws QueueUnavailableError.
+   * Queues a permanently failed job again. `queued`: whether a new job was created; otherwise the request joined an
+   * existing one. `undefined`: no job of this subject has failed. Throws QueueUnavailableError.
    */
   retryFailed(
     lane: string,
@@ -55,41 +55,41 @@ export interface JobQueue extends Queue {
 export interface ListedJob {
   readonly lane: Lane;
   readonly request: Request;
-  /** What it is about: `reconcile:shop/staging`. */
+  /** The subject: `reconcile:shop/staging`. */
   readonly subject: string;
   readonly state: (typeof listedStates)[number];
-  /** When it began, was wanted, or failed; epoch milliseconds. */
+  /** When it started, was requested or failed, in epoch milliseconds. */
   readonly at: number;
   readonly tries: number;
-  /** Why it was not done at once, as far as the queue knows. */
+  /** Why it failed or was delayed, as far as the queue knows. */
   readonly why?: string | undefined;
-  /** When a delayed one is tried again; epoch milliseconds. */
+  /** When a delayed job is tried again, in epoch milliseconds. */
   readonly nextAt?: number | undefined;
 }
 
 const listedStates = ["active", "waiting", "delayed", "failed"] as const;
-/** Of each lane and state. */
+/** Per lane and state. */
 const mostListed = 20;
-/** As many as are kept. */
+/** The number of failed jobs that are kept. */
 const mostFailed = 100;
 
 export interface Depth {
   readonly waiting: number;
   readonly active: number;
-  /** Waiting for another try, or for somebody else's lease. */
+  /** Waiting for a retry, or for a lease held elsewhere. */
   readonly delayed: number;
 }
 
-/** A git host gives up after 10 s, and a sender that hears 503 sends again. */
+/** A git host gives up after 10 s; a sender that receives 503 sends the delivery again. */
 const deadlineMs = 2_000;
-/** In a rush of deliveries, how long the first waits for others to share a round trip with. */
+/** During a burst of deliveries, how long the first one waits for others that share its round trip. */
 const gatherMs = 5;
 
 export function createQueue({ connection, prefix, fairness, log, observe }: QueueDeps): JobQueue {
   const ready = createReadiness(connection);
   const queues = new Map<Lane, BullQueue>();
 
-  /** Made on first use, when Redis is there: BullMQ never recovers from a Redis that fails its very first questions. */
+  /** Creates the queue on first use, once Redis is available: BullMQ never recovers if its very first commands fail. */
   async function open(lane: Lane, signal: AbortSignal): Promise<BullQueue> {
     await ready(signal);
     const opened = queues.get(lane);
@@ -113,7 +113,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     }
   }
 
-  /** Says of each whether it made a job, or a follow-up of a running one. */
+  /** Returns for each request whether it created a job, or a follow-up of a running one. */
   async function add(lane: Lane, requests: readonly Request[], signal: AbortSignal): Promise<boolean[]> {
     const queue = await open(lane, signal);
     const places = fairness[lane];
@@ -133,7 +133,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       for (const { request, priority } of inLine.toReversed()) places.giveBack(priority, request);
       throw error;
     }
-    // BullMQ answers with the id of the job that is there, ours or the one that made ours unnecessary.
+    // BullMQ returns the id of the subject's job: ours, or the existing one that made ours unnecessary.
     const outcomes = await Promise.all(
       wanted.map(async (one, i) => {
         const there = jobs[i]?.id ?? one.id;
@@ -150,8 +150,9 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   const lookAhead = createLookAhead({ connection, prefix });
 
   /**
-   * In a rush of pushes many are about the same: of those one is enough, and it is the first's that made the job. And most
-   * of them find a job waiting that is as urgent: those need one question to Redis, and do not wait for the others.
+   * In a burst of pushes, many requests have the same subject: one of them is enough, and the first caller counts as
+   * the one that created the job. Most of the others find a waiting job that is as urgent: they need one round trip to
+   * Redis and do not wait for the rest.
    */
   async function take(asked: readonly Asked[]): Promise<readonly (number | Promise<number>)[]> {
     const bySubject = new Map<string, Distinct>();
@@ -178,7 +179,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     return asked.map((one) => (waiting.has(one) ? made.then((counts) => counts.get(one) ?? 0) : 0));
   }
 
-  /** How many jobs each of them made. */
+  /** Returns how many jobs each call created. */
   async function addAll(wanted: readonly Distinct[], signal: AbortSignal): Promise<ReadonlyMap<Asked, number>> {
     const made = new Map<Asked, number>();
     const byLane = Map.groupBy(wanted, ({ request }) => laneOf(request));
@@ -192,7 +193,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     return made;
   }
 
-  /** Notes the moves and the causes. What is left are those for which no job waits that does all of it as soon. */
+  /** Records the moves and the causes. Returns the requests for which no waiting job does the same work as soon. */
   async function joinWaiting(moved: readonly RepoId[], wanted: readonly Distinct[]): Promise<readonly Distinct[]> {
     const joining = wanted.filter(({ request }) => !isContent(request));
     if (moved.length + joining.length === 0) return wanted;
@@ -210,13 +211,13 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   const ask = createBatch(gatherMs, take);
 
   /**
-   * A job of the subject is there already. True if it runs and ours follows it; otherwise it waits, and is made as
-   * urgent as ours. That only concerns its place in the line: failing to do so loses nothing.
+   * Handles a request whose subject already has a job. Returns true if that job runs and ours follows it; otherwise it
+   * waits and gets our urgency. This only affects its place in the line: if it fails, nothing is lost.
    */
   async function join(queue: BullQueue, { request, id, priority }: Wanted, thereId: string): Promise<boolean> {
     if (isContent(request)) return false;
     try {
-      // One round trip for the two answers that most often are all that is needed.
+      // One round trip for the two answers that are usually sufficient.
       const [follower, [data, waitingPriority]] = await Promise.all([
         connection.hget(followUpKey(queue, request), "jid"),
         connection.hmget(queue.toKey(thereId), "data", "priority"),
@@ -225,9 +226,9 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       const waiting = parseJobData(laneOf(request), parseJson(data ?? ""));
       if (!waitingPriority || (waiting && urgencyOf(request) >= urgencyOf(waiting))) return false;
       const there = await queue.getJob(thereId);
-      // Its worker may take it at any moment: what it is about comes before its place.
+      // Its worker may take it at any moment, so update its data before its place.
       await there?.updateData(toJobData(moreUrgent(request, waiting)));
-      // One that waited for long may be there already.
+      // A job that has waited long may already have this urgency.
       if (urgencyAt(priority) < urgencyAt(Number(waitingPriority))) await there?.changePriority({ priority });
     } catch (error) {
       log.debug({ error: describeRedisError(error) }, "could not raise the priority of a waiting job");
@@ -249,16 +250,17 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       const request = failed[0] && parseJobData(lane, failed[0].data);
       if (request === undefined) return undefined;
       await allow?.(request);
-      // Whoever asks knows of something that nobody told: git is asked anew.
+      // The user may know of a change that no webhook reported: query git again.
       const moved = request.kind === "reconcile" && request.repo !== undefined ? [request.repo] : [];
-      // Not the old job: what came meanwhile may wait, or run, and there is one of each subject at most.
+      // Queues a new request instead of the old job: a newer one may be waiting or running, and there must be at most
+      // one per subject.
       const queued = (await inTime("queue the request", () => ask({ requests: [toRetry(request)], moved }))) > 0;
-      // Whoever looks at the queue then sees that it is wanted again, not that it has failed.
+      // The queue then lists it as waiting, not as failed.
       await withinDeadline("remove the failed job", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
       return { queued };
     },
     async enqueue(requests, moved = []) {
-      // The limit holds also for those who wait behind a batch that Redis does not take.
+      // The deadline also covers the time spent waiting behind a batch that Redis does not accept.
       return { queued: await inTime("queue the request", () => ask({ requests, moved })) };
     },
     async markMoved(repo) {
@@ -268,7 +270,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       try {
         return (await withinDeadline("answer", deadlineMs, () => connection.get(movedKey(prefix, repo)))) ?? undefined;
       } catch {
-        return undefined; // then git is asked, which is slower and always right
+        return undefined; // then git is queried, which is slower but always right
       }
     },
     async claim(what, forMs) {
@@ -309,7 +311,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   };
 }
 
-/** `undefined` for one that is gone meanwhile, or that this version cannot read. */
+/** Returns `undefined` for jobs that are already gone, or that this version cannot read. */
 function listJob(
   lane: Lane,
   state: ListedJob["state"],
@@ -332,18 +334,18 @@ async function count(queue: BullQueue): Promise<Depth> {
   return { waiting: waiting + prioritized, active, delayed };
 }
 
-/** What one caller wants at once. */
+/** The requests of one call. */
 interface Asked {
   readonly requests: readonly Request[];
-  /** Is noted before any job is made. */
+  /** Recorded before any job is created. */
   readonly moved: readonly RepoId[];
 }
 
-/** A subject, and those who want something of it; there is a first one. */
+/** A subject and the calls that request it; there is at least one. */
 interface Distinct {
   readonly by: [Asked, ...Asked[]];
   request: Request;
-  /** Each of them may have something to do where the others have not. */
+  /** One cause may need work when the others do not. */
   readonly causes: Set<Cause>;
 }
 
@@ -362,21 +364,21 @@ function deduplication(request: Request) {
   return isContent(request) ? { id } : { id, keepLastIfActive: true, replace: true };
 }
 
-/** Why the subject's next job is to do something, whoever else's job that is; see joined.ts. */
+/** The cause to record for the subject's next job, whichever request created that job; see joined.ts. */
 function joiningCause(request: Request): Cause | undefined {
   return laneOf(request) === "reconcile" && "deployment" in request && !isContent(request) ? request.cause : undefined;
 }
 
 /**
- * Whether any job of its subject will do, even one that runs already: a sweep that sees a pull request while it is previewed
- * has found nothing that nobody told of, and must not end that preview to begin it again.
+ * Whether any job of the subject is enough, even a running one: a sweep that finds a pull request while it is being
+ * previewed has found nothing new and must not restart that preview.
  */
 function isContent(request: Request): boolean {
   if (request.kind === "preview") return request.cause === "sweep";
   return request.kind === "reconcile" && request.cause === "interval";
 }
 
-/** The first delivery that is waited for stays the one whose time is taken. */
+/** Keeps the origin of the waiting delivery, so that its time is measured from the first one. */
 function moreUrgent(request: Request, waiting: Request | undefined): Request {
   if (waiting === undefined || !("receivedAt" in waiting) || waiting.receivedAt === undefined) return request;
   const { delivery, receivedAt, trace } = waiting;
@@ -384,7 +386,7 @@ function moreUrgent(request: Request, waiting: Request | undefined): Request {
   return { ...request, delivery, receivedAt, trace, ...(sender !== undefined && { sender }) } as Request;
 }
 
-/** Whoever asked by annotation has had their answer: what is left is to look at the deployment itself. */
+/** Requests by annotation have been answered; what is left is to reconcile the deployment itself. */
 function toRetry(request: Request): Request {
   return request.kind === "reconcile" && request.cause === "manual" ? { ...request, cause: "change" } : request;
 }

@@ -1,9 +1,9 @@
-/** Which deployments have a job in Redis that waits, runs, or is to be tried again. */
+/** Finds the deployments with a job in Redis that waits, runs or will be retried. */
 import type { Redis } from "ioredis";
 import { jobOfKey } from "./bullmq.ts";
 import { withinDeadline } from "./connection.ts";
 
-/** Of deployments as `namespace/name`. Throws QueueUnavailableError. */
+/** Deployments are given as `namespace/name`. Throws QueueUnavailableError. */
 export async function findQueued(
   connection: Redis,
   prefix: string,

@@ -1,20 +1,20 @@
 /**
- * What clients log in to Redis with. While a password is exchanged, the file and Redis never change in the same moment: who is
- * refused with one login tries the other, and so finds its way whichever comes first.
+ * The logins that clients use for Redis. When a password is changed, the file and Redis never change at the same
+ * moment: a client that is rejected with one login tries the other one, whichever changes first.
  */
 import type { Redis } from "ioredis";
 
 export interface RedisLogin {
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  /** Of the sentinels. */
+  /** The sentinels' password. */
   readonly sentinelPassword?: string | undefined;
 }
 
 export interface RedisLogins {
-  /** From its next connection on, this client and all duplicates of it use what is in effect then. */
+  /** From its next connection on, this client and all its duplicates use the current login. */
   follow(redis: Redis): void;
-  /** Who is connected stays so; the next connection is made with this one. */
+  /** Keeps existing connections; new ones use this login. */
   replace(next: RedisLogin): void;
 }
 
@@ -35,7 +35,7 @@ export function createRedisLogins(first: RedisLogin): RedisLogins {
       if (isRefusal(error)) use(redis, clients.get(redis) === current ? previous : current);
     });
     redis.on("end", () => clients.delete(redis));
-    // BullMQ's workers wait for jobs on a connection of their own.
+    // BullMQ's workers wait for jobs on a separate connection.
     const { duplicate } = redis;
     redis.duplicate = (...options) => {
       const copy = duplicate.apply(redis, options);
@@ -53,7 +53,7 @@ export function createRedisLogins(first: RedisLogin): RedisLogins {
   };
 }
 
-/** Of the login, by Redis or a sentinel. */
+/** Whether Redis or a sentinel rejected the login. */
 function isRefusal({ message }: Error): boolean {
   return /\b(?:WRONGPASS|NOAUTH)\b/.test(message);
 }

@@ -1,6 +1,6 @@
 /**
- * Finds what a lost webhook missed: asks each remote once per period what its refs point to, and compares that with
- * what its deployments have recorded.
+ * Finds what lost webhooks missed: queries the refs of each remote once per period and compares them with what its
+ * deployments have recorded.
  */
 import { commitOf, describeRef } from "../src/git-ref.ts";
 import type { Logger } from "../src/log.ts";
@@ -26,14 +26,14 @@ export interface RefsSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
   /** One `ls-remote` with this deployment's login. */
   readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
-  /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
+  /** Equal for deployments that share one `ls-remote`: same remote, same login. */
   readonly groupKey: (deployment: GitDeployment) => string;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
-  /** Whether a move is nothing to a deployment. Absent: any is something. */
+  /** Whether to skip a deployment because the move does not affect it. Absent: none is skipped. */
   readonly spare?: Spare | undefined;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
-  /** The groups of the repository's merge queue that were not announced. Absent: no status is written. */
+  /** The groups of the repository's merge queue that no webhook reported. Absent: no status is written. */
   readonly groups?: ((repo: RepoId, heads: Heads) => Promise<readonly MergeGroupRequest[]>) | undefined;
   readonly everyMs: () => number;
   readonly clock: Clock;
@@ -42,17 +42,17 @@ export interface RefsSweepDeps {
 }
 
 export interface RefsSweep {
-  /** Starts to look at those remotes whose time has come. Never waits, never throws. */
+  /** Starts to check the remotes that are due. Returns at once and never throws. */
   tick(): void;
-  /** Looks at all of them now, whoever else does; resolves when that is done. */
+  /** Checks all remotes now, whatever other replicas do; resolves when that is done. */
   runAll(): Promise<void>;
-  /** Seconds since the remote that was looked at least recently was looked at. */
+  /** Seconds since the least recent check of a remote. */
   age(): number;
   stop(): Promise<void>;
 }
 
 const perHost = 4;
-/** How many are looked at side by side for whether a move is something to them. */
+/** How many deployments are checked concurrently for whether the move affects them. */
 const sparedAtOnce = 8;
 const lookTimeoutMs = 60_000;
 const regroupMs = 5_000;
@@ -65,13 +65,16 @@ interface Group {
   members: readonly GitDeployment[];
   nextAt: number;
   lookedAt: number;
-  /** This process has not looked yet: it does so even if another replica just did, for it may have missed webhooks. */
+  /**
+   * This process has not checked the remote yet: it does so even if another replica just did, because it may have
+   * missed webhooks.
+   */
   fresh: boolean;
   failures: number;
   looking?: Promise<void> | undefined;
 }
 
-/** That a deployment was asked for because its ref pointed to `commit`. */
+/** A request that was made because a deployment's ref pointed to `commit`. */
 interface Asked {
   readonly commit: string | undefined;
   readonly times: number;
@@ -82,13 +85,13 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   const { deployments, queue, everyMs, clock, log, observe } = deps;
   const stopped = new AbortController();
   const asked = new Map<string, Asked>();
-  /** Deployments whose ref was gone, and has not been asked for since it is back. */
+  /** Deployments whose ref was deleted, and that have not been requested since it exists again. */
   const gone = new Set<string>();
   const onHost = new Map<string, number>();
   let groups = new Map<string, Group>();
   let groupedAt = -Infinity;
 
-  /** The next of a remote's instants; the same in all replicas, and different from other remotes'. */
+  /** The remote's next time slot: the same in all replicas, and spread over the period across remotes. */
   function nextSlot(key: string, now: number): number {
     const offset = fractionOf(key) * everyMs();
     return Math.floor((now - offset) / everyMs() + 1) * everyMs() + offset;
@@ -121,7 +124,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     const now = clock.now();
     if (now - groupedAt >= regroupMs) regroup(now);
     for (const group of groups.values()) {
-      // Somebody has made the interval shorter since.
+      // The interval was shortened in the meantime.
       if (group.failures === 0 && group.nextAt - now > everyMs()) group.nextAt = nextSlot(group.key, now);
       if (group.nextAt <= now && !group.looking && (onHost.get(hostOf(group)) ?? 0) < perHost) look(group);
     }
@@ -133,7 +136,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     group.looking = visit(group).finally(() => {
       group.looking = undefined;
       onHost.set(host, (onHost.get(host) ?? 1) - 1);
-      tick(); // the next one of a busy host does not wait for the clock
+      tick(); // the next remote of a busy host does not wait for the timer
     });
   }
 
@@ -153,7 +156,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       if (heads) await compare(group, heads, now);
       if (heads) await askForGroups(group, heads);
     } catch (error) {
-      // Redis is away: whoever watches over it says so. What was found is found again.
+      // Redis is unavailable, which its monitoring reports. The next sweep finds the same again.
       log.debug({ error: (error as Error).message }, "sweep postponed");
       group.nextAt = now + Math.min(everyMs(), 5_000);
     }
@@ -182,7 +185,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     }
   }
 
-  /** A required check that is never reported holds up the whole merge queue. */
+  /** A required check that is never reported blocks the whole merge queue. */
   async function askForGroups({ members: [first] }: Group, heads: Heads): Promise<void> {
     const found = (first && (await deps.groups?.(first.repo, heads))) ?? [];
     if (found.length === 0) return;
@@ -215,11 +218,11 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       const commit = commitOf(deployment.spec.source.ref, heads);
       const before = asked.get(key);
       const times = before && before.commit === commit ? before.times + 1 : 0;
-      // Half a period early, so that the look in a period's time counts.
+      // Half a period early, so that the check one period later counts.
       const silenceMs = Math.min(everyMs() * (2 ** times - 0.5), longestSilenceMs);
       asked.set(key, { commit, times, againAt: now + silenceMs });
       if (commit !== undefined) gone.delete(key);
-      // Its status is to say that it is not deployed: nobody missed anything.
+      // Only its status is updated to name the commit that is not deployed: no webhook was missed.
       if (deployment.spec.suspend) continue;
       log.info(
         { ...deployment.key, ref: describeRef(deployment.spec.source.ref), commit },
@@ -229,7 +232,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     observe?.found(concerned.length);
   }
 
-  /** Without those that read nothing of what changed. */
+  /** Leaves out deployments that are not affected by the changes. */
   async function findConcerned(moved: readonly GitDeployment[], heads: Heads, at: number): Promise<GitDeployment[]> {
     const limit = createLimit(sparedAtOnce);
     const answers = moved.map((deployment) =>
@@ -242,7 +245,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     return (await Promise.all(answers)).flat();
   }
 
-  /** The open pull requests whose merge is another one now. */
+  /** The open pull requests based on a moved branch: what merging them would change is different now. */
   async function findBased(moved: readonly GitDeployment[], heads: Heads): Promise<PreviewRequest[]> {
     const { reports } = deps;
     if (reports === undefined) return [];
@@ -256,20 +259,20 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     return open.flat().map((pullRequest) => ({ kind: "preview", pullRequest, cause: "base" }));
   }
 
-  /** Whether it has to be looked at. One that stays behind, since it fails, is asked for less and less often. */
+  /** Whether to reconcile the deployment. One that stays behind because it fails is requested less and less often. */
   function differs({ key, spec, status }: GitDeployment, heads: Heads, now: number): boolean {
     const commit = commitOf(spec.source.ref, heads);
     if (commit === undefined) gone.add(keyText(key));
-    // At the commit that is recorded, which says nothing of the error.
+    // Its ref exists again, at the recorded commit, but the status still contains the error.
     else if (gone.has(keyText(key)) && status.lastPrepareError !== undefined && !spec.suspend) return true;
     const pending = pendingCommitOf({ spec, status });
-    const isGone = commit === undefined && spec.suspend && pending === undefined; // there is nothing to tell
+    const isGone = commit === undefined && spec.suspend && pending === undefined; // there is nothing to report
     if (isGone || (commit !== undefined && commit === (pending ?? status.observedCommit))) {
       asked.delete(keyText(key));
       gone.delete(keyText(key));
       return false;
     }
-    if (commit === undefined && status.lastPrepareError !== undefined) return false; // its status says so
+    if (commit === undefined && status.lastPrepareError !== undefined) return false; // its status reports this
     const before = asked.get(keyText(key));
     return before === undefined || before.commit !== commit || now >= before.againAt;
   }
@@ -297,7 +300,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   };
 }
 
-/** Whether a move of its remote can concern it. One that was never looked at is due anyway. */
+/** Whether a move of its remote can affect the deployment. One that has never been reconciled is due anyway. */
 function isTracked(deployment: Deployment | MalformedDeployment): deployment is GitDeployment {
   if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined) return false;
   const { spec, status, apiVersion } = deployment;

@@ -1,8 +1,8 @@
 /**
- * Reports and written statuses in Redis, for some days. Beside the reports, a hash for each repository says which pull
- * requests are open and what they were previewed at, so that a push or the sweep need not read whole reports; a set for each
- * forge has those of which it refused to hear. Beside the statuses, a set for each repository has the pushed commits that wait
- * for their end.
+ * Stores reports and written statuses in Redis, for some days. In addition to the reports, a hash per repository lists
+ * the open pull requests with the commits they were previewed at, so that pushes and sweeps need not read whole
+ * reports; a set per forge lists the pull requests whose reports it rejected. In addition to the statuses, a set per
+ * repository lists the pushed commits that lack their final status.
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
@@ -15,19 +15,19 @@ import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } 
 import { digest, pullRequestId } from "./keys.ts";
 
 export interface ReportsDeps {
-  /** A producer's, see connection.ts. */
+  /** A producer's connection, see connection.ts. */
   readonly connection: Redis;
-  /** Starts every key of ours in Redis. */
+  /** The prefix of all keys in Redis. */
   readonly prefix: string;
-  /** How long a report is kept after it was saved last. */
+  /** How long a report is kept after it was last saved. */
   readonly keepMs?: number | undefined;
 }
 
-/** What is remembered of a pull request that was open when its report was saved. */
+/** The entry of a pull request that was open when its report was saved. */
 export type OpenReport = Omit<z.infer<typeof OpenReport>, "keptUntil">;
 
 export interface PullRequestReports extends Reports {
-  /** Of all pull requests into this repository, among those that have a report. */
+  /** The open pull requests into this repository that have a report. */
   open(repo: RepoId): Promise<readonly OpenReport[]>;
 }
 
@@ -52,7 +52,7 @@ const Status = z.object({
 const deadlineMs = 2_000;
 const dayMs = 24 * 3_600_000;
 const keepStatusesMs = 14 * dayMs;
-/** Redis keeps it in memory and answers nobody while it sends it. */
+/** Redis keeps the value in memory and is blocked while it sends it. */
 const mostBytes = 1_000_000;
 
 export function createReports({ connection, prefix, keepMs = 30 * dayMs }: ReportsDeps): PullRequestReports {
@@ -158,7 +158,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       const member = JSON.stringify({ forge, repoName, number });
       await inTime("store the rejected report", async () =>
         refused
-          ? connection.zadd(refusedKey(forge), "NX", Date.now(), member) // not for ever: nobody may ever mend it
+          ? connection.zadd(refusedKey(forge), "NX", Date.now(), member) // not forever: the cause may never be fixed
           : connection.zrem(refusedKey(forge), member),
       );
     },
@@ -172,12 +172,12 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   };
 }
 
-/** `undefined` for what is not there, and for what another version or somebody else has put there. */
+/** Returns `undefined` if the value is missing or comes from another version or origin. */
 function parse<S extends z.ZodType>(schema: S, json: string | null): z.infer<S> | undefined {
   return json === null ? undefined : schema.safeParse(parseJson(json)).data;
 }
 
-/** Redis does the other commands of a transaction in which one fails. */
+/** Throws if any command failed: Redis executes the other commands of a transaction nevertheless. */
 function allOf(answers: readonly (readonly [Error | null, unknown])[] | null): void {
   const failed = answers?.find(([error]) => error)?.[0];
   if (failed) throw failed;

@@ -1,4 +1,4 @@
-/** Scripts that Redis runs as one step. */
+/** Runs Lua scripts atomically in Redis. */
 import { hash } from "node:crypto";
 import type { Redis } from "ioredis";
 
@@ -11,7 +11,7 @@ export function prepare(text: string): Script {
   return { text, sha: hash("sha1", text) };
 }
 
-/** By its hash, which Redis knows after the first time, until it restarts. */
+/** Runs a script by its hash, which Redis knows after the first run, until it restarts. */
 export async function evaluate(
   connection: Redis,
   { text, sha }: Script,

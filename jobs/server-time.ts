@@ -1,22 +1,23 @@
 /**
- * Redis' own time for what replicas share: BullMQ writes when a delayed job is due, and decides whether it is, by the clock of
- * the process that happens to do so. With two clocks two hours apart, a retry of one second waits for two hours.
+ * Uses Redis' clock for times that replicas share: BullMQ stores and evaluates when a delayed job is due by the clock
+ * of whichever process does it. With two clocks that are two hours apart, a retry after one second would wait for two
+ * hours.
  */
 import type { Redis } from "ioredis";
 
-/** BullMQ's scripts that write or read when a job is due, and get the time as an argument. */
+/** BullMQ's scripts that store or evaluate due times and get the current time as an argument. */
 const timed = new Set(["moveToActive", "moveToDelayed", "moveToFinished", "retryJob", "moveStalledJobsToWait"]);
 
 const askEveryMs = 10_000;
 
-/** From now on BullMQ's scripts on this connection take the time from Redis, whatever they are given. */
+/** Makes BullMQ's scripts on this connection take the time from Redis instead of their argument. */
 export function useServerTime(redis: Redis): void {
   const define = redis.defineCommand.bind(redis);
   redis.defineCommand = (name, { lua, ...definition }) =>
     define(name, { ...definition, lua: timed.has(name.split(":", 1)[0] ?? "") ? withServerTime(name, lua) : lua });
 }
 
-/** The place of the argument stands in the comment at the beginning of each script. */
+/** The comment at the start of each script gives the argument's position. */
 function withServerTime(name: string, lua: string | undefined): string {
   const [, place] = /^\s*ARGV\[(\d+)\]\s+timestamp\s*$/m.exec(lua ?? "") ?? [];
   if (place === undefined) throw new Error(`BullMQ's script ${name} does not say where it takes the time from`);
@@ -25,13 +26,13 @@ ARGV[${place}] = string.format("%.0f", time[1] * 1000 + math.floor(time[2] / 100
 ${lua}`;
 }
 
-/** Epoch milliseconds by Redis' clock, as of its last answer; by ours until there is one. */
+/** Epoch milliseconds by Redis' clock, based on its last answer; by the local clock until there is one. */
 export function startServerClock(redis: Redis): { now(): number; stop(): void } {
   let offset = Date.now() - performance.now();
   const ask = () =>
     redis.time().then(
       ([seconds, micros]) => (offset = Number(seconds) * 1_000 + Number(micros) / 1_000 - performance.now()),
-      () => undefined, // Redis is away: its connection says so
+      () => undefined, // Redis is unavailable, which its connection reports
     );
   void ask();
   const timer = setInterval(() => void ask(), askEveryMs).unref();

@@ -1,6 +1,6 @@
 /**
- * Ends previews that something newer waits behind: nobody would look at them. That there is something newer is seen in
- * Redis by asking, for all that run at once: it may have come through another replica.
+ * Aborts previews when a newer request waits behind them: their results would be obsolete. Polls Redis for all running
+ * previews, because the newer request may have come through another replica.
  */
 import type { Redis } from "ioredis";
 import { SupersededError } from "../src/errors.ts";
@@ -15,14 +15,14 @@ type Request = LaneRequests["preview"];
 
 export interface SupersedingDeps {
   readonly connection: Redis;
-  /** Where the request that came while this one ran is kept. */
+  /** The key that stores the request that arrived while this one ran. */
   readonly followUpKey: (request: Request) => string;
   readonly everyMs: number;
   readonly log: Logger;
 }
 
 export interface Superseding {
-  /** Aborts the controller when something newer waits. Returns what is to be called when the work has ended. */
+  /** Aborts the controller when a newer request waits. Returns a function to be called when the work ends. */
   watch(request: Request, controller: AbortController): () => void;
   stop(): void;
 }
@@ -32,14 +32,14 @@ interface Watched {
   readonly controller: AbortController;
 }
 
-/** A branch that moves faster than a preview takes would let none of its pull requests ever be previewed. */
+/** If a branch moves faster than a preview takes, its pull requests would otherwise never be previewed. */
 const mostInARow = 3;
-/** Subjects that are remembered for having given way; the oldest are forgotten first. */
+/** The number of superseded subjects that are remembered; the oldest are evicted first. */
 const mostRemembered = 1_000;
 
 export function createSuperseding({ connection, followUpKey, everyMs, log }: SupersedingDeps): Superseding {
   const watched = new Set<Watched>();
-  /** How often in a row a subject gave way to something else than a change of the pull request itself. */
+  /** How many times in a row a subject was superseded by anything but a change of the pull request itself. */
   const gaveWay = new Map<string, number>();
   let timer: NodeJS.Timeout | undefined;
 
@@ -61,9 +61,9 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
 
   function supersede({ request, controller }: Watched, followUp: string): void {
     const newer = parseJobData("preview", parseJson(followUp));
-    if (newer === undefined) return; // nothing will come of it
+    if (newer === undefined) return; // an unreadable request is dropped by the worker
     if (newer.kind === "merge-group") {
-      // Of one group it is always the same commit: only its end makes the work useless.
+      // A group always has the same commit: only its end makes the work obsolete.
       if (newer.ended) controller.abort(new SupersededError("the merge queue is done with the group"));
       return;
     }

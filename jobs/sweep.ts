@@ -1,4 +1,4 @@
-/** The periodic look at the truth: what is due, and what moved without anybody telling. */
+/** The periodic sweep: queues what is due and what moved without a webhook. */
 import type { Logger } from "../src/log.ts";
 import type { GitDeployment, Heads, MergeGroupRequest, OciDeployment, RepoId } from "../src/model.ts";
 import type { Retries } from "../src/reconcile/retries.ts";
@@ -12,22 +12,22 @@ export interface SweepDeps {
   readonly deployments: Pick<Deployments, "all"> & { onChange?(callback: (change: DeploymentChange) => void): void };
   /** One `ls-remote` with this deployment's login. */
   readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
-  /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
+  /** Equal for deployments that share one `ls-remote`: same remote, same login. */
   readonly groupKey: (deployment: GitDeployment) => string;
-  /** What the tag of an artifact points to, read with this deployment's login. */
+  /** Reads the digest of an artifact's tag with this deployment's login. */
   readonly tag: (deployment: OciDeployment, signal: AbortSignal) => Promise<Tag>;
   /** Equal for deployments that follow the same tag with the same login. */
   readonly tagKey: (deployment: OciDeployment) => string;
   readonly dueAt: DueAt;
   readonly retries: Retries;
-  /** Whether a loop that nothing but an interval asks for is left out. Absent: none is. */
+  /** Whether to skip a reconciliation that is only due by an interval. Absent: none is skipped. */
   readonly spare?: Spare | undefined;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
-  /** The groups of a repository's merge queue that were not announced. Absent: no status is written. */
+  /** The groups of a repository's merge queue that no webhook reported. Absent: no status is written. */
   readonly groups?: ((repo: RepoId, heads: Heads) => Promise<readonly MergeGroupRequest[]>) | undefined;
-  /** How often each remote is asked, and after how long what is still due is asked for again. */
+  /** How often each remote is queried, and after how long something that is still due is queued again. */
   readonly everyMs?: (() => number) | undefined;
   readonly tickMs?: number | undefined;
   readonly clock: Clock;
@@ -38,9 +38,9 @@ export interface SweepDeps {
 }
 
 export interface Sweep {
-  /** Does both now, whatever the time; resolves when that is done. */
+  /** Runs all sweeps now, whatever the time; resolves when that is done. */
   runNow(): Promise<void>;
-  /** Seconds since everything was last looked at. */
+  /** Seconds since everything was last checked. */
   age(): number;
   stop(): Promise<void>;
 }

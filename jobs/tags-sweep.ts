@@ -1,7 +1,7 @@
 /**
- * Finds that a tag of a registry moved, which nobody tells: asks each registry once per period what its tags point to, and
- * compares that with what they pointed to before. No status holds a digest, so what was before is known since the start of
- * this process only; a move that falls between two processes is found when an interval is due. Each replica asks for itself.
+ * Detects moved tags in registries, which send no webhooks: queries each tag once per period and compares its digest
+ * with the previous one. No status contains digests, so the previous digest is only known since this process started; a
+ * move between two processes is found by the next interval check. Each replica queries on its own.
  */
 import type { Logger } from "../src/log.ts";
 import { createLimit } from "../src/limit.ts";
@@ -11,9 +11,9 @@ import { fractionOf } from "./due-sweep.ts";
 
 export interface TagsSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
-  /** What the tag points to, read with this deployment's login. */
+  /** Reads the tag's digest with this deployment's login. */
   readonly tag: (deployment: OciDeployment, signal: AbortSignal) => Promise<Tag>;
-  /** Equal for deployments that one question answers for: same tag, same login. */
+  /** Equal for deployments that share one query: same tag, same login. */
   readonly tagKey: (deployment: OciDeployment) => string;
   readonly queue: Pick<Queue, "enqueue">;
   readonly everyMs: () => number;
@@ -22,9 +22,9 @@ export interface TagsSweepDeps {
 }
 
 export interface TagsSweep {
-  /** Starts to look at those tags whose time has come. Never waits, never throws. */
+  /** Starts to check the tags that are due. Returns at once and never throws. */
   tick(): void;
-  /** Looks at all of them now; resolves when that is done. */
+  /** Checks all tags now; resolves when that is done. */
   runAll(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -66,7 +66,7 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
     regroup();
     const now = clock.now();
     for (const group of groups.values()) {
-      if (group.failures === 0) group.nextAt = Math.min(group.nextAt, now + everyMs()); // it may have become shorter
+      if (group.failures === 0) group.nextAt = Math.min(group.nextAt, now + everyMs()); // the interval may have been shortened
       if (group.nextAt > now || group.looking) continue;
       group.nextAt = now + everyMs();
       group.looking = limit.run(() => look(group)).finally(() => (group.looking = undefined));
@@ -112,7 +112,7 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
   };
 }
 
-/** Whether a move of its tag can concern it. One that was never looked at is due anyway. */
+/** Whether a move of its tag can affect the deployment. One that has never been reconciled is due anyway. */
 function isTracked(deployment: Deployment | MalformedDeployment): deployment is OciDeployment {
   if (isMalformed(deployment) || deployment.deletionTimestamp !== undefined) return false;
   const { spec, status } = deployment;

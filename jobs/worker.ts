@@ -1,4 +1,4 @@
-/** Takes jobs and has them done. The one place where what came of our work becomes BullMQ's words. */
+/** Takes jobs and runs them. The only place that translates outcomes of the work to BullMQ. */
 import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from "bullmq";
 import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
@@ -16,13 +16,13 @@ import { createSuperseding } from "./superseding.ts";
 
 export interface WorkerDeps<L extends Lane = Lane> {
   readonly lane: L;
-  /** A worker's, see connection.ts. */
+  /** A worker's connection, see connection.ts. */
   readonly connection: Redis;
   readonly prefix: string;
   readonly concurrency: number;
   /** Shared with the queue of this process. */
   readonly fairness: LaneFairness;
-  /** `busy`: somebody else holds the subject's lease. */
+  /** `busy`: another worker holds the subject's lease. */
   readonly work: (request: LaneRequests[L], attempt: Attempt) => Promise<Outcome | "busy">;
   readonly log: Logger;
   readonly observe?:
@@ -40,43 +40,43 @@ const longestReason = 300;
 export type WorkResult = Outcome["kind"] | "busy" | "handed-back";
 
 export interface Timing {
-  /** A job whose worker has not been heard of for this long is taken by another. */
+  /** A job whose worker has not been heard from for this long is taken by another. */
   readonly lockMs: number;
-  /** How often somebody looks for such jobs. */
+  /** How often workers check for such jobs. */
   readonly stalledEveryMs: number;
   readonly busyRetryMs: number;
-  /** How often the running previews are looked through for those that something newer waits behind. */
+  /** How often running previews are checked for newer requests that wait behind them. */
   readonly supersedeEveryMs: number;
-  /** How long aborted work may take to come to its end. */
+  /** How long aborted work may take to end. */
   readonly abortGraceMs: number;
-  /** A job that has waited for so long moves up a class. */
+  /** A job that has waited this long moves up a class. */
   readonly agedMs: number;
-  /** How often somebody looks for such jobs. */
+  /** How often workers check for such jobs. */
   readonly ageEveryMs: number;
 }
 
 export interface RunningWorker {
-  /** How many jobs run right now. */
+  /** The number of running jobs. */
   running(): number;
-  /** How many jobs may run at once from now on; what runs already goes on. */
+  /** Sets the concurrency; running jobs continue. */
   allow(concurrency: number): void;
   /**
-   * Takes no more jobs, waits at most `drainMs` for the running ones, aborts those that are left and hands them back:
-   * another worker runs them, and it does not count as a try.
+   * Takes no more jobs, waits at most `drainMs` for the running ones, then aborts the rest and hands them back: another
+   * worker runs them, and this does not count as an attempt.
    */
   stop(drainMs: number): Promise<void>;
 }
 
 /**
- * A worker that dies takes its job along this often before the job is given up: often enough for a rolling update on a
- * bad day, not for a job that kills every worker. The sweep brings such a deployment back.
+ * How often a job may lose its worker before it is abandoned: enough for rolling updates, but not for a job that kills
+ * every worker. The sweep requests such a deployment again.
  */
 const maxStalledCount = 5;
 
-/** However long a forge says that it needs; what it says may be wrong. */
+/** The upper limit for the delay that a forge asks for, because it may be wrong. */
 const longestLaterMs = 3_600_000;
 
-/** Longer than closing takes when Redis answers. */
+/** Longer than closing takes while Redis responds. */
 const closeMs = 3_000;
 
 export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker {
@@ -116,7 +116,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
   const { ageEveryMs: everyMs, agedMs: afterMs } = timing;
   const stopAging = startAging({ connection, prefix, lane, worker: bull, fairness, everyMs, afterMs, log });
   bull.on("error", (error) => {
-    // A connection that is down is told once, by the connection.
+    // The connection itself logs once that it is down.
     const level = connection.status === "ready" ? "warn" : "debug";
     log[level]({ lane, error: describeRedisError(error) }, "worker error");
   });
@@ -138,7 +138,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
       return;
     }
     const request = isJoined(lane, parsed) ? ((await joined.take(parsed)) as LaneRequests[L]) : parsed;
-    // BullMQ may fetch one more job after it was told to stop, and nobody waits for what is not running by then.
+    // BullMQ may fetch one more job after it was told to stop, and nothing waits for jobs that start after that.
     if (stopping) return later(job, 0);
 
     const controller = new AbortController();
@@ -179,7 +179,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
       return await work(request, { attempt: number, lastAttempt: number >= maxAttempts, signal });
     } catch (error) {
       const { message, stack } = error instanceof Error ? error : new Error(String(error));
-      // The work reports its own failures; this is a fault of ours, or Redis is away, of which its connection tells.
+      // The work reports its own failures. This is a bug, or Redis is unavailable, which its connection reports.
       const subject = subjectOf(request);
       if (!signal.aborted && !(error instanceof QueueUnavailableError))
         log.error({ subject, error: message, stack }, "job failed unexpectedly");
@@ -187,13 +187,16 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     }
   }
 
-  /** Puts the job back without counting a try. As a delayed job, even if for no time: that wakes an idle worker. */
+  /**
+   * Hands the job back without counting an attempt. As a delayed job even if the delay is 0, because that wakes an idle
+   * worker.
+   */
   async function later(job: Job, ms: number): Promise<never> {
     await job.moveToDelayed(Date.now() + ms, job.token);
     throw new DelayedError();
   }
 
-  /** A request that comes meanwhile takes its place as always: it runs once, and is put off in turn. */
+  /** A request that arrives meanwhile replaces the job as usual: it runs once and is delayed in turn. */
   async function putOff(
     job: Job,
     request: LaneRequests[L],
@@ -202,12 +205,15 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     const ms = Math.min(Math.max(afterMs, timing.busyRetryMs), longestLaterMs);
     if (job.progress !== waitsForHost) {
       log.info({ job: job.id, subject: subjectOf(request), why, ms }, "job delayed");
-      await job.updateProgress(waitsForHost); // told once, whoever takes it next
+      await job.updateProgress(waitsForHost); // logged once, whichever worker takes it next
     }
     return later(job, ms);
   }
 
-  /** In words of its own, where the message is in the cluster or in a report. What a git host refused is kept nowhere else. */
+  /**
+   * Uses a generic message if the cluster or a report already has the real one. A git host's rejection is recorded
+   * nowhere else.
+   */
   async function fail(job: Job, request: LaneRequests[L], { retry, message }: Failed): Promise<void> {
     const isElsewhere = request.kind === "reconcile" || request.kind === "preview";
     const said = isElsewhere ? "" : `: ${message.slice(0, longestReason)}`;
@@ -215,7 +221,8 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     if (retry === "person" || givenUp) await settle(request);
     if (retry === "person") throw new UnrecoverableError(`failed permanently: a change is needed${said}`);
     if (givenUp) throw new UnrecoverableError(`failed too often; the sweep will request it again${said}`);
-    // A request that came meanwhile would wait until all tries are over. It is as good a try: let it run now.
+    // A request that arrived meanwhile would wait until all attempts are over. It is as good as a retry: let it run
+    // now.
     if (await connection.exists(followUpKey(bull, request))) return;
     throw new Error(`will be retried${said}`);
   }
@@ -235,7 +242,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     if (!(await within(timing.abortGraceMs, allEnded()))) {
       log.warn({ jobs: running.size }, "jobs did not end in time; another worker will take them");
     }
-    // With Redis away there is nobody to tell, and BullMQ would wait for it.
+    // Without Redis the worker cannot deregister, and BullMQ would wait for Redis.
     if (!(await within(closeMs, bull.close(running.size > 0)))) log.warn("could not deregister the worker in Redis");
   }
 
@@ -253,12 +260,12 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
 class TolerantWorker extends BullWorker {
   serverNow: () => number = () => Date.now();
 
-  /** When the next delayed job is due is told by Redis' clock. */
+  /** The due time of the next delayed job is by Redis' clock. */
   protected override getBlockTimeout(blockUntil: number): number {
     return super.getBlockTimeout(blockUntil && blockUntil - this.serverNow() + Date.now());
   }
 
-  /** A job whose data is not even JSON would make BullMQ's own loop fail, again and again: it is read as no data. */
+  /** A job whose data is not even JSON would make BullMQ's own loop fail repeatedly: read it as no data. */
   protected override createJob(...[data, jobId]: Parameters<BullWorker["createJob"]>): Job {
     try {
       return super.createJob(data, jobId);
@@ -268,12 +275,12 @@ class TolerantWorker extends BullWorker {
   }
 }
 
-/** Whether there may be more causes than its own. */
+/** Whether the request may have more causes than its own. */
 function isJoined(lane: Lane, request: LaneRequests[Lane]): request is ReconcileRequest {
   return lane === "reconcile" && request.kind === "reconcile";
 }
 
-/** Whether it happened in time. */
+/** Whether the promise resolved in time. */
 async function within(ms: number, happening: Promise<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<false>((resolve) => {
