@@ -1,10 +1,10 @@
-/** Health, metrics and version: for probes, Prometheus and operators, on a port of its own. */
+/** Health, metrics and version, for probes, Prometheus and operators, on a separate port. */
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type Response, Router } from "express";
 import { createNotFound } from "./errors.ts";
 
-/** One thing the server needs. `details` are told beside `ok`. */
+/** One readiness check. Details are returned next to `ok`. */
 export interface Check {
   readonly name: string;
   check(): CheckResult | Promise<CheckResult>;
@@ -23,14 +23,14 @@ export interface VersionInfo {
   readonly kluctl?: string | undefined;
 }
 
-/** Which of the pages there are. */
+/** Which pages the port serves. */
 export type AdminPages = "all" | "metrics" | "probes";
 
 export interface AdminRoutesDeps {
   readonly checks: readonly Check[];
   readonly metrics: { readonly contentType: string; pieces(): AsyncIterable<string> };
   readonly version: () => VersionInfo;
-  /** How long one check may take. */
+  /** Timeout of one check. */
   readonly checkTimeoutMs?: number;
   readonly now?: () => Date;
 }
@@ -49,7 +49,7 @@ export function createAdminRoutes(deps: AdminRoutesDeps, pages: AdminPages = "al
     next();
   });
   if (pages !== "metrics") {
-    // Alive is whoever can answer. What is wrong outside is no reason for a restart: that is what readiness is for.
+    // A server that responds is alive. External problems do not justify a restart; they affect readiness only.
     router.get(["/livez", "/healthz"], (_req, res) => {
       res.json({ ok: true });
     });
@@ -59,7 +59,7 @@ export function createAdminRoutes(deps: AdminRoutesDeps, pages: AdminPages = "al
   }
   if (pages !== "probes") {
     router.get("/metrics", async (_req, res) => {
-      // Who asks may go away in the middle: that is no fault of ours.
+      // Ignore clients that disconnect during the response.
       await pipeline(Readable.from(metrics.pieces()), res.type(metrics.contentType)).catch(
         (error: NodeJS.ErrnoException) => {
           if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
@@ -86,7 +86,7 @@ function sendReadiness(res: Response, { ready, checks }: Readiness): void {
   res.status(ready ? 200 : 503).json({ ready, checks });
 }
 
-/** Runs all checks side by side; callers that come meanwhile share the answer. */
+/** Runs all checks concurrently; callers that arrive meanwhile share the result. */
 function createReadiness({ checks, checkTimeoutMs = 2_000, now = () => new Date() }: AdminRoutesDeps) {
   const failingSince = new Map<string, string>();
   let running: Promise<Readiness> | undefined;
@@ -116,7 +116,7 @@ function createReadiness({ checks, checkTimeoutMs = 2_000, now = () => new Date(
   };
 }
 
-/** A check that throws or hangs fails, and only itself. */
+/** A check that throws or hangs fails without affecting the others. */
 async function bounded(check: Check, timeoutMs: number): Promise<CheckResult> {
   const { promise: late, resolve } = Promise.withResolvers<CheckResult>();
   const timer = setTimeout(() => resolve({ ok: false, error: `no response within ${timeoutMs} ms` }), timeoutMs);

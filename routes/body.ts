@@ -1,7 +1,7 @@
 /**
- * Receives the bodies of strangers: until all of a body is there and its signature is checked, nothing is known of its
- * sender. So no plain body is turned away for what others hold: when memory runs out, the body that has held most of it for
- * longest has to go.
+ * Receives bodies from unauthenticated senders: nothing is known about a sender until the whole body has arrived and
+ * its signature is checked. So no plain body is rejected because of memory that others hold: when memory runs out, the
+ * body with the largest product of size and age is dropped.
  */
 import type { Request, RequestHandler, Response } from "express";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,31 +11,33 @@ import { RequestError } from "../src/errors.ts";
 import { sendProblem } from "./errors.ts";
 
 export interface BodyOptions {
-  /** Of one body, also of what a compressed one unpacks to. */
+  /** Limit for one body, before and after decompression. */
   readonly maxBodyBytes: number;
-  /** Of all bodies at once. */
+  /** Limit for all bodies together. */
   readonly maxBytesInFlight: number;
-  /** Whose bytes are counted together. */
+  /** Groups the bodies of one sender for its limit. */
   readonly senderOf: (req: Request) => string;
 }
 
-/** Nearly all deliveries are smaller. Larger ones leave them a quarter of the room. */
+/** Nearly all deliveries are smaller. Larger ones leave them a quarter of the memory. */
 const ordinaryBytes = 1024 * 1024;
 const shareOfLarge = 3 / 4;
-/** Of the room, for one sender: behind an ingress that is not trusted all deliveries come from one. */
+/** The share of one sender: behind an untrusted ingress, all deliveries come from one address. */
 const shareOfSender = 1 / 2;
 
-/** What is received in several pieces starts with this much room. */
+/** The initial buffer size of a body that arrives in several pieces. */
 const firstRoom = 16 * 1024;
 
 /**
- * A few bytes may unpack to as much as is allowed, so only so many are unpacked at once, and so many others wait. No git
- * host sends compressed bodies; a proxy may.
+ * A few bytes may decompress to the maximum size, so only this many bodies are decompressed at once, and this many
+ * wait. No git host sends compressed bodies, but a proxy may.
  */
 const mostUnpacking = 2;
 const mostWaiting = 16;
 
-/** A sender of bombs would keep the processor busy with their signatures: what is unpacked is let through at this rate. */
+/**
+ * Decompression bombs would keep the CPU busy with signature checks, so decompressed bodies are passed on at this rate.
+ */
 const unpackedBytesPerMs = 20_000;
 
 type Unpack = (body: InputType, limits: { maxOutputLength: number }) => Promise<Buffer>;
@@ -46,23 +48,23 @@ const unpackers = new Map<string, Unpack>([
   ["zstd", promisify(zstdDecompress) as Unpack],
 ]);
 
-/** A body that is not verified yet, unless all of it came at once. */
+/** A body that is not verified yet, unless it arrived in one piece. */
 interface Unverified {
   sender: string;
   readonly since: number;
   bytes: number;
-  /** What has come; nothing once it is refused or its sender has hung up. */
+  /** The bytes so far; empty once it is rejected or its sender has disconnected. */
   read(): Buffer;
   refuse(): void;
 }
 
 /**
- * Leaves the bytes as they came in `req.body`. Refuses a body that says it is too large before any of it is read. What
- * counts is what has come: a stranger who only announces much, and sends nothing, holds nobody up.
+ * Puts the unmodified bytes into `req.body`. Rejects a body that announces too large a size before reading it. Only
+ * received bytes count: a sender that announces a lot but sends nothing affects nobody else.
  */
 export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: BodyOptions): RequestHandler {
   const unverified = new Set<Unverified>();
-  /** How to unpack those that wait for it, the longest first. */
+  /** Bodies waiting for decompression, the longest waiting first. */
   const waiting = new Map<Unverified, () => Promise<void>>();
   let [inFlight, unpacking] = [0, 0];
 
@@ -72,7 +74,7 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     return bytes;
   };
 
-  /** Refuses the costliest, and again, until what counts fits. Says whether it does. */
+  /** Rejects the costliest bodies until the rest fits. Returns whether it does. */
   function fit(total: () => number, most: number, counts: (body: Unverified) => boolean): boolean {
     while (total() > most) {
       const now = performance.now();
@@ -87,9 +89,9 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     return true;
   }
 
-  /** Whatever it refuses may be the body that has just grown. */
+  /** May reject the body that has just grown. */
   function makeRoom(sender: string): boolean {
-    // No share can be exceeded before half of the room is taken.
+    // No share can be exceeded before half of the memory is used.
     if (inFlight <= maxBytesInFlight * Math.min(shareOfLarge, shareOfSender)) return true;
     const isLarge = ({ bytes }: Unverified) => bytes > ordinaryBytes;
     const isTheirs = (body: Unverified) => body.sender === sender;
@@ -102,7 +104,7 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     );
   }
 
-  /** Refuses the one that has waited longest of the sender with most of them, if there are too many. */
+  /** If too many wait, rejects the longest waiting body of the sender with the most. */
   function boundWaiting(): void {
     if (waiting.size <= mostWaiting) return;
     const bySender = Map.groupBy(waiting.keys(), ({ sender }) => sender);
@@ -147,7 +149,7 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     }
 
     req.on("data", (chunk: Buffer) => {
-      if (res.headersSent) return; // refused: what still comes is dropped
+      if (res.headersSent) return; // rejected: drop the remaining data
       const needed = length + chunk.length;
       if (needed > maxBodyBytes) {
         drop();
@@ -160,7 +162,7 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
           unverified.add(body);
         }
       } else {
-        // Pieces may be as small as a byte each, and a list of those would take a hundred times what is counted.
+        // Pieces may be as small as one byte, and a list of them would take a hundred times the counted memory.
         if (needed > room.length) room = copyInto(Buffer.allocUnsafeSlow(nextRoom(needed, most)), room, length);
         chunk.copy(room, length);
       }
@@ -201,7 +203,7 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
         const bytes = await unpack(body.read(), { maxOutputLength: maxBodyBytes }).catch(toRequestError);
         req.body = bytes;
         next(bytes instanceof RequestError ? bytes : undefined);
-        await answered; // until then it holds what it unpacked to
+        await answered; // until then, the decompressed body is in memory
         await sleep((bytes instanceof RequestError ? maxBodyBytes : bytes.length) / unpackedBytesPerMs);
       });
       unpackNext();
@@ -220,7 +222,7 @@ function copyInto(larger: Buffer, room: Buffer, length: number): Buffer {
   return larger;
 }
 
-/** Twice what is needed, but no more than can come, and not above what is ordinary before the body is. */
+/** Twice what is needed, but no more than can arrive, and at most the ordinary size until the body exceeds it. */
 function nextRoom(needed: number, most: number): number {
   const wanted = Math.max(firstRoom, 2 * needed);
   return Math.min(most, needed <= ordinaryBytes ? Math.min(wanted, ordinaryBytes) : wanted);

@@ -1,4 +1,4 @@
-/** How a request that cannot be served is answered, everywhere: JSON that says what, and what to do. */
+/** Error responses: JSON with the problem and how to fix it. */
 import type { ErrorRequestHandler, RequestHandler, Response } from "express";
 import type { Logger } from "../src/log.ts";
 import { QueueUnavailableError, RequestError } from "../src/errors.ts";
@@ -12,12 +12,12 @@ export function sendProblem(res: Response, status: number, problem: Problem): vo
   res.status(status).json(problem);
 }
 
-/** The one place where errors become HTTP. Only what the sender did wrong is told in detail. */
+/** The only place that translates errors to HTTP. Only mistakes of the sender are described in detail. */
 export function createErrorAnswers({ log }: { readonly log: Logger }): ErrorRequestHandler {
   return function answerError(error: unknown, _req, res, _next) {
-    if (res.headersSent) return void res.destroy(); // the answer is given; nobody can be told more
+    if (res.headersSent) return void res.destroy(); // the response has started; no error can be sent
     if (error instanceof QueueUnavailableError) {
-      // Not the error itself: what caused it may hold a command to Redis, and that a password.
+      // Do not log the error itself: its cause may contain a Redis command with a password.
       log.warn({ reason: error.message }, "could not queue a request");
       res.set("Retry-After", "5");
       return sendProblem(res, 503, {
@@ -45,14 +45,14 @@ const problems: Readonly<Record<number, Problem>> = {
   },
 };
 
-/** Comes after all routes. `hint` says what there is. */
+/** The last handler, after all routes. `hint` lists what exists. */
 export function createNotFound(hint: string): RequestHandler {
   return function answerNotFound(_req, res) {
     sendProblem(res, 404, { error: "Not found.", hint });
   };
 }
 
-/** The status of an error of express and its body parser, when it is the sender's fault. */
+/** The status of an error thrown by express or its body parser, if the sender caused it. */
 function clientStatus(error: unknown): number | undefined {
   const status = error instanceof Error && "status" in error ? error.status : undefined;
   return typeof status === "number" && status >= 400 && status < 500 ? status : undefined;

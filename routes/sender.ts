@@ -1,11 +1,11 @@
-/** Whose request it is, as far as that can be known before anything in it is verified. */
+/** Identifies the sender of a request as far as possible before anything in it is verified. */
 import type { Request } from "express";
 import { isIP } from "node:net";
 import { senderGroup } from "../src/address.ts";
 
 /**
- * The sender's address, by which limits count: the connection's, or the last in `X-Forwarded-For` that no trusted proxy
- * added. IPv6 addresses of one /64 are one sender.
+ * Returns the sender that limits apply to: the connection's address, or the last one in `X-Forwarded-For` that was not
+ * added by a trusted proxy. IPv6 addresses of one /64 count as one sender.
  */
 export function createSenderOf(isProxy: (address: string) => boolean): (req: Request) => string {
   return function senderOf(req) {

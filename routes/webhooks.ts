@@ -1,4 +1,4 @@
-/** `POST /webhooks/<forge id>`: genuine, understood, accepted. */
+/** `POST /webhooks/<forge id>`: verifies, parses and accepts deliveries. */
 import express, { type Express, type Request, type Response } from "express";
 import { QueueUnavailableError, RequestError } from "../src/errors.ts";
 import { type WebhookSource, readHeaders } from "../src/forge/webhook-source.ts";
@@ -11,23 +11,23 @@ import { createErrorAnswers, createNotFound, sendProblem } from "./errors.ts";
 import { createSenderOf } from "./sender.ts";
 
 export interface WebhookRoutesDeps {
-  /** By the forge's id. */
+  /** By forge id. */
   readonly sources: ReadonlyMap<string, WebhookSource>;
   readonly accept: Accept;
-  /** Of one body, also of what a compressed one unpacks to. */
+  /** Limit for one body, before and after decompression. */
   readonly maxBodyBytes: number;
-  /** Of all bodies that are being received; eight of the largest unless set. */
+  /** Limit for all bodies being received; default: eight of the largest size. */
   readonly maxBytesInFlight?: number;
-  /** Whose `X-Forwarded-For` is believed; nobody's unless set. */
+  /** Whose `X-Forwarded-For` is trusted; default: no address. */
   readonly isProxy?: (address: string) => boolean;
   readonly log: Logger;
   readonly observe?: WebhookObserver;
   readonly tracing?: Tracing | undefined;
-  /** Remembers it, for people. Called once the answer is given; never with what came to an unknown address. */
+  /** Records the delivery for display. Called after the response; never for an unknown forge. */
   readonly remember?: ((delivery: Answered) => void) | undefined;
 }
 
-/** A delivery and what was answered. */
+/** A delivery and its response. */
 export interface Answered extends Told {
   readonly forge: string;
   /** Epoch milliseconds. */
@@ -39,24 +39,24 @@ export interface Answered extends Told {
 interface Told {
   readonly event?: GitEvent | undefined;
   readonly receipt?: Receipt | undefined;
-  /** Why it is not genuine. */
+  /** Why verification failed. */
   readonly refused?: string | undefined;
 }
 
 export interface WebhookObserver {
-  /** One request was answered. `event` is "none" when it was not looked into; both texts take few values. */
+  /** Called for each response. `event` is "none" if the body was not parsed; both labels have few values. */
   delivery(forge: string, event: GitEvent["kind"] | "none", status: number, seconds: number): void;
 }
 
-/** Git hosts give up after ten seconds; the queue has its own limit, and this one holds whatever it does. */
+/** Git hosts give up after ten seconds; the queue has its own limit, but this one holds in any case. */
 const acceptWithinMs = 2_000;
 
-/** Nobody waited for an answer; the number is nginx's. */
+/** The sender disconnected before the response; the number comes from nginx. */
 const clientClosedRequest = 499;
 
 /**
- * An application of its own, with one route and nothing before it: this is the way of every delivery, a thousand in a
- * second.
+ * A separate application with one route and no other middleware, because every delivery passes through it, up to a
+ * thousand per second.
  */
 export function createWebhookApp(deps: WebhookRoutesDeps): Express {
   const { sources, accept, maxBodyBytes, maxBytesInFlight = 8 * maxBodyBytes, log, observe, remember } = deps;
@@ -100,7 +100,7 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
       res.locals["told"] = { refused: verdict.reason };
       return sendProblem(res, 401, { error: "The delivery could not be verified.", hint: verdict.reason });
     }
-    // No trace begins with what nobody signed.
+    // Unverified requests start no trace.
     const receipt = await tracing.inSpan("receive", { forge: source.id, bytes: body.length }, async () => {
       const event = source.parse(headers, body);
       res.locals["told"] = { event };
@@ -111,7 +111,7 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
     sendReceipt(res, receipt);
   }
 
-  const app = express().disable("x-powered-by").disable("etag"); // nobody asks for a receipt again
+  const app = express().disable("x-powered-by").disable("etag"); // responses are never requested again
   app
     .route(path)
     .all((req, res, next) => {
@@ -127,7 +127,7 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
   return app;
 }
 
-/** As `res.json` would, in one go. */
+/** Like `res.json`, in one write. */
 function sendReceipt(res: Response, receipt: Receipt): void {
   const text = JSON.stringify(receipt);
   res
@@ -148,6 +148,6 @@ async function acceptInTime(accept: Accept, event: GitEvent): Promise<Receipt> {
     return await Promise.race([accepted, late]);
   } finally {
     clearTimeout(timer);
-    accepted.catch(() => {}); // it may still fail after it was given up
+    accepted.catch(() => {}); // it may still fail after the timeout
   }
 }
