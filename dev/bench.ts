@@ -1,4 +1,4 @@
-/** `npm run bench`: what is fast, what is not, and how much of it is ours. Everything is real; everything ends with the run. */
+/** `npm run bench`: measures Towline and kluctl's own controller with real components. Everything that it starts ends with the run. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -18,7 +18,7 @@ import { previews } from "./bench/previews.ts";
 import { page as thePage } from "./bench/page.ts";
 import { pushToApplied } from "./bench/push-to-applied.ts";
 import { toSvg } from "./bench/plot.ts";
-import { readRecord, recordAnew } from "./bench/record.ts";
+import { readRecord, mergeRecords } from "./bench/record.ts";
 import { type Finished, toMarkdown, toText } from "./bench/report.ts";
 import { simulated } from "./bench/simulated.ts";
 import { spawnCost } from "./bench/spawn.ts";
@@ -52,15 +52,17 @@ const [page, figures] = [join(docs, "performance.md"), join(docs, "performance.j
 
 const help = `npm run bench [-- options]
 
-Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\` and \`kluctl controller run\`, and measures them.
-It takes about three quarters of an hour on two cores, a fifth of it for thousand and as much for many; nothing else should run meanwhile. Nothing is left behind.
+Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\` and \`kluctl controller run\`, measures them, and removes
+everything afterwards. It takes about 45 minutes on two cores, a fifth of that for "thousand" and another fifth for "many".
+Run nothing else on the machine meanwhile.
 
-  --only NAMES   only these, separated by commas: ${measurements.map(({ name }) => name).join(", ")}
-  --deployments N  for thousand and simulated: so many instead of 1000 and 10000
-  --profile DIR  has each server write a CPU profile there when it ends
-  --quick        fewer of everything, to see that it works: the figures mean little
-  --write        write them to docs/performance.md and .json; what is not measured now stays as it was
-  --help         this text
+  --only NAMES     Run only these measurements, separated by commas:
+                   ${measurements.map(({ name }) => name).join(", ")}
+  --deployments N  Use N deployments in "thousand" and "simulated", instead of 1000 and 10000
+  --profile DIR    Write a CPU profile of each server to DIR when it ends
+  --quick          Run a short version, to check that everything works; the figures are imprecise
+  --write          Write the figures to docs/performance.md and .json; keep those of the other measurements
+  --help           Show this help
 `;
 
 const { values: options } = parseArgs({
@@ -76,18 +78,18 @@ const { values: options } = parseArgs({
 
 const deployments = options.deployments === undefined ? undefined : Number(options.deployments);
 if (deployments !== undefined && !(Number.isInteger(deployments) && deployments >= 40))
-  throw new Error("--deployments has to be a whole number from 40.");
+  throw new Error("--deployments must be a whole number of at least 40.");
 
 const say = (line: string) => void process.stderr.write(`${line}\n`);
 
 if (options.help) process.stdout.write(help);
 else await main(chosen(options.only));
-// What one that failed has left open must not keep us.
+// A failed measurement may leave handles open, which must not keep the process running.
 process.exit();
 
 async function main(wanted: readonly Measurement[]): Promise<void> {
-  if (process.platform !== "linux") throw new Error("The bench reads /proc: it needs Linux.");
-  // Whatever was started ends with us, and nothing of it is worth keeping.
+  if (process.platform !== "linux") throw new Error("The bench reads /proc, so it needs Linux.");
+  // Everything that was started ends with this process, and nothing of it is worth keeping.
   endOfRun().addEventListener("abort", () => process.exit(130));
   const { kluctl, ...tools } = await findTools(["kluctl", "kube-apiserver", "redis-server"], { say });
   const world = await startWorld(["controlPlane", "redis", "gitea"], { say });
@@ -107,7 +109,8 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
       say(report instanceof Error ? `  failed: ${report.message}` : `  done (${Math.round((now() - from) / 1_000)} s)`);
     }
     const busy = others();
-    if (busy > quietCores) say(`The machine was not quiet (${busy.toFixed(1)} cores were busy): the figures suffer.`);
+    if (busy > quietCores)
+      say(`The machine was not quiet (unrelated processes used ${busy.toFixed(1)} cores): the figures are imprecise.`);
     const machine = await describeMachine({ kluctl, ...tools }, busy);
     process.stdout.write(toText(finished, machine));
     if (options.write) {
@@ -115,13 +118,13 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
         report instanceof Error ? [] : { name, title, machine, quick: options.quick, report },
       );
       const names = measurements.map(({ name }) => name);
-      const record = recordAnew(await readRecord(figures), measured, names);
+      const record = mergeRecords(await readRecord(figures), measured, names);
       await writeFile(figures, `${JSON.stringify(record, undefined, 2)}\n`);
       await writeFile(page, toMarkdown(record));
       for (const plot of record.flatMap(({ report }) => report.plots ?? [])) {
         await writeFile(join(docs, "images", `${plot.name}.svg`), toSvg(plot));
       }
-      say(`wrote docs/performance.md: ${measured.map(({ name }) => name).join(", ") || "nothing new"}`);
+      say(`wrote docs/performance.md: ${measured.map(({ name }) => name).join(", ") || "no new figures"}`);
     }
   } finally {
     cluster.close();
@@ -134,11 +137,13 @@ function chosen(names: string | undefined): readonly Measurement[] {
   return names.split(",").map((wanted) => {
     const found = measurements.find(({ name }) => name === wanted.trim());
     if (found) return found;
-    throw new Error(`There is no measurement "${wanted}": try ${measurements.map(({ name }) => name).join(", ")}.`);
+    throw new Error(
+      `--only: there is no measurement "${wanted}"; use ${measurements.map(({ name }) => name).join(", ")}.`,
+    );
   });
 }
 
-/** One that fails does not cost the figures of the others. What a failure comes from says more than that it failed. */
+/** A failed measurement does not discard the figures of the others. The message contains all causes. */
 function toFailure(error: unknown): Error {
   const words: string[] = [];
   for (let one = error; one !== undefined; one = one instanceof Error ? one.cause : undefined) {

@@ -15,11 +15,11 @@ export function commentSizes(quick: boolean): Table {
         const { length, ms } = measure(report, maxLength, quick ? 3 : 15);
         return [length.toLocaleString("en-US"), milliseconds(ms)];
       });
-      return [`${count}, ${alike ? "the same change in all" : "each with changes of its own"}`, ...cells];
+      return [`${count}, ${alike ? "the same change in all" : "a different change in each"}`, ...cells];
     }),
   );
-  const head = limits.flatMap((limit) => [`characters, of ${limit.toLocaleString("en-US")}`, "built in"]);
-  return { head: ["comment on so many deployments", ...head], rows };
+  const head = limits.flatMap((limit) => [`characters (limit ${limit.toLocaleString("en-US")})`, "time to build"]);
+  return { head: ["deployments in the comment", ...head], rows };
 }
 
 function measure(report: Report, maxLength: number, times: number): { length: number; ms: number } {

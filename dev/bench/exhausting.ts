@@ -26,7 +26,7 @@ const greedy: Readonly<Record<string, string>> = {
 
 export const exhausting: Measurement = {
   name: "exhausting",
-  title: "Webhook intake beside branches that exhaust",
+  title: "Webhook intake with pull requests that exhaust resources",
   async run(stage) {
     const scene = await prepare(stage, 1, "required", "bench-exhausting");
     const { server, repository } = scene;
@@ -50,12 +50,12 @@ export const exhausting: Measurement = {
     const lost = beside.sent - beside.accepted;
     return {
       how:
-        `${alone.sent} deliveries of 8 KB, each signed, ${perSecond} a second, about one deployment whose pull requests are previewed with \`preview.isolation: required\`. ` +
-        `Then the same while four pull requests take memory, processes, time and output without end; one of them is pushed to every ${pushEveryMs / 1_000} s, ${pushes} times together. ` +
-        "Everything shares two cores.",
+        `${alone.sent} signed deliveries of 8 KB, ${perSecond} a second, for one deployment whose pull requests are previewed with \`preview.isolation: required\`. ` +
+        `Then the same, while four pull requests use memory, processes, time and output without limit; one of them is updated every ${pushEveryMs / 1_000} s, ${pushes} times in total. ` +
+        "All processes share two cores.",
       tables: [
         {
-          head: ["deliveries", "alone", "beside them"],
+          head: ["deliveries", "alone", "with these pull requests"],
           rows: [
             each("sent", ({ sent }) => String(sent)),
             each("answered with 202", ({ accepted }) => String(accepted)),
@@ -63,28 +63,28 @@ export const exhausting: Measurement = {
             each("latency, p50", ({ p50 }) => milliseconds(p50)),
             each("latency, p99", ({ p99 }) => milliseconds(p99)),
             each("latency, max", ({ max }) => milliseconds(max)),
-            each("the sender itself was late by at most", ({ latest }) => milliseconds(latest)),
+            each("largest delay of the sender", ({ latest }) => milliseconds(latest)),
           ],
         },
       ],
       notes: [
-        `The next pull request had its comment ${milliseconds(opened.comment.to - opened.doneAt)} after it was opened, behind what was still at work.`,
+        `The next pull request had its comment ${milliseconds(opened.comment.to - opened.doneAt)} after it was opened, queued behind the previews that were still in progress.`,
       ],
       goals: [
         {
-          what: `intake at ${perSecond}/s beside branches that exhaust: p99`,
+          what: `intake at ${perSecond}/s with pull requests that exhaust resources: p99`,
           wanted: `< ${goalMs} ms`,
           measured: milliseconds(beside.p99),
           met: beside.p99 < goalMs,
         },
         {
-          what: `intake at ${perSecond}/s beside branches that exhaust: lost`,
+          what: `intake at ${perSecond}/s with pull requests that exhaust resources: lost`,
           wanted: "0",
           measured: String(lost),
           met: lost === 0,
         },
       ],
-      memory: [{ when: `${perSecond} deliveries a second beside branches that exhaust`, ...usage }],
+      memory: [{ when: `${perSecond} deliveries a second with pull requests that exhaust resources`, ...usage }],
     } satisfies Report;
   },
 };

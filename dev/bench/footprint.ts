@@ -17,7 +17,7 @@ interface Footprint {
 
 export const footprint: Measurement = {
   name: "footprint",
-  title: "What the server takes while nothing happens",
+  title: "Memory and CPU of an idle server",
   async run(stage) {
     const counts = stage.quick ? [0, 20] : [0, 200, 1_000];
     const [settleMs, forMs] = stage.quick ? [3_000, 5_000] : [20_000, 60_000];
@@ -25,15 +25,15 @@ export const footprint: Measurement = {
     const found: Footprint[] = [];
     for (const deployments of counts) found.push(await measure(stage, deployments, { program, settleMs, forMs }));
     const last = found.at(-1)!;
-    const what = `idle with ${last.deployments} deployments`;
+    const what = `idle server with ${last.deployments} deployments`;
     const { withChildrenBytes, cores } = last.usage;
     return {
       how:
-        `A server that has just started, compiled as in the image, and deployments that are up to date: each has been deployed, by its status, and its interval of an hour has just begun. ` +
-        `Sampled for ${forMs / 1_000} s, ${settleMs / 1_000} s after it was ready: by then it has given back what only its start took. Its children are the small process that starts git and kluctl, with pages shared between them counted once. It has run no kluctl yet, so there is no fork server with warm renderers (40 MB) either.`,
+        `A server that has just started, compiled as in the image, with deployments that are up to date: according to its status, each was just deployed and has an interval of one hour. ` +
+        `Sampled for ${forMs / 1_000} s, ${settleMs / 1_000} s after it was ready: by then it has released the memory that only the start needs. Its only child is the small process that starts git and kluctl; pages that both share count once. It has not run kluctl yet, so the fork server with warm renderers (40 MB) is not running either.`,
       tables: [
         {
-          head: ["deployments", "from its start to ready", "memory", "with children", "of a core"],
+          head: ["deployments", "start → ready", "memory", "with child processes", "CPU, of one core"],
           rows: found.map(({ deployments, readyMs, usage }) => [
             String(deployments),
             milliseconds(readyMs),
@@ -49,10 +49,10 @@ export const footprint: Measurement = {
           wanted: `< ${megabytes(most.bytes)}`,
           measured: megabytes(withChildrenBytes),
           met: withChildrenBytes < most.bytes,
-          why: "what a start took is given back, and how much of it at once differs by a few megabytes from start to start.",
+          why: "the server releases the memory that only the start needs, but how much of it is released at once varies by a few megabytes from start to start.",
         },
         {
-          what: `${what}: of a core`,
+          what: `${what}: CPU, of one core`,
           wanted: `< ${most.cores * 100} %`,
           measured: `${(cores * 100).toFixed(2)} %`,
           met: cores < most.cores,
@@ -86,7 +86,7 @@ async function measure(
   const usage = sampled();
   const processes = await server.processes();
   if (processes.some(({ args }) => args.includes("diff") || args.includes("deploy")))
-    throw new Error("It deployed: it was not idle.");
+    throw new Error("The server ran kluctl, so it was not idle.");
   await server.stop();
   return { deployments, readyMs, usage };
 }

@@ -70,7 +70,7 @@ const sides: readonly Side[] = [
 
 export const gitops: Measurement = {
   name: "gitops",
-  title: "At the command line, and in the background",
+  title: "`kluctl gitops` commands, and deployments with nothing to do",
   async run(stage) {
     const times = stage.quick ? 3 : 5;
     const sizes = stage.quick ? quickSizes : wholeSizes;
@@ -114,7 +114,7 @@ async function measure(
   const idle: Idle[] = [];
   for (const { deployments, intervalS } of sizes) {
     const namespace = `${side.namespace}-${deployments}`;
-    stage.say(`  ${side.name}: ${deployments} with nothing to do`);
+    stage.say(`  ${side.name}: ${deployments} deployments with nothing to do`);
     const forMs = Math.max(intervalS * 1_000, leastIdleMs);
     const measured = ({ server }: Running) => measureIdle(stage.cluster, server, deployments, forMs, baseline);
     idle.push(await onServer(stage, { ...side, namespace }, `${intervalS}s`, deployments, measured));
@@ -247,7 +247,7 @@ type Pair = readonly [ours: Figures, theirs: Figures];
 
 function toReport(figures: readonly Figures[], times: number, sizes: readonly Size[]): Report {
   const [ours, theirs] = figures;
-  if (ours === undefined || theirs === undefined) throw new Error("One of the two was not measured.");
+  if (ours === undefined || theirs === undefined) throw new Error("One of the two servers was not measured.");
   const pair: Pair = [ours, theirs];
   const spreads = (of: (one: Figures) => readonly number[]) => pair.flatMap((one) => spread(of(one)).slice(0, 2));
   const names = sides.map(({ name }) => name);
@@ -256,13 +256,13 @@ function toReport(figures: readonly Figures[], times: number, sizes: readonly Si
       what: `kluctl gitops ${command}`,
       of: (one: Figures) => one.commands.get(command) ?? [],
       goal: 1,
-      why: "both are answered before the client looks for the first time, after a second: what differs is the client's own.",
+      why: "both servers answer before the client polls for the first time, after a second; the difference comes from the client.",
     })),
     {
       what: "annotation → Ready at the new commit",
       of: ({ commitMs }: Figures) => commitMs,
       goal: 0.5,
-      why: "kluctl runs three times, to compare, to deploy and to validate, and each reads the project and the cluster anew; the peer renders once, in its own process.",
+      why: "kluctl runs three times, to compare, to deploy and to validate, and each run reads the project and the cluster from scratch; kluctl's controller renders once, in its own process.",
     },
   ];
   const ratioOf = (of: (one: Figures) => number) => of(ours) / of(theirs);
@@ -280,10 +280,10 @@ function toReport(figures: readonly Figures[], times: number, sizes: readonly Si
   const intervals = sizes.map(({ deployments, intervalS }) => `${deployments} with \`interval: ${intervalS}s\``);
   return {
     how:
-      `One deployment of three objects, ${times} times each command, called and waited for; then ${times} commits, from the annotation ` +
-      "that asks for a look to Ready. `kluctl gitops` looks once a second whether it is answered: some 1.1 s is the least that it takes. " +
-      `Then deployments with nothing to do, each validated, two at a time; ours are left out where nothing can have changed: ${intervals.join(", ")}, for one interval but at least ${leastIdleMs / 1_000} s. ` +
-      "CPU is that of the server and everything it ran, idling included, by the number of loops. Requests are what the API server counted, less what the control plane asks by itself.",
+      `Each command is run ${times} times on one deployment of three objects, and timed until it ends. Then ${times} commits are timed from the annotation ` +
+      "that requests a reconciliation until Ready. `kluctl gitops` polls for the result once a second, so that about 1.1 s is the minimum. " +
+      `Then the servers have deployments with nothing to do: ${intervals.join(", ")}, each measured for one interval but at least ${leastIdleMs / 1_000} s. These are validated, two at a time; Towline skips a reconciliation if nothing can have changed. ` +
+      "CPU is the CPU time of the server and everything it started, including what it uses while idle, divided by the number of reconciliations. Requests are counted by the API server, without those that the control plane itself makes.",
     tables: [
       {
         head: ["", ...names.flatMap((name) => [`${name}: median`, "p90"]), "ratio of the medians"],
@@ -299,7 +299,7 @@ function toReport(figures: readonly Figures[], times: number, sizes: readonly Si
       costs,
     ),
     goals: waited.map(({ what, ratio, goal, why }) => ({
-      what: `${what}: median, ours / peer's`,
+      what: `${what}: median, Towline / kluctl's controller`,
       wanted: `≤ ${goal.toFixed(2)}`,
       measured: ratio.toFixed(2),
       met: Number(ratio.toFixed(2)) <= goal, // as it is shown: a thousandth is nobody's gain
@@ -314,11 +314,11 @@ const costRows: readonly {
   readonly of: (idle: Idle) => number;
   readonly show: (value: number) => string;
 }[] = [
-  { what: "loops", of: ({ loops }) => loops, show: String },
-  { what: "CPU of a loop", of: ({ cpuMs }) => cpuMs, show: milliseconds },
-  { what: "requests of a loop", of: ({ requests }) => requests, show: (value) => value.toFixed(1) },
-  { what: "memory, the server", of: ({ serverBytes }) => serverBytes, show: megabytes },
-  { what: "memory, with children", of: ({ withChildrenBytes }) => withChildrenBytes, show: megabytes },
+  { what: "reconciliations", of: ({ loops }) => loops, show: String },
+  { what: "CPU per reconciliation", of: ({ cpuMs }) => cpuMs, show: milliseconds },
+  { what: "requests per reconciliation", of: ({ requests }) => requests, show: (value) => value.toFixed(1) },
+  { what: "memory of the server", of: ({ serverBytes }) => serverBytes, show: megabytes },
+  { what: "memory with child processes", of: ({ withChildrenBytes }) => withChildrenBytes, show: megabytes },
 ];
 
 /** What each deployment adds, from the fewest to the most. */
@@ -334,32 +334,32 @@ function explain(waits: readonly number[], costs: readonly { what: string; ratio
   const notes: string[] = [];
   if (waits.some(slower)) {
     notes.push(
-      "Where one waits longer for us: kluctl's controller renders once for all that it does. Here comparing, deploying and validating are a run of kluctl each, " +
-        "which renders by itself; a commit that is validated takes all three. A Lease, a clone and a process come to that. " +
-        "As `kluctl gitops` looks once a second only, being late by little may cost a second, and being early by little save one.",
+      "Where Towline takes longer: kluctl's controller renders once for everything that it does. In Towline, comparing, deploying and validating are separate runs of kluctl, " +
+        "and each of them renders; a commit that is validated needs all three, a Lease, a clone and the start of a process. " +
+        "Because `kluctl gitops` polls only once a second, a small delay may cost a whole second, and a small lead may save one.",
     );
   }
   if (slower(largest("CPU"))) {
     notes.push(
-      "CPU: with validation each look is two runs of kluctl, one that compares and one that validates. " +
-        "Where there are few looks, what the server takes to watch, sweep and answer for itself is a part of what stands for each of them.",
+      "CPU: with validation, each reconciliation is two runs of kluctl, one that compares and one that validates. " +
+        "If there are few reconciliations, the figure for each includes a larger part of what the server uses for watches, sweeps and its own ports.",
     );
   }
   if (slower(largest("requests"))) {
     notes.push(
-      "Requests: both runs of kluctl look the cluster and the objects up anew. Of our own are taking and giving back the deployment's Lease, " +
-        "reading the deployment before and under it, and writing the progress.",
+      "Requests: both runs of kluctl read the API resources and the objects from scratch. The server adds requests to acquire and release the deployment's Lease, " +
+        "to read the deployment before and after acquiring it, and to write the progress.",
     );
   }
-  if (slower(largest("memory, the server"))) {
+  if (slower(largest("memory of the server"))) {
     notes.push(
-      "Memory of the server: Node.js and the libraries take most of it before there is any deployment (Node.js by itself some 40 MB, the Kubernetes client's some 80 MB), " +
-        "and the heap is left to grow while there is memory.",
+      "Memory of the server: most of it is used by Node.js and the libraries, even without any deployment (about 40 MB by Node.js itself and about 80 MB by the Kubernetes client), " +
+        "and the heap may grow while there is free memory.",
     );
   }
-  if (slower(largest("memory, with"))) {
+  if (slower(largest("memory with"))) {
     notes.push(
-      "Memory with children: each of the two that run at once is a kluctl of its own, besides the server and the process from which the renderers are forked.",
+      "Memory with child processes: each of the two parallel reconciliations runs its own kluctl, in addition to the server and the process from which the renderers are forked.",
     );
   }
   return notes;

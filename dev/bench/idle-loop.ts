@@ -15,7 +15,7 @@ const some = 20;
 const settleMs = 60_000;
 const goalRatios = { wall: 0.7, CPU: 0.3 };
 const whyMissed =
-  "more than half of it is kluctl itself, which starts for each loop and then compares the objects by dry runs, as the peer does in a process that has started long ago; a quarter is the server's own, and the renderers take the rest.";
+  "more than half of it is kluctl itself, which is started for each reconciliation and then compares the objects with dry runs; kluctl's controller does the same in a process that is already running. A quarter is used by the server, and the rest by the renderers.";
 
 export interface Cost {
   readonly loops: number;
@@ -32,7 +32,7 @@ interface Count {
 
 export const idleLoop: Measurement = {
   name: "idle",
-  title: "A loop with nothing to do, that is not left out",
+  title: "Reconciliations with nothing to do that are not skipped",
   async run(stage) {
     const forMs = stage.quick ? 22_000 : 42_000;
     const [oursFew, peerFew] = [await measureOurs(stage, few, forMs), await measurePeer(stage, forMs)];
@@ -41,7 +41,7 @@ export const idleLoop: Measurement = {
     const ratio = (of: (cost: Cost) => number) => of(ours) / of(peer);
     const ratioOfFew = (of: (cost: Cost) => number) => of(oursFew) / of(peerFew);
     const goal = (what: keyof typeof goalRatios, of: (cost: Cost) => number) => ({
-      what: `idle loop: ${what}, ours / peer's`,
+      what: `reconciliation with nothing to do: ${what} time, Towline / kluctl's controller`,
       wanted: `≤ ${goalRatios[what]}`,
       measured: ratio(of).toFixed(2),
       met: ratio(of) <= goalRatios[what],
@@ -55,18 +55,18 @@ export const idleLoop: Measurement = {
     ];
     return {
       how:
-        `${few} deployments of three objects with \`interval: 10s\`, and ${some} of them, one loop at a time, ${Math.round(forMs / 1_000)} s each, a minute after their first deploys. ` +
-        "CPU is user and system time of the server and everything it ran, idling included, by the number of loops. " +
-        `The goals are about ${some}.`,
+        `${few} deployments of three objects with \`interval: 10s\`, then ${some} of them, reconciled one at a time and measured for ${Math.round(forMs / 1_000)} s each, a minute after their first deploys. ` +
+        "CPU is user and system time of the server and everything it started, including what it uses while idle, divided by the number of reconciliations. " +
+        `The goals apply to ${some} deployments.`,
       tables: [
         {
-          head: ["mean of a loop", "loops", "wall", "CPU"],
+          head: ["mean per reconciliation", "reconciliations", "wall time", "CPU time"],
           rows: [
             row(`towline, ${few} deployments`, oursFew),
-            row(`kluctl controller run, ${few}`, peerFew),
+            row(`kluctl controller run, ${few} deployments`, peerFew),
             ["ratio", "", ratioOfFew(({ wallMs }) => wallMs).toFixed(2), ratioOfFew(({ cpuMs }) => cpuMs).toFixed(2)],
             row(`towline, ${some} deployments`, ours),
-            row(`kluctl controller run, ${some}`, peer),
+            row(`kluctl controller run, ${some} deployments`, peer),
             ["ratio", "", ratio(({ wallMs }) => wallMs).toFixed(2), ratio(({ cpuMs }) => cpuMs).toFixed(2)],
           ],
         },
@@ -121,8 +121,8 @@ export async function measurePeer(
 function whereItGoes({ loops, wallMs, ran }: Cost & { ran: readonly Ran[] }): Table {
   const parts = [...totals(ran)].map(([name, ms]) => [name, ms / loops] as const);
   const rest = wallMs - parts.reduce((sum, [, ms]) => sum + ms, 0);
-  const rows = [...parts, ["the rest", rest] as const].map(([name, ms]) => [name, milliseconds(ms)]);
-  return { head: ["where the wall time of our loop goes", "mean"], rows };
+  const rows = [...parts, ["everything else", rest] as const].map(([name, ms]) => [name, milliseconds(ms)]);
+  return { head: ["wall time of a Towline reconciliation", "mean"], rows };
 }
 
 /** Returns what creates the deployments, and resolves when they are deployed and have been looked at once more. */
@@ -146,6 +146,6 @@ export async function measure(pid: number, count: () => Promise<Count>, forMs: n
   await delay(forMs);
   const [after, cpuAfter] = [await count(), cpuSeconds(pid)];
   const loops = after.loops - before.loops;
-  if (loops === 0) throw new Error(`No loop was done in ${forMs / 1_000} s.`);
+  if (loops === 0) throw new Error(`No reconciliation ended in ${forMs / 1_000} s.`);
   return { loops, wallMs: (after.wallMs - before.wallMs) / loops, cpuMs: ((cpuAfter - cpuBefore) * 1_000) / loops };
 }

@@ -46,10 +46,10 @@ export const intake: Measurement = {
     const lost = sent.sent - sent.accepted;
     return {
       how:
-        `${sent.sent} deliveries of 8 KB, each signed, ${perSecond} a second, from a process of its own that does not wait for answers. ` +
-        `They are about ${deployments} deployments of ${deployments} repositories, one each, so each delivery is matched and put into Redis (append-only file on), ` +
-        "and the jobs run meanwhile: each asks git and finds that nothing moved. The sender, the git host and Redis share the machine with the server. " +
-        "Latencies count from the moment a delivery was due, so that what the sender is late by counts too.",
+        `${sent.sent} signed deliveries of 8 KB, ${perSecond} a second, from a separate process that does not wait for answers. ` +
+        `They are for ${deployments} deployments, each with its own repository. Every delivery is matched and stored in Redis (append-only file enabled), ` +
+        "while the resulting jobs run: each asks git and finds no new commit. The sender, the git host and Redis share the machine with the server. " +
+        "Latency counts from the moment at which a delivery was due, so that it includes delays of the sender.",
       tables: [
         {
           head: ["deliveries", ""],
@@ -60,11 +60,11 @@ export const intake: Measurement = {
             ["latency, p50", milliseconds(sent.p50)],
             ["latency, p99", milliseconds(sent.p99)],
             ["latency, max", milliseconds(sent.max)],
-            ["the sender itself was late by at most", milliseconds(sent.latest)],
-            ["jobs done meanwhile", String(jobs)],
-            ["CPU of the server itself for each delivery, with its share of the jobs", eachMs("own")],
-            ["the same, with the processes that the jobs start", eachMs("all")],
-            ["the sender kept busy", `${sent.cores.toFixed(2)} cores`],
+            ["largest delay of the sender", milliseconds(sent.latest)],
+            ["jobs completed meanwhile", String(jobs)],
+            ["CPU of the server process per delivery, including its part of the jobs", eachMs("own")],
+            ["CPU per delivery, including the processes that the jobs start", eachMs("all")],
+            ["CPU of the sender", `${sent.cores.toFixed(2)} cores`],
           ],
         },
       ],
@@ -88,7 +88,7 @@ const [large, dribbling] = [8, 1_000];
 
 export const strangers: Measurement = {
   name: "strangers",
-  title: "Webhook intake beside strangers",
+  title: "Webhook intake with hostile clients",
   async run(stage) {
     const namespace = "bench-strangers";
     const repositories = await prepare(stage, namespace);
@@ -106,9 +106,9 @@ export const strangers: Measurement = {
     const lost = sent.sent - sent.accepted;
     return {
       how:
-        `${sent.sent} deliveries of 8 KB, each signed, ${perSecondBeside} a second, otherwise as above. Meanwhile strangers without the secret, from the same address, ` +
-        `hold ${large} connections that send 10 MiB but for the last byte, and ${dribbling} that send one byte of a body each second. Those that are cut off come back after a second. ` +
-        "Strangers, sender, git host and Redis share the machine with the server.",
+        `${sent.sent} signed deliveries of 8 KB, ${perSecondBeside} a second, otherwise as above. Meanwhile clients that do not have the secret, from the same address as the sender, ` +
+        `hold ${large} connections that send 10 MiB except the last byte, and ${dribbling} that send one byte of a body each second. A client whose connection is closed returns after a second. ` +
+        "These clients, the sender, the git host and Redis share the machine with the server.",
       tables: [
         {
           head: ["deliveries", ""],
@@ -119,25 +119,25 @@ export const strangers: Measurement = {
             ["latency, p50", milliseconds(sent.p50)],
             ["latency, p99", milliseconds(sent.p99)],
             ["latency, max", milliseconds(sent.max)],
-            ["the sender itself was late by at most", milliseconds(sent.latest)],
+            ["largest delay of the sender", milliseconds(sent.latest)],
           ],
         },
       ],
       goals: [
         {
-          what: `intake at ${perSecondBeside}/s beside strangers: p99`,
+          what: `intake at ${perSecondBeside}/s with hostile clients: p99`,
           wanted: `< ${goalBesideMs} ms`,
           measured: milliseconds(sent.p99),
           met: sent.p99 < goalBesideMs,
         },
         {
-          what: `intake at ${perSecondBeside}/s beside strangers: lost`,
+          what: `intake at ${perSecondBeside}/s with hostile clients: lost`,
           wanted: "0",
           measured: String(lost),
           met: lost === 0,
         },
       ],
-      memory: [{ when: `${perSecondBeside} deliveries a second beside strangers`, ...usage }],
+      memory: [{ when: `${perSecondBeside} deliveries a second with hostile clients`, ...usage }],
     } satisfies Report;
   },
 };

@@ -12,7 +12,7 @@ import type { Towline } from "./towline.ts";
 const goalMs = 200;
 const patienceMs = 300_000;
 const words: Readonly<Record<LargeProject, string>> = {
-  secret: "a Secret of 1.9 MB in 60 000 lines, which the API server refuses",
+  secret: "a Secret of 1.9 MB in 60,000 lines, which the API server rejects",
   maps: "ten ConfigMaps of 0.9 MB",
   many: "500 objects",
 };
@@ -25,8 +25,8 @@ export const large: Measurement = {
     const longest = Math.max(...rows.map(({ ms }) => ms));
     return {
       how:
-        "Three deployments, one after another: first deployed, then deployed again with a change of each object, then a pull request that changes " +
-        "each object once more. Meanwhile the server says how late its event loop was at most: a webhook or the renewal of a Lease waits that long.",
+        "Three deployments are deployed one after another; then a push changes each object, and a pull request changes " +
+        "each object once more. The server reports the longest delay of its event loop meanwhile: a webhook or the renewal of a Lease waits that long.",
       tables: [
         { head: ["longest delay of the event loop", ""], rows: rows.map(({ what, ms }) => [what, milliseconds(ms)]) },
       ],

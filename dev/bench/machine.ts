@@ -23,7 +23,7 @@ export async function describeMachine(
     ["date", new Date().toISOString().slice(0, 10)],
     ["CPU", `${cpus()[0]?.model.trim() ?? "unknown"}, ${availableParallelism()} cores`],
     ["memory", `${Math.round(totalmem() / 1024 ** 3)} GB`],
-    ["otherwise", `${others.toFixed(2)} cores were busy with something else, on average over the run`],
+    ["otherwise", `unrelated processes used ${others.toFixed(2)} cores on average`],
     ["system", `${system}, Linux ${release()}`],
     ["node", process.versions.node],
     ["kluctl", await version(tools.kluctl, "version", "--no-update-check")],

@@ -80,21 +80,21 @@ export const page: Measurement = {
     return {
       how:
         `${count} KluctlDeployments, a real server, and a real Chromium (headless) on the same machine. ` +
-        "Their statuses are written to the API server as fast as it takes them, up to twice a second for each; the page is told at most twice a second, of all that changed. " +
-        "As the API server takes fewer than that, the page is also told by a process that has its events and nothing behind them. " +
-        "A status is seen when the browser has drawn it: the time counts from the moment at which it was sent to the API server.",
+        "Their statuses are written to the API server as fast as it accepts them, up to twice a second for each; the server sends all changes to the page at most twice a second. " +
+        "Because the API server accepts fewer changes than that, a separate process that only generates events also serves the page. " +
+        "The time until a status is drawn in the browser counts from the moment at which it was sent to the API server.",
       tables: [
         {
-          head: ["what is loaded", "bytes", "gzip"],
+          head: ["asset", "bytes", "gzip"],
           rows: assets.map(({ name, bytes, gzip }) => [name, String(bytes), String(gzip)]),
         },
         {
-          head: ["until", "median", "p90", "max"],
+          head: ["time until", "median", "p90", "max"],
           rows: [
-            row(`a tab without a cache shows ${count} deployments and takes a search`, loads),
-            row("a changed status is drawn, nothing else changes", quietPixels),
-            row("a changed status is drawn, all others change as well", pixels),
-            row(`a changed status is drawn, ${count} change twice a second`, rush.pixels),
+            row(`a tab without a cache shows ${count} deployments and accepts a search`, loads),
+            row("a changed status is drawn while nothing else changes", quietPixels),
+            row("a changed status is drawn while all others change", pixels),
+            row(`a changed status is drawn while ${count} change twice a second`, rush.pixels),
             row("a search is drawn", search),
             row("a search is drawn while all change", searchBusy),
             row(`a search is drawn while ${count} change twice a second`, rush.search),
@@ -104,21 +104,21 @@ export const page: Measurement = {
         {
           head: ["all statuses change", "changes", "cores of the server", "memory of the server"],
           rows: [
-            load("nobody looks", alone),
-            load("one tab looks", rushed),
-            load("one tab looks, and is looked at", during),
+            load("no tab is open", alone),
+            load("one tab is open", rushed),
+            load("one tab is open, and measured", during),
           ],
         },
         {
           head: [`${count} deployments change twice a second`, "cores", "memory"],
           rows: [
-            ["what tells one tab", rush.one.cores.toFixed(2), megabytes(rush.one.serverBytes)],
-            ["what tells twenty", rush.twenty.cores.toFixed(2), megabytes(rush.twenty.serverBytes)],
+            ["event generator, one tab", rush.one.cores.toFixed(2), megabytes(rush.one.serverBytes)],
+            ["event generator, twenty tabs", rush.twenty.cores.toFixed(2), megabytes(rush.twenty.serverBytes)],
             ["the tab", rush.tab.cores.toFixed(2), megabytes(rush.tab.serverBytes)],
           ],
         },
         {
-          head: ["memory of the tab", "JavaScript's", "its process"],
+          head: ["memory of the tab", "JavaScript heap", "process"],
           rows: [
             ["just loaded", megabytes(before.heap), megabytes(before.process)],
             ["after the changes", megabytes(after.heap), megabytes(after.process)],
@@ -127,7 +127,11 @@ export const page: Measurement = {
               megabytes(rush.early.heap),
               megabytes(rush.early.process),
             ],
-            [`the same, after ${rush.longMs / 1_000} s`, megabytes(rush.late.heap), megabytes(rush.late.process)],
+            [
+              `${count} change twice a second, after ${rush.longMs / 1_000} s`,
+              megabytes(rush.late.heap),
+              megabytes(rush.late.process),
+            ],
           ],
         },
       ],
@@ -139,7 +143,7 @@ export const page: Measurement = {
           interactive < goals.interactiveMs,
         ),
         goal(
-          "all of the page, gzip",
+          "size of the page, gzip",
           `${goals.gzipBytes / 1_000} kB`,
           `${(sum(assets) / 1_000).toFixed(1)} kB`,
           sum(assets) < goals.gzipBytes,
@@ -157,7 +161,7 @@ export const page: Measurement = {
           median(search) < goals.searchMs,
         ),
         goal(
-          "what the tab's JavaScript holds grows while all change by",
+          "growth of the tab's JavaScript heap while all change",
           megabytes(goals.growthBytes),
           megabytes(Math.max(0, rush.late.heap - rush.early.heap)),
           rush.late.heap - rush.early.heap < goals.growthBytes,

@@ -11,7 +11,7 @@ import { specOf, upToDate } from "./project.ts";
 import { compileServer } from "./compiled.ts";
 import { median, milliseconds } from "./measurement.ts";
 import type { Stage, TowlineServerOptions } from "./stage.ts";
-import { anew, growth, type Towline } from "./towline.ts";
+import { closeConnection, growth, type Towline } from "./towline.ts";
 import { startSampling } from "./usage.ts";
 
 /** One small object, one value of which a push changes. */
@@ -112,7 +112,7 @@ async function deliver({ webhook }: Towline, url: string, commit: string): Promi
   const { body, headers } = createDelivery({ url, commit, paths: ["release.yaml"] }, webhook.secret);
   const answer = await fetch(webhook.url, {
     method: "POST",
-    headers: { ...headers, ...anew, "x-gitea-delivery": randomUUID() },
+    headers: { ...headers, ...closeConnection, "x-gitea-delivery": randomUUID() },
     body,
   });
   if (answer.status !== 202)
@@ -161,8 +161,8 @@ export async function watchIdle(server: Towline, { settleMs, forMs }: Record<"se
   const scrapes = [];
   for (let i = 0; i < 10; i++) scrapes.push(await server.scrape());
   const scrapeRows = [
-    ["`/metrics`, median of 10", milliseconds(median(scrapes.map(({ ms }) => ms)))],
-    ["`/metrics`, size", `${Math.round((scrapes[0]?.bytes ?? 0) / 1024)} kB`],
+    ["`/metrics`: time, median of 10", milliseconds(median(scrapes.map(({ ms }) => ms)))],
+    ["`/metrics`: size", `${Math.round((scrapes[0]?.bytes ?? 0) / 1024)} kB`],
   ];
   return { ...taken, scrapeRows };
 }

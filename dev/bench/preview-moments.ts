@@ -36,7 +36,8 @@ export function splitPreview(preview: Preview): Split {
   const receivedAt = receivedAtOf(lines);
   const compared = lines.filter(({ msg, pullRequest }) => msg === "preview compared" && pullRequest === subject);
   const first = asked.find((one) => kindOf(one) === "read the pull request");
-  if (first === undefined || compared.length === 0) throw new Error(`Nothing was compared for ${subject}.`);
+  if (first === undefined || compared.length === 0)
+    throw new Error(`The server has logged no comparison for ${subject}.`);
   const comparingFrom = Math.min(...compared.map(({ at, ms }) => at - Number(ms)));
   const comparedAt = Math.max(...compared.map(({ at }) => at));
   const forge = (from: number, to: number) =>
@@ -62,7 +63,7 @@ export function stepsOf({ comment, asked, lines, ran }: Preview): Step[] {
 
 export function receivedAtOf(lines: readonly LogLine[]): number {
   const accepted = lines.find(({ msg }) => msg === "pull-request accepted");
-  if (accepted === undefined) throw new Error("The server logged no delivery of the pull request.");
+  if (accepted === undefined) throw new Error("The server has logged no delivery for the pull request.");
   return accepted.at - Number(accepted["ms"]);
 }
 
@@ -70,5 +71,5 @@ export function receivedAtOf(lines: readonly LogLine[]): number {
 export function kindOf({ method, path }: Pick<Asked, "method" | "path">): string {
   if (/\/statuses\//.test(path)) return "write a status";
   if (/\/comments(\/\d+)?$/.test(path)) return method === "GET" ? "read the comments" : "write the comment";
-  return /\/pulls\/\d+$/.test(path) ? "read the pull request" : "anything else";
+  return /\/pulls\/\d+$/.test(path) ? "read the pull request" : "other requests";
 }

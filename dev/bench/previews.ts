@@ -52,31 +52,31 @@ export const previews: Measurement = {
     const asked = median(twenty.opened.map((preview) => preview.asked.length));
     return {
       how:
-        `${one.opened.length} pull requests that concern one deployment of three objects, then ${twenty.opened.length} that concern ${twenty.count} and ${many.opened.length} that concerns ${many.count}, on Gitea. ` +
-        "Each is opened, pushed to once and closed; one value is changed. The clock starts when Gitea says that it is open, or `git push` is done, " +
-        "and stops when Gitea has taken the comment that tells what the merge would change. Goals count from the delivery on, as when a host sends it is its own affair. " +
-        "Previews are confined (`preview.isolation: required`); beside them, in turn, another server has isolation `off`. Both act as an account that may compare these kinds. " +
-        "Comparing is kluctl, as many at once as is the default. Waiting for Gitea's answers is called forge, " +
-        "except what is asked while something is compared. CPU is that of the server and all that it runs, from the delivery to the statuses, by the number of deployments. " +
-        "Comments are built of made-up reports, for the limits of GitHub and GitLab.",
+        `${one.opened.length} pull requests that affect one deployment of three objects, then ${twenty.opened.length} that affect ${twenty.count} and ${many.opened.length} that affects ${many.count}, on Gitea. ` +
+        "Each changes one value; it is opened, updated with one push, and closed. The clock starts when Gitea reports that it is open, or when `git push` has ended, " +
+        "and stops when Gitea has accepted the comment that shows what merging would change. The goals count from the delivery, because the git host decides when it sends it. " +
+        "Previews are isolated (`preview.isolation: required`); for comparison, a second server with `preview.isolation: off` takes turns with the first. Both use a service account that may compare these kinds. " +
+        "The diff step is kluctl, with the default number of parallel runs. The forge step is the time spent waiting for Gitea, " +
+        "except for requests that are sent during the diff step. CPU is the CPU time of the server and everything it starts, from the delivery to the statuses, divided by the number of deployments. " +
+        "Comment sizes are measured with generated reports, for the limits of GitHub and GitLab.",
       tables: [
         besideOpen(rounds),
         splits("opened, one deployment", one.opened),
-        splits("pushed to, one deployment", one.updated),
-        stepTable("opened, one deployment, from the delivery to the comment", one.opened.map(stepsOf)),
+        splits("updated, one deployment", one.updated),
+        stepTable("opened, one deployment: steps from the delivery to the comment", one.opened.map(stepsOf)),
         splits(`opened, ${twenty.count} deployments`, twenty.opened),
-        splits(`pushed to, ${twenty.count} deployments`, twenty.updated),
+        splits(`updated, ${twenty.count} deployments`, twenty.updated),
         splits(`opened, ${many.count} deployments`, many.opened),
         requests([one, twenty, many]),
         commentSizes(stage.quick),
       ],
       notes: [
-        `The fork server of confined renderers takes ${megabytes(one.forkServerBytes ?? 0)}, pages that it shares counted by their share.`,
+        `The fork server of isolated renderers uses ${megabytes(one.forkServerBytes ?? 0)}; pages that it shares with other processes are counted proportionally.`,
       ],
       goals: [
         goal("p50", one, goals.one),
         {
-          what: "the same / one cold kluctl diff",
+          what: "pull request opened to comment, one deployment, isolated: p50 / one cold kluctl diff",
           wanted: `≤ ${goalRatio}`,
           measured: ratio.toFixed(2),
           met: ratio <= goalRatio,
@@ -84,7 +84,7 @@ export const previews: Measurement = {
         goal("median", twenty, goals.twenty),
         goal("time", many, goals.many),
         {
-          what: `requests to the git host for a pull request that concerns ${twenty.count} deployments`,
+          what: `requests to the git host for a pull request that affects ${twenty.count} deployments`,
           wanted: `≤ ${goals.requests}`,
           measured: String(asked),
           met: asked <= goals.requests,
@@ -247,15 +247,15 @@ function splits(title: string, all: readonly Preview[]): Table {
   return {
     head: [title, "p50", "p95", "max"],
     rows: [
-      part("webhook: done → delivery received", ({ webhook }) => webhook),
+      part("webhook: opened or pushed → delivery received", ({ webhook }) => webhook),
       part("queue: received → work started", ({ queue }) => queue),
-      part("merge: ls-remote, fetch, merge, check out", ({ merge }) => merge),
+      part("merge: ls-remote, fetch, merge, checkout", ({ merge }) => merge),
       part("diff: kluctl, all deployments", ({ diff }) => diff),
-      part("report: look at the base again, build the comment", ({ report }) => report),
-      part("forge: waiting for its answers", ({ forge }) => forge),
-      part("total: done → comment written", ({ total }) => total),
+      part("report: check the base branch again, build the comment", ({ report }) => report),
+      part("forge: waiting for answers", ({ forge }) => forge),
+      part("total: opened or pushed → comment written", ({ total }) => total),
       row(
-        "and until the statuses are",
+        "opened or pushed → statuses written",
         all.map(({ reportedAt, doneAt }) => reportedAt - doneAt),
       ),
     ],
@@ -265,25 +265,25 @@ function splits(title: string, all: readonly Preview[]): Table {
 function besideOpen(rounds: readonly Round[]): Table {
   const cells = (values: readonly number[]) => [median(values), quantile(values, 0.95)].map(milliseconds);
   const rows = rounds.map(({ count, isolation, opened, updated, cpu }) => [
-    `${count === 1 ? "one deployment" : `${count} deployments`}, isolation ${isolation}`,
+    `${count === 1 ? "one deployment" : `${count} deployments`}, isolation: ${isolation}`,
     ...cells(opened.map(fromDelivery)),
     ...cells(updated.map(fromDelivery)),
     milliseconds((median(cpu) * 1_000) / count),
   ]);
-  return { head: ["delivery → comment", "opened: p50", "p95", "pushed to: p50", "p95", "CPU per deployment"], rows };
+  return { head: ["delivery → comment", "opened: p50", "p95", "updated: p50", "p95", "CPU per deployment"], rows };
 }
 
 function requests(rounds: readonly Round[]): Table {
   const columns = rounds.flatMap(({ count, opened, updated }) => [
     { title: `opened, ${count}`, all: opened },
-    { title: `pushed to, ${count}`, all: updated },
+    { title: `updated, ${count}`, all: updated },
   ]);
-  const kinds = ["read the pull request", "read the comments", "write the comment", "write a status", "anything else"];
+  const kinds = ["read the pull request", "read the comments", "write the comment", "write a status", "other requests"];
   const cell = (all: readonly Preview[], is: (kind: string) => boolean) =>
     String(median(all.map(({ asked }) => asked.filter((one) => is(kindOf(one))).length)));
   const row = (what: string, is: (kind: string) => boolean) => [what, ...columns.map(({ all }) => cell(all, is))];
   return {
-    head: ["asked of the forge for one preview, median", ...columns.map(({ title }) => title)],
-    rows: [...kinds.map((kind) => row(kind, (one) => one === kind)), row("together", () => true)],
+    head: ["requests to the forge for one preview, median", ...columns.map(({ title }) => title)],
+    rows: [...kinds.map((kind) => row(kind, (one) => one === kind)), row("total", () => true)],
   };
 }

@@ -1,4 +1,4 @@
-/** The figures of all measurements, each from the run that took it last: docs/performance.json, which the page is made of. */
+/** The record of the latest run of each measurement: docs/performance.json, from which the page is generated. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 
@@ -35,9 +35,9 @@ const Report = z.object({
 const Recorded = z.object({
   name: z.string(),
   title: z.string(),
-  /** On which machine, with what, and what else kept it busy. */
+  /** The machine, the versions, and the load from unrelated processes. */
   machine: z.array(z.tuple([z.string(), z.string()]).readonly()).readonly(),
-  /** Fewer of everything: the figures mean little. */
+  /** A short run with imprecise figures. */
   quick: z.boolean(),
   report: Report,
 });
@@ -45,7 +45,7 @@ const Figures = z.array(Recorded);
 
 export type Recorded = z.infer<typeof Recorded>;
 
-/** What was measured before; nothing if that was never. */
+/** The recorded measurements; empty if the file does not exist. */
 export async function readRecord(file: string): Promise<readonly Recorded[]> {
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return "[]";
@@ -54,8 +54,8 @@ export async function readRecord(file: string): Promise<readonly Recorded[]> {
   return Figures.parse(JSON.parse(text));
 }
 
-/** What was measured now takes the place of what was measured before, in the order of `names`. */
-export function recordAnew(
+/** New measurements replace the recorded ones of the same name; the result is in the order of `names`. */
+export function mergeRecords(
   before: readonly Recorded[],
   now: readonly Recorded[],
   names: readonly string[],

@@ -27,7 +27,7 @@ export function toText(finished: readonly Finished[], machine: Machine): string 
   return `\n${all.join("\n\n")}\n`;
 }
 
-/** The page, of what each measurement has found last. */
+/** The page, with the latest result of each measurement. */
 export function toMarkdown(record: readonly Recorded[]): string {
   const reports = record.map(({ report }) => report);
   const [memory, goals] = [memoryTable(reports), goalTable(reports)];
@@ -41,32 +41,32 @@ export function toMarkdown(record: readonly Recorded[]): string {
   });
   const all = [
     "<!-- Written by `npm run bench -- --write`. -->\n\n# Performance",
-    "Everything in these measurements is real: the control plane (etcd, kube-apiserver, controllers; kwok in place of a kubelet), Redis with its append-only file, " +
-      "the git hosts, `towline serve` as a process of its own, and kluctl. All of it shares one machine. " +
-      "The peer is `kluctl controller run` of the same kluctl binary, with a namespace and a repository of its own. " +
-      "Not all of them were taken in the same run; below each stands when. Run them yourself with `npm run bench`.",
+    "These measurements use real components: the control plane (etcd, kube-apiserver, controllers; kwok in place of a kubelet), Redis with its append-only file, " +
+      "the git hosts, `towline serve` in its own process, and kluctl. All of them share one machine. " +
+      "Towline is compared with kluctl's own controller: `kluctl controller run` of the same kluctl binary, with its own namespace and repository. " +
+      "The measurements were taken in several runs; the date is below each. Run them yourself with `npm run bench`.",
     markdownTable({ head: ["measured on", ""], rows: common }),
     "## Goals",
     markdownTable(goals),
     ...missed(reports),
     ...sections,
     ...(memory.rows.length === 0 ? [] : ["## Memory and idle CPU", memoryWords, markdownTable(memory)]),
-    "## What a profile of the server showed",
+    "## CPU profile of the server",
     profileWords,
   ];
   return `${all.join("\n\n")}\n`;
 }
 
-/** What is said below each measurement, and not once for all. */
+/** Facts that are shown below each measurement instead of once for the page. */
 const ofOneRun = new Set(["date", "otherwise"]);
 
 function circumstances({ machine, quick }: Recorded, newest: Machine): string {
   const facts = new Map(machine);
   const others = machine.filter(([what, is]) => !ofOneRun.has(what) && new Map(newest).get(what) !== is);
   const words = [
-    `Measured on ${facts.get("date") ?? "an unknown day"}; ${facts.get("otherwise") ?? "what else was running is not known"}`,
+    `Measured on ${facts.get("date") ?? "an unknown day"}; ${facts.get("otherwise") ?? "the load from unrelated processes is not known"}`,
     ...others.map(([what, is]) => `${what}: ${is}`),
-    ...(quick ? ["a short run (`--quick`), whose figures mean little"] : []),
+    ...(quick ? ["a short run (`--quick`) with imprecise figures"] : []),
   ];
   return `_${words.join("; ")}._`;
 }
@@ -76,12 +76,12 @@ function dateOf({ machine }: Recorded): string {
 }
 
 const memoryWords =
-  "The server's own resident memory, and that with its children (kluctl and git; pages shared between processes count once), at the highest. " +
-  "Cores are those that the server and its children kept busy meanwhile.";
+  "Peak resident memory of the server process, and of the server with its child processes (kluctl and git; pages shared between processes count once). " +
+  "Cores are the average CPU use of the server and its child processes.";
 
 function memoryTable(reports: readonly Report[]): Table {
   const rows = reports.flatMap(({ memory }) => memory.map(memoryRow));
-  return { head: ["memory and CPU", "server", "with children", "cores"], rows };
+  return { head: ["memory and CPU", "server", "with child processes", "cores"], rows };
 }
 
 function memoryRow({ when, serverBytes, withChildrenBytes, cores }: MemoryRow): Row {
@@ -90,14 +90,14 @@ function memoryRow({ when, serverBytes, withChildrenBytes, cores }: MemoryRow): 
 
 function goalTable(reports: readonly Report[]): Table {
   const rows = reports.flatMap(({ goals }) => goals.map(goalRow));
-  return { head: ["goal", "wanted", "measured", ""], rows };
+  return { head: ["goal", "target", "measured", ""], rows };
 }
 
-/** Why, as far as it is known. */
+/** The reasons, where they are known. */
 function missed(reports: readonly Report[]): string[] {
   const goals = reports.flatMap((report) => report.goals).filter(({ met, why }) => !met && why !== undefined);
   if (goals.length === 0) return [];
-  return ["What is missed, and why:", goals.map(({ what, why = "" }) => `- ${what}: ${why}`).join("\n")];
+  return ["Missed goals, and why:", goals.map(({ what, why = "" }) => `- ${what}: ${why}`).join("\n")];
 }
 
 function goalRow({ what, wanted, measured, met }: Goal): Row {

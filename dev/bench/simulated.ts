@@ -54,26 +54,26 @@ export const simulated: Measurement = {
     const slowConfig = join(stage.stateDir, "slow-kubeconfig");
     await writeFile(slowConfig, way.kubeconfig, { mode: 0o600 });
     const { server: slow } = await start("slow", { kubeconfig: slowConfig });
-    pushes.push(await push(`one server, an API server ${2 * slowMs} ms away`, all, nth(3), [slow]));
+    pushes.push(await push(`one server, ${2 * slowMs} ms from the API server`, all, nth(3), [slow]));
     await slow.stop();
     for (const { what, ms } of pushes) stage.say(`  ${what}: ${seconds(ms)}`);
 
     return {
       how:
-        `${count} deployments of ${repositories} repositories that are up to date by their status, with \`interval: 1h\`. kluctl is simulated: a script that sleeps as long as the real one took for the same project (diff ${milliseconds(recorded.diff.ms)}, deploy ${milliseconds(recorded.deploy.ms)}; medians of this run) and gives the result that it gave. ` +
-        `Git, Redis and the API server are real. ${concurrency} at a time for each server; all servers share one Redis, and this machine. Each push is for the ${perRepository} deployments of one repository.`,
+        `${count} deployments of ${repositories} repositories that are up to date according to their status, with \`interval: 1h\`. kluctl is simulated by a script that sleeps as long as the real kluctl took for the same project (diff ${milliseconds(recorded.diff.ms)}, deploy ${milliseconds(recorded.deploy.ms)}; medians of this run) and returns the same result. ` +
+        `Git, Redis and the API server are real. Each server reconciles ${concurrency} at a time; all servers share one Redis and one machine. Each push affects the ${perRepository} deployments of one repository.`,
       tables: [
         {
           head: [`one server, ${count} deployments`, ""],
           rows: [
-            ["from its start to ready", milliseconds(readyMs)],
+            ["start → ready", milliseconds(readyMs)],
             ["idle: memory", megabytes(idle.serverBytes)],
-            ["idle: of a core", `${(idle.cores * 100).toFixed(2)} %`],
+            ["idle: CPU, of one core", `${(idle.cores * 100).toFixed(2)} %`],
             ...idle.scrapeRows,
           ],
         },
         {
-          head: ["a push", "deployments", "until all are Ready", "jobs of each server", "cores, all servers"],
+          head: ["push handled by", "deployments", "until all are Ready", "jobs of each server", "cores, all servers"],
           rows: pushes.map(({ what, deployments, ms, shares, cores }) => [
             what,
             String(deployments),

@@ -14,7 +14,7 @@ const program = join(import.meta.dirname, "run-diffs.ts");
 
 export const spawnCost: Measurement = {
   name: "spawn",
-  title: "One run of kluctl, warm and cold",
+  title: "One run of kluctl, with warm and cold renderers",
   async run(stage) {
     const name = "bench-spawn";
     const repository = await stage.countedRepository(name);
@@ -24,23 +24,23 @@ export const spawnCost: Measurement = {
     const row = (what: string, of: readonly number[]) => [what, ...spread(of)];
     const ratio = (of: (spawn: Spawn) => number) => median(warm.map(of)) / median(cold.map(of));
     const goal = (what: string, wanted: number, of: (spawn: Spawn) => number) => ({
-      what: `kluctl diff, warm / cold: ${what}`,
+      what: `kluctl diff, warm / cold: ${what} time`,
       wanted: `≤ ${wanted}`,
       measured: ratio(of).toFixed(2),
       met: ratio(of) <= wanted,
     });
     return {
       how:
-        `\`kluctl diff\` of a project of three objects, ${warm.length} times with renderers that are kept warm and as often without, in turn, as the server runs it. ` +
-        "CPU is that of kluctl, its renderers and who runs them. Both say the same of the same objects.",
+        `\`kluctl diff\` of a project of three objects, started as the server starts it. ${warm.length} runs with renderers that are kept warm alternate with as many runs with cold renderers. ` +
+        "CPU is the CPU time of kluctl, its renderers and the processes that start them. All runs report the same result.",
       tables: [
         {
           head: ["", "median", "p90", "max"],
           rows: [
-            row("wall, warm", warm.map(wall)),
-            row("wall, cold", cold.map(wall)),
-            row("CPU, warm", warm.map(cpu)),
-            row("CPU, cold", cold.map(cpu)),
+            row("wall time, warm", warm.map(wall)),
+            row("wall time, cold", cold.map(wall)),
+            row("CPU time, warm", warm.map(cpu)),
+            row("CPU time, cold", cold.map(cpu)),
           ],
         },
       ],
@@ -83,6 +83,6 @@ async function runDiffs(
   const { stdout } = await run(process.execPath, [program, file], { maxBuffer: 16 * 1024 * 1024 });
   const spawns = JSON.parse(stdout) as Spawn[];
   const found = new Set(spawns.map((one) => one.found));
-  if (found.size !== 1) throw new Error(`kluctl did not say the same each time: ${[...found].join("; ")}`);
+  if (found.size !== 1) throw new Error(`kluctl reported different results: ${[...found].join("; ")}`);
   return spawns;
 }

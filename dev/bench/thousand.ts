@@ -49,13 +49,13 @@ export const thousand: Measurement = {
     const lookedAtMs = stage.quick ? 1_000 : (intervalSeconds * 1.1 + 10 + 75) * 1_000;
     const idle = await watchIdle(server, { ...watched, settleMs: lookedAtMs });
     const pushed = await all.push(0, server);
-    stage.say(`  a push for ${pushed.deployments}: ${seconds(pushed.ms)}`);
+    stage.say(`  a push for ${pushed.deployments} deployments: ${seconds(pushed.ms)}`);
     await settled(server);
     await server.stop();
 
     const { server: again, readyMs } = await start("1");
     const afterRestart = await watchIdle(again, watched);
-    stage.say(`  after a restart: ${afterRestart.loops} loops in ${afterRestart.seconds} s`);
+    stage.say(`  after a restart: ${afterRestart.loops} reconciliations in ${afterRestart.seconds} s`);
     const lost = await all.push(1, again, async () => {
       await delay(2_000);
       await redis.flush();
@@ -67,32 +67,35 @@ export const thousand: Measurement = {
     const byInterval = (count * idle.seconds) / intervalSeconds;
     return {
       how:
-        `${count} deployments of one object each, ${count / repositories} of each of ${repositories} repositories, with \`interval: 5m\`; ${concurrency} at a time; the server is compiled as in the image. ` +
-        "All are there when the server starts and are deployed for the first time. A minute after each has been looked at once more, it is idle but for what the interval asks for. " +
-        "Then a push concerns all deployments of one repository; the server is restarted; and two seconds after one more push its Redis forgets everything.",
+        `${count} deployments of one object each, ${count / repositories} from each of ${repositories} repositories, with \`interval: 5m\`; ${concurrency} are reconciled at a time; the server is compiled as in the image. ` +
+        "All of them exist when the server starts, and are deployed for the first time. A minute after each has been checked once more, the server is idle except for the checks by interval. " +
+        "Then a push affects all deployments of one repository; the server is restarted; and two seconds after another push, Redis is flushed.",
       tables: [
         {
           head: ["", ""],
           rows: [
-            ["first deploy of all", seconds(whole.ms)],
-            ["deployments", `${((whole.done * 1_000) / whole.ms).toFixed(2)}/s`],
-            ["CPU of each, with all that the server ran", milliseconds((whole.cpuSeconds * 1_000) / whole.done)],
+            ["first deploy of all deployments", seconds(whole.ms)],
+            ["rate", `${((whole.done * 1_000) / whole.ms).toFixed(2)}/s`],
+            ["CPU per deployment, including child processes", milliseconds((whole.cpuSeconds * 1_000) / whole.done)],
             [`a push for ${pushed.deployments} deployments, until all are Ready`, seconds(pushed.ms)],
-            ["idle: of a core, with all that the server ran", percent(idle.cores)],
-            [`idle: loops in ${idle.seconds} s (the interval asks for ${Math.round(byInterval)})`, String(idle.loops)],
+            ["idle: CPU, of one core, including child processes", percent(idle.cores)],
+            [
+              `idle: reconciliations in ${idle.seconds} s, not counting skipped ones (${Math.round(byInterval)} are due)`,
+              String(idle.loops),
+            ],
             ["idle: memory of the server", megabytes(idle.serverBytes)],
-            ["idle: memory with the fork server and all other children", megabytes(idle.withChildrenBytes)],
+            ["idle: memory with the fork server and all other child processes", megabytes(idle.withChildrenBytes)],
             ...idle.scrapeRows,
-            ["a restart, until it is ready", milliseconds(readyMs)],
-            [`after it: loops in ${afterRestart.seconds} s`, String(afterRestart.loops)],
-            [`Redis lost during a push for ${lost.deployments}, until all are Ready`, seconds(lost.ms)],
-            ["Redis: keys when nothing is to be done", String(kept.keys)],
+            ["restart, until the server is ready", milliseconds(readyMs)],
+            [`after the restart: reconciliations in ${afterRestart.seconds} s`, String(afterRestart.loops)],
+            [`Redis flushed during a push for ${lost.deployments} deployments, until all are Ready`, seconds(lost.ms)],
+            ["Redis: keys while idle", String(kept.keys)],
             ["Redis: memory", megabytes(kept.bytes)],
-            ["Redis: commands for each job, the server's idling and scripts' own included", perJob.toFixed(0)],
+            ["Redis: commands per job, including those of the idle server and those inside scripts", perJob.toFixed(0)],
           ],
         },
         {
-          head: ["deployed", "after", "memory of the server", "CPU so far"],
+          head: ["deployed", "time", "memory of the server", "CPU so far"],
           rows: points.map(({ done, ms, bytes, cpuSeconds: cpu }) => [
             String(done),
             seconds(ms),
@@ -104,14 +107,14 @@ export const thousand: Measurement = {
       plots: [
         {
           name: "growth-time",
-          title: "Deployed for the first time, by time",
+          title: "Time of the first deploy, by number of deployments",
           x: "deployments",
           y: "s",
           points: points.map(({ done, ms }) => [done, Math.round(ms / 100) / 10] as const),
         },
         {
           name: "growth-memory",
-          title: "Memory of the server, by deployments deployed",
+          title: "Memory of the server, by number of deployments",
           x: "deployments",
           y: "MB",
           points: points.map(({ done, bytes }) => [done, Math.round(bytes / 1024 / 1024)] as const),
@@ -120,7 +123,7 @@ export const thousand: Measurement = {
       notes: [slopeOf(points)],
       goals: [
         {
-          what: `${count} deployments, interval 5m, idle: of a core`,
+          what: `${count} deployments, interval 5m, idle: CPU, of one core`,
           wanted: `≤ ${most.cores * 100} %`,
           measured: percent(idle.cores),
           met: idle.cores <= most.cores,
@@ -144,9 +147,9 @@ function slopeOf(points: readonly Point[]): string {
   const grew = (of: (point: Point) => number) => ((of(whole) - of(half)) / of(half)).toFixed(2);
   const each = (whole.bytes - half.bytes) / (whole.done - half.done) / 1024;
   return (
-    `From ${half.done} to ${whole.done} took ${grew(({ ms }) => ms)} of the time until then, and ${grew(({ cpuSeconds: cpu }) => cpu)} of the CPU: 1 is a straight line. ` +
-    `What a deployment costs is kluctl, which knows nothing of the others. The memory of the server grew by ${each.toFixed(0)} kB for each in the second half: ` +
-    "what it keeps of a deployment and of its objects' versions, and room that the garbage collector has not needed back yet."
+    `The deployments from ${half.done} to ${whole.done} took ${grew(({ ms }) => ms)} times as long as those before, and ${grew(({ cpuSeconds: cpu }) => cpu)} times as much CPU; 1 means linear growth. ` +
+    `The cost of a deployment is that of kluctl, which does not depend on the other deployments. In the second half, the memory of the server grew by ${each.toFixed(0)} kB per deployment: ` +
+    "what it stores about a deployment and the versions of its objects, and memory that the garbage collector has not reclaimed yet."
   );
 }
 
@@ -167,7 +170,7 @@ async function deployAll(stage: Stage, all: Population, server: Towline): Promis
     sampled.bytes = Math.max(sampled.bytes, sample().serverBytes);
     points.push({ done, ms: at - startedAt, bytes: sampled.bytes, cpuSeconds: cpuSeconds(server.pid) - cpuBefore });
   }
-  stage.say(`  first deploy of ${names.length}: ${seconds(points.at(-1)!.ms)}`);
+  stage.say(`  first deploy of ${names.length} deployments: ${seconds(points.at(-1)!.ms)}`);
   return points;
 }
 

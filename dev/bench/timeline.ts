@@ -72,9 +72,9 @@ export function stepTable(title: string, all: readonly (readonly Step[])[]): Tab
     if (found.length * 2 < all.length) return [];
     const [first] = found[0] as [Step];
     const times = found.map((one) => one.reduce((sum, { ms }) => sum + ms, 0));
-    return [[name, first.ours ? "ours" : "", ...spread(times)]];
+    return [[name, first.ours ? "Towline" : "", ...spread(times)]];
   });
-  return { head: [title, "whose", "median", "p90", "max"], rows };
+  return { head: [title, "by", "median", "p90", "max"], rows };
 }
 
 /** Totals by name, of what belongs to a loop; in order of first appearance. */

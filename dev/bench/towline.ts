@@ -134,7 +134,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
   const admin = `http://127.0.0.1:${adminPort}`;
   const read = async (path: string) => {
     try {
-      return await (await fetch(`${admin}${path}`, { headers: anew })).text();
+      return await (await fetch(`${admin}${path}`, { headers: closeConnection })).text();
     } catch (error) {
       throw new Error(`${name} did not answer ${path}`, { cause: error });
     }
@@ -167,7 +167,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
 export const leftOutLoops = 'towline_interval_loops_total{done="skipped",doubt=""}';
 
 /** On a connection of its own: one that was kept may just have been closed by the server, which nobody here would try again. */
-export const anew = { connection: "close" };
+export const closeConnection = { connection: "close" };
 
 /** By how much a sample grew; one that is not there yet is 0. */
 export function growth(before: Metrics, after: Metrics, sample: string): number {

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readRecord, recordAnew, type Recorded } from "../../../dev/bench/record.ts";
+import { readRecord, mergeRecords, type Recorded } from "../../../dev/bench/record.ts";
 import { toMarkdown } from "../../../dev/bench/report.ts";
 import { useTempDir } from "../../support/world.ts";
 
@@ -14,7 +14,7 @@ function measured(name: string, value: string, more: Partial<Recorded> = {}): Re
     machine: [
       ["date", "2026-01-01"],
       ["CPU", "a fast one, 2 cores"],
-      ["otherwise", "0.00 cores were busy with something else"],
+      ["otherwise", "unrelated processes used 0.00 cores"],
       ["kluctl", "2.22.1"],
     ],
     quick: false,
@@ -28,7 +28,7 @@ function measured(name: string, value: string, more: Partial<Recorded> = {}): Re
   };
 }
 
-/** Heading → what is below it. */
+/** Heading → the text below it. */
 function sectionsOf(page: string): Map<string, string> {
   const sections = page.split(/^## /m).map((text): [string, string] => {
     const end = text.indexOf("\n");
@@ -37,10 +37,10 @@ function sectionsOf(page: string): Map<string, string> {
   return new Map(sections);
 }
 
-test("what is measured by itself replaces its own part of the page, and nothing else", () => {
+test("a single measurement replaces its own section of the page, and nothing else", () => {
   const before = names.map((name) => measured(name, "old"));
   const idle = measured("idle", "new", { quick: true });
-  const pages = [before, recordAnew(before, [idle], names)].map((record) => sectionsOf(toMarkdown(record)));
+  const pages = [before, mergeRecords(before, [idle], names)].map((record) => sectionsOf(toMarkdown(record)));
   const [old = new Map<string, string>(), page = new Map<string, string>()] = pages;
 
   expect([...page.keys()].slice(1)).toEqual([
@@ -49,7 +49,7 @@ test("what is measured by itself replaces its own part of the page, and nothing 
     "About idle",
     "About intake",
     "Memory and idle CPU",
-    "What a profile of the server showed",
+    "CPU profile of the server",
   ]);
   for (const same of ["About push", "About intake"]) expect(page.get(same)).toBe(old.get(same));
   expect(page.get("About idle")).toContain("| idle | new |");
@@ -57,7 +57,7 @@ test("what is measured by itself replaces its own part of the page, and nothing 
   expect(page.get("Goals")).toMatch(/push fast.*old.*\n.*idle fast.*new.*\n.*intake fast.*old/);
 });
 
-test("each measurement says when it was taken, and on what if that was something else", () => {
+test("each section shows the date, and the machine if it was a different one", () => {
   const page = toMarkdown([
     measured("push", "1", {
       machine: [
@@ -69,23 +69,23 @@ test("each measurement says when it was taken, and on what if that was something
     measured("idle", "2"),
   ]);
   expect(page).toContain("| CPU | a fast one, 2 cores |");
-  expect(page).toContain("_Measured on 2025-01-01; what else was running is not known; CPU: a slow one._");
-  expect(page).toContain("_Measured on 2026-01-01; 0.00 cores were busy with something else._");
+  expect(page).toContain("_Measured on 2025-01-01; the load from unrelated processes is not known; CPU: a slow one._");
+  expect(page).toContain("_Measured on 2026-01-01; unrelated processes used 0.00 cores._");
 });
 
-test("what is written is what is read, and a measurement that is no more is left out", async () => {
+test("a record that was written is read back, and measurements that no longer exist are dropped", async () => {
   const file = join(await useTempDir(), "performance.json");
   expect(await readRecord(file)).toEqual([]);
   const record = [measured("push", "1"), measured("gone", "2")];
   await writeFile(file, JSON.stringify(record));
   expect(await readRecord(file)).toEqual(record);
-  expect(recordAnew(await readRecord(file), [measured("idle", "3")], names).map(({ name }) => name)).toEqual([
+  expect(mergeRecords(await readRecord(file), [measured("idle", "3")], names).map(({ name }) => name)).toEqual([
     "push",
     "idle",
   ]);
 });
 
-test("the page in the documentation is the one that its figures make", async () => {
+test("the page in the documentation is generated from the record", async () => {
   const docs = join(import.meta.dirname, "../../../docs");
   const page = await readFile(join(docs, "performance.md"), "utf8");
   expect(toMarkdown(await readRecord(join(docs, "performance.json")))).toBe(page);
