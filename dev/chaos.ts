@@ -1,4 +1,4 @@
-/** `npm run chaos`: pushes, people and faults at moments that nobody chose, and a check that nothing is lost. */
+/** `npm run chaos`: pushes, user actions and faults at random moments, and checks that nothing is lost. */
 import { execFile } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -13,23 +13,23 @@ import { startWorld } from "./world.ts";
 
 const help = `npm run chaos [-- options]
 
-Plays episodes one after the other: a real API server and Redis, replicas of \`towline serve\`, twelve deployments over four
-repositories; people push, edit, delete and, in one of three episodes, propose changes on a real Gitea while servers, Redis, git host and
-network fail. Then it checks that nothing was lost.
-A failed episode leaves a folder with its story, journal, ledger and logs. Everything else ends with the run.
+Plays episodes, one after the other. Each has a real API server and Redis, replicas of \`towline serve\`, and twelve deployments of
+four repositories. Users push, edit, delete and, in one of three episodes, open pull requests on a real Gitea, while servers, Redis,
+the git host and the network fail. Then it checks that nothing was lost.
+A failed episode leaves a folder with its story, journal, ledger and logs. Everything else is removed.
 
-  --minutes N    begins no further episode after so long: 60
-  --seed N       draws the same episodes again
-  --episode N    plays only this one of the seed
-  --replicas N   so many servers instead of two, or three in one of ten episodes
-  --real         the real kluctl instead of a model of it
-  --shrink       looks for a shorter story of each episode that fails
-  --server DIR   runs the server of another checkout, with its node_modules
-  --previous DIR begins with the server of another checkout; in the course of each episode servers are replaced, from that one to
-                 this one and back, and it ends with this one
-  --keep-going   plays on after an episode has failed
-  --folder DIR   where failed episodes are kept: chaos/ here
-  --help         this text
+  --minutes N    Start no new episode after N minutes: 60
+  --seed N       Repeat the episodes of this seed
+  --episode N    Play only episode N of the seed
+  --replicas N   Start N servers, instead of two, or three in one of ten episodes
+  --real         Use the real kluctl instead of a model of it
+  --shrink       Search for a shorter story of each episode that fails
+  --server DIR   Run the server of another checkout, with its node_modules
+  --previous DIR Start with the server of another checkout; each episode replaces servers with those of this checkout and back,
+                 and ends with those of this checkout
+  --keep-going   Continue after an episode has failed
+  --folder DIR   Keep failed episodes in DIR: chaos/ in this checkout
+  --help         Show this help
 `;
 
 const options = readOptions(
@@ -48,17 +48,17 @@ const options = readOptions(
   help,
 );
 
-/** Processes and mounts of an episode that is broken off. */
+/** The time to stop the processes and remove the mounts of an episode that is aborted. */
 const putAwayWithinMs = 30_000;
 const root = join(import.meta.dirname, "..");
 const say = (line: string) => void process.stdout.write(`${line}\n`);
 
 await main();
-// What an episode that failed has left open must not keep us.
+// A failed episode may leave handles open, which must not keep the process running.
 process.exit();
 
 async function main(): Promise<void> {
-  if (process.platform !== "linux") throw new Error("The chaos harness reads /proc: it needs Linux.");
+  if (process.platform !== "linux") throw new Error("The chaos tests read /proc, so they need Linux.");
   const signal = endOfRun();
   const minutes = wholeNumber("minutes") ?? 60;
   const seed = wholeNumber("seed") ?? randomInt(1, 1_000_000);
@@ -72,7 +72,7 @@ async function main(): Promise<void> {
   const { kubeconfig } = await world.part("controlPlane");
   const checkouts = [options.server ?? root, ...(options.previous === undefined ? [] : [options.previous])];
   const versions = await Promise.all(checkouts.map((checkout) => toVersion(resolve(checkout))));
-  // The episode is put away first, unless that takes too long; a second Ctrl-C does not wait for it.
+  // The episode is cleaned up first, unless that takes too long; a second Ctrl-C does not wait for it.
   signal.addEventListener("abort", () =>
     setTimeout(() => void world.stop().finally(() => process.exit(130)), putAwayWithinMs),
   );
@@ -112,7 +112,7 @@ async function main(): Promise<void> {
   await world.stop();
 }
 
-/** With what else decides what is played. */
+/** The command that plays the episode again, with all options that influence it. */
 function replayOf(seed: number, episode: number): string {
   const others = (["replicas", "server", "previous"] as const).flatMap((name) => {
     const value = options[name];
@@ -122,7 +122,7 @@ function replayOf(seed: number, episode: number): string {
   return `npm run chaos -- ${words.join(" ")}`;
 }
 
-/** Where a checkout is from before there was such a setting, the same skips are judged by what is in the cluster alone. */
+/** Older checkouts do not have the setting; their skips are then judged only by the objects in the cluster. */
 async function toVersion(dir: string): Promise<Version> {
   const run = promisify(execFile);
   const { stdout } = await run(process.execPath, [join(dir, "src/cli.ts"), "config", "schema"], { cwd: dir });
@@ -139,7 +139,7 @@ function describe(
   const head = `episode ${episode}: ${verdict} (${facts}; ${Math.ceil(leftMs / 60_000)} min left) ${faults.join(", ")}`;
   const found = violations.map(({ invariant, what }) => `    ${invariant}: ${what}`);
   const why = broken === undefined ? [] : [`    ${broken}`];
-  return [head, ...found, ...why, ...(folder === undefined ? [] : [`    see ${folder}`])].join("\n");
+  return [head, ...found, ...why, ...(folder === undefined ? [] : [`    details: ${folder}`])].join("\n");
 }
 
 function summarize(seed: number, reports: readonly EpisodeReport[]): string {
@@ -148,7 +148,7 @@ function summarize(seed: number, reports: readonly EpisodeReport[]): string {
   const deploys = reports.reduce((sum, report) => sum + report.deploys, 0);
   const failed = count(({ violations }) => violations.length > 0);
   const broken = count((report) => report.broken !== undefined);
-  return `seed ${seed}: ${reports.length} episodes, ${faults} faults, ${deploys} deploys; ${failed} violated, ${broken} broken`;
+  return `seed ${seed}: ${reports.length} episodes, ${faults} faults, ${deploys} deploys; ${failed} violated an invariant, ${broken} broken`;
 }
 
 function wholeNumber(name: "minutes" | "seed" | "episode" | "replicas"): number | undefined {

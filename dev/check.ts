@@ -1,4 +1,4 @@
-/** `npm run check`: everything that can be said about the sources without running them. */
+/** `npm run check`: checks the sources without running them. */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { styleText } from "node:util";
@@ -30,7 +30,7 @@ for (const [name, run] of checks) {
   say(`${mark(ok)} ${name.padEnd(17)} ${seconds.padStart(5)} s\n${ok ? "" : indent(output)}`);
   if (!ok) failed.push(name);
 }
-say(failed.length === 0 ? "everything is in order\n" : `not in order: ${failed.join(", ")}\n`);
+say(failed.length === 0 ? "all checks passed\n" : `failed: ${failed.join(", ")}\n`);
 if (failed.length > 0) process.exitCode = 1;
 
 function runTool(command: string, ...args: string[]): Promise<Verdict> {

@@ -1,4 +1,4 @@
-/** `npm run test:cluster`: the chart and the command line, in a cluster whose pods really run. */
+/** `npm run test:cluster`: tests the chart and the command line in a cluster whose pods really run. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { access, mkdtemp, rm } from "node:fs/promises";
@@ -11,13 +11,13 @@ import { findTools, installPackage } from "./tools.ts";
 
 const help = `npm run test:cluster [-- options] [FILE …]
 
-Starts a real cluster (API server, kubelet, containerd, kube-proxy, DNS) in a network, a process table and a file system view of its
-own, and runs the tests of test/cluster in it: the chart, installed by Helm, in pods of the real image. Linux and root are needed.
-Nothing of it is left when it ends. Without --image, the image is built as \`npm run test:image\` does it.
+Starts a real cluster (API server, kubelet, containerd, kube-proxy, DNS) in its own network, process and mount namespaces, and runs
+the tests of test/cluster in it: Helm installs the chart, with pods of the real image. Needs Linux and root. Everything is removed at
+the end. Without --image, the image is built as \`npm run test:image\` does.
 
-  --image NAME   test this image: one of the Docker engine that answers, or a file of \`docker save\`
-  --run COMMAND  run this by a shell instead, with kubectl, helm and kluctl, and the images that the chart names
-  --help         this text
+  --image NAME   Test this image: an image of the running Docker engine, or a file written by \`docker save\`
+  --run COMMAND  Run COMMAND in a shell instead, with kubectl, helm and kluctl, and the images that the chart names
+  --help         Show this help
 `;
 
 const { values: options, positionals } = parseArgs({
@@ -33,7 +33,7 @@ if (options.help) process.stdout.write(help);
 else await main();
 
 async function main(): Promise<void> {
-  if (process.platform !== "linux" || process.getuid?.() !== 0) throw new Error("A cluster needs Linux, and root.");
+  if (process.platform !== "linux" || process.getuid?.() !== 0) throw new Error("The cluster needs Linux and root.");
   await findTools([...nodeTools, "kluctl", "kubectl", "helm", "helm4", "gitea"], { say });
   const cniPlugins = await findCniPlugins();
   const dir = await mkdtemp(join(tmpdir(), "towline-cluster-"));
@@ -74,7 +74,10 @@ async function findImage(file: string): Promise<string> {
       stdio: ["ignore", "inherit", "inherit"],
     });
     const [code] = (await once(build, "exit")) as [number | null];
-    if (code !== 0) throw new Error("The image could not be built: see above. Or name one with --image.");
+    if (code !== 0)
+      throw new Error(
+        "The image could not be built; the output is above. Fix it, or use an existing image with --image.",
+      );
   } else await run("docker", ["save", "--output", file, image]);
   return file;
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run demo`: a push to a real git host, deployed to a real Kubernetes API server, then a pull request that shows what
- * it would change there; with time lines of what happened.
+ * `npm run demo`: pushes to a real git host, from which Towline deploys to a real Kubernetes API server, then opens a pull
+ * request that shows what it would change there. Prints time lines of what happened.
  */
 import { once } from "node:events";
 import { join, resolve } from "node:path";
@@ -32,15 +32,15 @@ import { findTools } from "./tools.ts";
 
 const help = `npm run demo [-- options]
 
-Starts a Kubernetes control plane, Redis, Gitea and \`towline serve\`. Pushes a commit and shows what becomes of it, opens a
-pull request, pushes to it and merges it. Then it stays up until Ctrl-C, and shows what becomes of your pushes and pull
-requests. Nothing is left behind.
+Starts a Kubernetes control plane, Redis, Gitea and \`towline serve\`. Pushes a commit and shows how it is deployed, then opens a
+pull request, pushes to it and merges it. Then the demo keeps running until Ctrl-C, and shows what happens to your own pushes and
+pull requests. Everything is removed at the end.
 
-  --once              end after that; the exit status is 0 only if the cluster and Gitea are as they should be
-  --kubeconfig FILE   use the cluster of this kubeconfig instead; needs to be an administrator's. The demo creates the
-                      namespaces shop, shop-staging and shop-prod, and deletes them at the end; the definition of
+  --once              Stop after the merge; exit with 0 only if the cluster and Gitea are in the expected state
+  --kubeconfig FILE   Use the cluster of this kubeconfig, which needs administrator permissions. The demo creates the namespaces
+                      shop, shop-staging and shop-prod, and deletes them at the end; the CustomResourceDefinition for
                       KluctlDeployments stays
-  --help              this text
+  --help              Show this help
 `;
 
 const options = readOptions({ once: { type: "boolean", default: false }, kubeconfig: { type: "string" } }, help);
@@ -54,7 +54,7 @@ await main();
 
 async function main(): Promise<void> {
   const end = endOfRun();
-  // What was begun ends with us; only in somebody else's cluster there is something to take back.
+  // Everything that was started ends with this process; only a cluster of the user needs cleaning up.
   let up = options.kubeconfig !== undefined;
   end.addEventListener("abort", () => up || process.exit(130));
   const startedAt = Date.now();
@@ -76,7 +76,7 @@ async function main(): Promise<void> {
     const stopTelling = tellOthers(scene, say);
     const why = await Promise.race([ended, server.exited]);
     stopTelling();
-    if (why !== undefined) throw new Error(`The server is gone (${why}); its log was ${server.logFile}.`);
+    if (why !== undefined) throw new Error(`The server has exited (${why}); its log was ${server.logFile}.`);
   } catch (error) {
     process.exitCode = 1;
     say(`\ntowline demo: ${error instanceof Error ? error.message : String(error)}`);
@@ -91,7 +91,7 @@ interface Up {
   readonly kubeconfig: string;
 }
 
-/** Each thing adds how it is ended, in the order in which it began. */
+/** Each part adds a function that stops it, in the order in which the parts were started. */
 async function setUp(world: World, kluctl: string, stops: (() => Promise<void>)[]): Promise<Up> {
   const own = options.kubeconfig === undefined ? undefined : resolve(options.kubeconfig);
   const [kubeconfig, redis, gitea] = await Promise.all([
@@ -125,14 +125,14 @@ async function setUp(world: World, kluctl: string, stops: (() => Promise<void>)[
   return { scene: { cluster, shop, pushes, previews, check: options.once, tell }, server, kubeconfig };
 }
 
-/** What was there before the push that is told about. */
+/** Waits for the state before the first push that the demo shows. */
 async function firstDeploy(cluster: DemoCluster, commit: string): Promise<void> {
   const from = Date.now();
   const states = () => targets.map((target) => readiness(cluster.find("KluctlDeployment", namespace, target), commit));
   while (!states().every((state) => state === "ready")) {
     const failure = states().find((state) => state instanceof Error);
     if (failure) throw failure;
-    if (Date.now() - from > 60_000) throw new Error("The first deploy was not done after 60 s.");
+    if (Date.now() - from > 60_000) throw new Error("The first deploy did not finish within 60 s.");
     await delay(50);
   }
   say(`shop/staging and shop/prod are deployed for the first time (${seconds(from)})`);
@@ -146,12 +146,12 @@ Try it yourself, in another terminal:
   cd ${shop.workCopy.dir}
   sed -i 's/frontend: 1.5.0/frontend: 1.6.0/' versions.yaml && git commit -qam "Raise frontend to 1.6.0" && git push -q origin HEAD:main
 
-  git push -q origin main:release                  # roll out to prod what is on staging
+  git push -q origin main:release                  # deploy to prod what is on staging
 
 a pull request:
 
   git switch -qc try && sed -i 's/api: 2.4.0/api: 2.5.0/' versions.yaml && git commit -qam "Raise api to 2.5.0" && git push -q origin try
-  ${page}/compare/main...try      # sign in, create it, look at the comment; push again, merge
+  ${page}/compare/main...try      # sign in, create it, read the comment; push again, merge
 
 and look around:
 

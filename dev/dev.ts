@@ -1,4 +1,4 @@
-/** `npm run dev`: the local parts, and a server that restarts when a source changes. Ctrl-C ends everything. */
+/** `npm run dev`: starts the local parts, and a server that restarts when a source file changes. Ctrl-C stops everything. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -16,18 +16,18 @@ import { findTools } from "./tools.ts";
 const root = join(import.meta.dirname, "..");
 const help = `npm run dev [-- options]
 
-Starts a Kubernetes control plane, Redis, Gitea and a server that restarts when a source changes, until Ctrl-C.
+Starts a Kubernetes control plane, Redis, Gitea and a server that restarts when a source file changes, until Ctrl-C.
 
-  --no-server   only the parts
-  --state DIR   make the directory with their state in this one instead of /tmp
-  --help        this text
+  --no-server   Start everything except the server
+  --state DIR   Create the state directory in DIR instead of /tmp
+  --help        Show this help
 `;
 const flags = readOptions({ state: { type: "string" }, "no-server": { type: "boolean", default: false } }, help);
 
 const say = (line: string) => process.stderr.write(`${line}\n`);
 const end = endOfRun();
 let up = false;
-end.addEventListener("abort", () => up || process.exit(130)); // what was begun until then ends with us
+end.addEventListener("abort", () => up || process.exit(130)); // everything that was started until then ends with this process
 const { kluctl, kubectl } = await findTools(["kluctl", "kubectl"], { say });
 const world = await startWorld(partNames, { say, stateParent: flags.state });
 const addresses = world.addresses as Addresses;
@@ -58,7 +58,7 @@ async function writeServerConfig({ controlPlane, redis, gitea }: Addresses, stat
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
     ui: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
-    preview: { enabled: true, isolation: "auto" }, // as far as this kernel can; nobody else can push here
+    preview: { enabled: true, isolation: "auto" }, // as far as this kernel supports it; only the developer can push here
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },
     kubernetes: { kubeconfig: controlPlane.kubeconfig, namespaces: ["default"] },
@@ -81,10 +81,10 @@ function describe({ controlPlane, redis, gitea }: Addresses, server: string, kub
 `;
 }
 
-/** Resolves when the run shall end; the server has its time to finish first. */
+/** Resolves when the run is to end, after the server has had time to finish. */
 async function runServer(config: string): Promise<void> {
-  // What Node finds out itself includes the temporary directory, as a module that somebody tried to load: a restart
-  // whenever anything is written there.
+  // Without explicit paths, Node also watches the temporary directory, because a module was looked up there: the server
+  // would restart whenever a file is written there.
   const watched = ["src", "routes", "jobs"].map((dir) => `--watch-path=${join(root, dir)}`);
   const args = [...watched, "--watch-preserve-output", join(root, "src", "cli.ts"), "serve", "--config", config];
   const server = await startProcess({ name: "towline", command: process.execPath, args, cwd: root });

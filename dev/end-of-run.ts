@@ -1,12 +1,12 @@
 /**
- * Aborts when the run shall end: Ctrl-C, a closed terminal, a polite kill, or the end of the process that started us
- * (npm does not hand on everything). A second Ctrl-C ends at once; even then no part is left behind.
+ * Aborts when the run is to end: on Ctrl-C, a closed terminal, SIGTERM, or the end of the parent process (npm does not
+ * forward all signals). A second Ctrl-C ends the process at once; even then no part keeps running.
  */
 export function endOfRun(): AbortSignal {
   const controller = new AbortController();
   const end = (signal: NodeJS.Signals) => {
     if (controller.signal.aborted) process.exit(130);
-    process.stderr.write(`\nEnding (${signal}) …\n`);
+    process.stderr.write(`\nStopping (${signal}) …\n`);
     controller.abort();
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, end);

@@ -1,4 +1,4 @@
-/** `npm run test:image`: the image is built by a real engine, and what runs of it is tested: test/image. */
+/** `npm run test:image`: builds the image with a real Docker engine, and runs the tests of test/image against it. */
 import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 import { parseArgs } from "node:util";
@@ -17,20 +17,20 @@ import { withLock } from "./tool-build.ts";
 
 const help = `npm run test:image [-- options] [FILE …]
 
-Builds the Dockerfile with Docker, and tests what runs of it, with docker-compose.yml as well: against a real API server. It uses
-the engine that answers; without one it installs Debian's and starts a private one, which needs root and ends with the run. Where
-no registry can be reached, a private engine makes stand-ins of the images that ours starts from, of Debian's packages.
-With KLUCTL_SHA256_AMD64 (or _ARM64) set the image gets kluctl's release; without, the kluctl that the tests build.
-Ports 3000, 6379, 8080 and 9090 have to be free. About three minutes the first time, one after that.
+Builds the Dockerfile with Docker, and tests the image and docker-compose.yml against a real API server. Uses the running Docker
+engine; if there is none, installs Debian's and starts a private one, which needs root and is stopped at the end. If no registry can
+be reached, a private engine builds substitutes for the base images from Debian's packages.
+With KLUCTL_SHA256_AMD64 (or _ARM64) set, the image contains kluctl's release; otherwise the kluctl that the tests build.
+Ports 3000, 6379, 8080 and 9090 must be free. Takes about three minutes the first time, and one minute after that.
 
-  --private   a private engine, even if another one answers
-  --build     only build
-  --measure   also measure its layers, and how fast kluctl starts from it
-  --save FILE also write the image into a file, as \`docker load\` takes it
-  --image TAG test an image that is there already
+  --private   Start a private engine, even if another one is running
+  --build     Only build
+  --measure   Also measure the layers, and how fast kluctl starts
+  --save FILE Also write the image to FILE, in the format of \`docker load\`
+  --image TAG Test an existing image
   --architecture amd64|arm64
-              for another kind of machine, whose programs are emulated: needs root, and takes some 30 minutes the first time
-  --help      this text
+              Build for another architecture and emulate its programs: needs root, and takes about 30 minutes the first time
+  --help      Show this help
 `;
 
 const { values: options, positionals } = parseArgs({
@@ -59,7 +59,7 @@ const root = join(import.meta.dirname, "..");
 if (options.help) process.stdout.write(help);
 else {
   await withLock(join(cacheDir(), "locks", "engine"), "the image", say, main);
-  process.exit(); // a test that was broken off may hold something
+  process.exit(); // an aborted test may leave handles open
 }
 
 async function main(): Promise<void> {
@@ -100,7 +100,7 @@ async function workWith(using: Using): Promise<void> {
     process.env["TEST_STAND_INS"] = JSON.stringify(Object.fromEntries(standIns));
     await test(tag, architecture, tools["docker-compose"], engine.env);
   }
-  if (standIns.size > 0) say(`stand-ins: ${[...standIns.values()].join(", ")}`);
+  if (standIns.size > 0) say(`substitutes: ${[...standIns.values()].join(", ")}`);
 }
 
 /** Where Docker's packages put what adds commands to `docker`. */
@@ -111,7 +111,8 @@ function withPlugins(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 function toArchitecture(text: string): Architecture {
-  if (text !== "amd64" && text !== "arm64") throw new Error(`--architecture is amd64 or arm64, not ${text}.`);
+  if (text !== "amd64" && text !== "arm64")
+    throw new Error(`--architecture: "${text}" is not supported; use amd64 or arm64`);
   return text;
 }
 

@@ -1,4 +1,4 @@
-/** `npm run test:foreign`: the documentation's commands of other programs, by the real programs. */
+/** `npm run test:foreign`: runs the documentation's commands of other programs with the real programs. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -6,14 +6,14 @@ import { findTools } from "./tools.ts";
 
 const help = `npm run test:foreign [-- FILE …]
 
-Runs what the documentation has people type of flux, argocd, cosign and docker buildx: with Flux's controllers, a whole Argo CD and a real
-registry, against a real API server. The programs are built from Go modules the first time, which takes some 20 minutes.
+Runs the documentation's commands of flux, argocd, cosign and docker buildx, with Flux's controllers, a complete Argo CD and a real
+registry, against a real API server. The first run builds these programs from Go modules, which takes about 20 minutes.
 `;
 
 const args = process.argv.slice(2);
 if (args.includes("--help")) process.stdout.write(help);
 else {
-  // No test's time-out is running yet.
+  // Built here, before the timeout of a test is running.
   await findTools(["flux", "kustomize-controller", "helm-controller", "argocd", "cosign", "docker-buildx"], {
     say: (line) => void process.stderr.write(`${line}\n`),
   });

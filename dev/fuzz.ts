@@ -1,4 +1,4 @@
-/** `npm run fuzz`: deliveries that no git host would send, against the real server. */
+/** `npm run fuzz`: sends deliveries that no git host would send to the real server. */
 import { randomInt } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -10,14 +10,14 @@ import { startWorld } from "./world.ts";
 
 const help = `npm run fuzz [-- options]
 
-Sends mutated deliveries of GitHub, GitLab and Gitea to a real \`towline serve\`, most of them signed as they are, and checks that
-each is answered within a second and never with a 5xx, that nothing is logged as a fault, and that memory stays flat.
+Sends mutated deliveries of GitHub, GitLab and Gitea, most of them with a valid signature, to a real \`towline serve\`. Checks that each
+is answered within a second and never with a 5xx status, that the log reports no internal error, and that memory does not grow.
 
-  --deliveries N  so many: 1000000
-  --seed N        draws the same ones again
-  --from N        begins with this one, to see it again; with --deliveries 1
-  --report FILE   writes the figures there, as JSON
-  --help          this text
+  --deliveries N  Send N deliveries: 1000000
+  --seed N        Repeat the deliveries of this seed
+  --from N        Start with delivery N; with --deliveries 1, repeats a single one
+  --report FILE   Write the figures to FILE, as JSON
+  --help          Show this help
 `;
 
 const options = readOptions(
@@ -79,7 +79,7 @@ async function main(): Promise<void> {
 
 function describe({ sent, findings, p50, p99, longest, bytes }: FuzzReport): string {
   const times = `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, longest ${Math.round(longest)} ms`;
-  return `${sent} sent, ${findings.length} found; ${times}; ${Math.round((bytes.at(-1) ?? 0) / 1e6)} MB`;
+  return `${sent} sent, ${findings.length} findings; ${times}; ${Math.round((bytes.at(-1) ?? 0) / 1e6)} MB`;
 }
 
 function wholeNumber(name: "deliveries" | "seed" | "from"): number | undefined {

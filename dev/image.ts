@@ -1,6 +1,6 @@
 /**
- * `npm run image`: what the image would hold, without an engine. The Dockerfile is followed on a fresh Debian, each
- * instruction in a layer of its own, and what it makes is measured.
+ * `npm run image`: shows what the image would contain, without a container engine. Follows the Dockerfile on a fresh Debian,
+ * each instruction in its own layer, and measures the layers.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -17,12 +17,13 @@ import { findTools } from "./tools.ts";
 
 const help = `npm run image [-- options]
 
-Follows the Dockerfile without an engine, and says how large each layer is and how fast kluctl starts from it. Needs Linux, root and
-Debian's mirror; about two minutes. Node and kluctl are this machine's: the newest kluctl that can be built here, not the release.
+Follows the Dockerfile without a container engine, and reports the size of each layer and how fast kluctl starts. Needs Linux, root
+and Debian's mirror, and takes about two minutes. Node.js and kluctl are those of this machine: the newest kluctl that can be built
+here, not the release.
 
-  --debian DIR   a Debian that debootstrap has made, instead of a new one
-  --run COMMAND  run this by the image's shell, as its user on a read-only root, instead of measuring
-  --help         this text
+  --debian DIR   Use a Debian root that debootstrap has created, instead of a new one
+  --run COMMAND  Run COMMAND in the image's shell, as its user and on a read-only root, instead of measuring
+  --help         Show this help
 `;
 
 const run = promisify(execFile);
@@ -37,7 +38,7 @@ if (options.help) process.stdout.write(help);
 else await main();
 
 async function main(): Promise<void> {
-  if (process.getuid?.() !== 0) throw new Error("Mounting needs root.");
+  if (process.getuid?.() !== 0) throw new Error("Following the Dockerfile needs root, to mount file systems.");
   const dir = await mkdtemp(join(tmpdir(), "towline-image-"));
   try {
     const debian = options.debian ?? (await newDebian(join(dir, "debian")));
@@ -55,7 +56,7 @@ async function main(): Promise<void> {
 }
 
 async function newDebian(dir: string): Promise<string> {
-  say(`making a Debian (${suite}) …`);
+  say(`installing Debian (${suite}) with debootstrap …`);
   return makeDebian(dir);
 }
 
@@ -79,9 +80,9 @@ async function followOn(debian: string, dir: string): Promise<Followed> {
 async function measure(image: Followed, debian: string): Promise<void> {
   const rows: string[][] = [["layer", "files", "MB", "gzip, MB"]];
   const { stdout: bytes } = await run("du", ["-sb", debian]);
-  rows.push(["Debian, as the base has it", "", megabytes(parseInt(bytes)), megabytes(await packed(debian, image))]);
+  rows.push(["Debian, in the base image", "", megabytes(parseInt(bytes)), megabytes(await packed(debian, image))]);
   const node = (await stat(process.execPath)).size;
-  rows.push(["Node's program, as the base has it", "1", megabytes(node), megabytes(await zipped(process.execPath))]);
+  rows.push(["Node.js, in the base image", "1", megabytes(node), megabytes(await zipped(process.execPath))]);
   const layers = image.image.layers.filter(({ files }) => files > 0);
   for (const layer of layers) {
     const compressed = await packed(layer.dir, image);

@@ -1,4 +1,4 @@
-/** `npm run mutate`: changes the decisions one small thing at a time, and reports the changes that no unit test notices. */
+/** `npm run mutate`: changes the decision functions one small thing at a time, and reports the changes that no unit test detects. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
@@ -9,13 +9,13 @@ import { readOptions } from "./options.ts";
 
 const help = `npm run mutate [-- options]
 
-Changes one thing at a time in the pure decisions (a comparison, a condition, a statement …) and runs the unit tests of
-the place, in a copy of the sources. A change that no test notices is a mutant that lives. dev/mutate/core.ts lists the files,
-and the mutants that may live with the reason; any other that lives fails the command.
+Changes one thing at a time in the decision functions (a comparison, a condition, a statement …), in a copy of the sources, and runs
+their unit tests. A change that no test detects is a surviving mutant. dev/mutate/core.ts lists the files, and the mutants that
+may survive, with the reason; any other surviving mutant is a failure.
 
-  --only FILE     mutates this file alone; may be given several times
-  --minutes N     ends with what is known after so long: 60
-  --help          this text
+  --only FILE     Mutate only FILE; can be repeated
+  --minutes N     Stop after N minutes and report the results so far: 60
+  --help          Show this help
 `;
 
 const options = readOptions(
@@ -29,17 +29,17 @@ const root = join(import.meta.dirname, "..");
 process.chdir(root);
 const files = filesToMutate();
 const minutes = Number(options.minutes);
-if (!(minutes > 0)) fail(`--minutes: ${JSON.stringify(options.minutes)} is not a number of minutes`);
+if (!(minutes > 0)) fail(`--minutes: ${JSON.stringify(options.minutes)} is not a positive number of minutes`);
 
 const tempDir = mkdtempSync(join(tmpdir(), "towline-mutate-"));
-// However it ends: Stryker ends the process itself on Ctrl-C.
+// Also on Ctrl-C, when Stryker ends the process itself.
 process.on("exit", () => rmSync(tempDir, { recursive: true, force: true, maxRetries: 5 }));
 
 const startedAt = performance.now();
 const verdicts = new Map<string, FileVerdict>();
 setTimeout(() => {
   report();
-  say(`not finished after ${minutes} minutes`);
+  say(`stopped after ${minutes} minutes, before all files were done`);
   process.exit(1);
 }, minutes * 60_000).unref();
 
@@ -50,25 +50,25 @@ for (const [file, { tests, mayLive }] of files) {
 }
 report();
 if ([...verdicts.values()].some(isWrong)) process.exitCode = 1;
-// A handle that a test runner forgot must not keep us.
+// A handle that the test runner left open must not keep the process running.
 process.exit();
 
 function mutate(file: string, tests: string): ReturnType<Stryker["runMutationTest"]> {
   process.env["MUTATE_TESTS"] = tests;
   return new Stryker({
     mutate: [file],
-    // Words are for people, and tests do not repeat each of them.
+    // Texts are for humans; the tests do not repeat all of them.
     mutator: { excludedMutations: ["StringLiteral"] },
     testRunner: "vitest",
     plugins: [import.meta.resolve("@stryker-mutator/vitest-runner")],
     vitest: { configFile: "dev/mutate/vitest.config.ts", related: true },
     concurrency: 2,
-    // A machine that is busy with something else is no reason to believe that a mutant never ends.
+    // Long enough that a mutant on a busy machine is not mistaken for an endless one.
     timeoutMS: 30_000,
     tempDirName: tempDir,
     cleanTempDir: "always",
     ignorePatterns: ["/chaos", "/dist", "/site"],
-    // TypeScript 7 has no API to read it with, and nobody needs it there.
+    // TypeScript 7 has no API to read tsconfig.json, and Stryker does not need it.
     tsconfigFile: "none",
     reporters: ["progress-append-only"],
     allowConsoleColors: false,
@@ -79,7 +79,7 @@ function filesToMutate(): readonly (readonly [string, CoreFile])[] {
   if (options.only.length === 0) return Object.entries(core);
   return options.only.map((path) => {
     const file = relative(root, resolve(path));
-    return [file, core[file] ?? fail(`--only: ${file} is not one of ${Object.keys(core).join(", ")}`)];
+    return [file, core[file] ?? fail(`--only: ${file} is not mutated; use one of ${Object.keys(core).join(", ")}`)];
   });
 }
 
@@ -89,7 +89,7 @@ function report(): void {
   const unexplained = sum(({ survivors }) => survivors.length);
   say(
     `${verdicts.size} of ${files.length} files in ${took} minutes: ${killed} of ${total} mutants killed` +
-      ` (${percent(killed, total)}), ${total - killed - unexplained} live for a reason, ${unexplained} without one`,
+      ` (${percent(killed, total)}), ${total - killed - unexplained} survive for a known reason, ${unexplained} without one`,
   );
 }
 
@@ -97,8 +97,8 @@ function describe(file: string, verdict: FileVerdict): string {
   const { killed, total, survivors, outdated } = verdict;
   return [
     `${isWrong(verdict) ? "FAIL" : "ok  "} ${file}: ${killed} of ${total} killed (${percent(killed, total)})`,
-    ...survivors.map(({ line, mutant }) => `       line ${line} lives: ${mutant}`),
-    ...outdated.map((mutant) => `       on the list of dev/mutate/core.ts, and does not live: ${mutant}`),
+    ...survivors.map(({ line, mutant }) => `       line ${line} survives: ${mutant}`),
+    ...outdated.map((mutant) => `       listed in dev/mutate/core.ts, but does not survive: ${mutant}`),
   ].join("\n");
 }
 

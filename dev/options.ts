@@ -1,7 +1,7 @@
-/** The options of a script that a person types: `--help` is answered, a slip is told in one line. */
+/** Reads the options of a developer command; handles `--help`, and reports a mistake in one line. */
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 
-/** Ends the process with 0 after `--help`, with 2 when the options are not understood. */
+/** Ends the process with 0 after `--help`, and with 2 if the options are invalid. */
 export function readOptions<const T extends ParseArgsOptionsConfig>(options: T, help: string) {
   if (process.argv.slice(2).includes("--help")) {
     process.stdout.write(help);

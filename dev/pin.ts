@@ -1,4 +1,4 @@
-/** `npm run pin`: writes the digests of the images that ours is made of, or says which have none. */
+/** `npm run pin`: writes the digests of the base images, or reports which have none. */
 import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,13 +7,13 @@ import { findPins, isDigest, type Pin, pinnedFiles, writePins } from "./image/pi
 
 const help = `npm run pin [-- options]
 
-Asks the registries, by \`docker buildx imagetools inspect\`, for the digests that the tags of the base images of Dockerfile,
-docker-compose.yml and the chart have now, and writes them there. Run \`npm run docs\` afterwards, look at the difference, and
-commit it. It needs Docker with buildx, and the network.
+Asks the registries, with \`docker buildx imagetools inspect\`, for the current digests of the base images in Dockerfile,
+docker-compose.yml and the chart, and writes the digests into these files. Then run \`npm run docs\`, review the diff, and commit
+it. Needs Docker with buildx, and network access.
 
-  --check     ask nobody, change nothing: fail if an image has no digest
-  --root DIR  another checkout than this one
-  --help      this text
+  --check     Contact no registry and change nothing; fail if an image has no digest
+  --root DIR  Use another checkout
+  --help      Show this help
 `;
 
 const run = promisify(execFile);
@@ -33,7 +33,7 @@ async function check(): Promise<void> {
   const unpinned = (await readAll()).filter(({ digest }) => digest === undefined);
   for (const { file, reference } of unpinned) process.stderr.write(`${file}: ${reference} has no digest\n`);
   if (unpinned.length === 0) return;
-  process.stderr.write("npm run pin writes them, where there is a network.\n");
+  process.stderr.write("Run npm run pin on a machine with network access to add them.\n");
   process.exitCode = 1;
 }
 
@@ -57,13 +57,13 @@ async function readAll(): Promise<Pin[]> {
   return all.flat();
 }
 
-/** That of the index, which stands for all architectures. */
+/** Returns the digest of the index, which covers all architectures. */
 async function resolve(reference: string): Promise<string> {
   const { stdout } = await run("docker", [
     ...["buildx", "imagetools", "inspect", reference],
     ...["--format", "{{ .Manifest.Digest }}"],
   ]);
   const digest = stdout.trim();
-  if (!isDigest(digest)) throw new Error(`docker gave no digest of ${reference}: ${digest.slice(0, 200)}`);
+  if (!isDigest(digest)) throw new Error(`docker returned no digest for ${reference}: ${digest.slice(0, 200)}`);
   return digest;
 }

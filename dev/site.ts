@@ -1,4 +1,4 @@
-/** `npm run docs:site`: the documentation as static HTML in `site/`, made without network. */
+/** `npm run docs:site`: builds the documentation as static HTML in `site/`, without network access. */
 import { join } from "node:path";
 import { buildSite } from "./site/build.ts";
 import { checkLinks } from "./site/links.ts";
@@ -11,5 +11,5 @@ if (wrong.length > 0) {
   process.exitCode = 1;
 } else {
   const { pages, files } = buildSite(root, out);
-  process.stdout.write(`${pages} pages, and ${files} files that they lead to: open ${join(out, "index.html")}\n`);
+  process.stdout.write(`${pages} pages and ${files} linked files: open ${join(out, "index.html")}\n`);
 }

@@ -1,4 +1,4 @@
-/** `npm run soak`: many deployments at a steady rate for a long time, and whether anything grows meanwhile. */
+/** `npm run soak`: runs many deployments at a steady rate for a long time, and checks whether anything grows meanwhile. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { now } from "./bench/clock.ts";
@@ -15,14 +15,14 @@ import { startWorld } from "./world.ts";
 const help = `npm run soak [-- options]
 
 Deploys 200 projects of 20 repositories with the real kluctl, then pushes to one repository after the other at a steady rate, and
-samples what the server and Redis hold. Fails if memory, heap, files and sockets, or Redis grow over the second half, if a push
-is not deployed, or if a skip was wrong. Leaves plots and samples in a folder.
+samples the memory, file descriptors and Redis data of the server. Fails if memory, heap, file descriptors or Redis data grow over
+the second half, if a push is not deployed, or if a skip was wrong. Leaves plots and samples in a folder.
 
-  --minutes N      pushes for so long: 60
-  --deployments N  so many: 200
-  --every N        seconds from one push to the next: 15
-  --folder DIR     where plots and samples are written: soak/ here
-  --help           this text
+  --minutes N      Push for N minutes: 60
+  --deployments N  Deploy N projects: 200
+  --every N        Push every N seconds: 15
+  --folder DIR     Write plots and samples to DIR: soak/ in this checkout
+  --help           Show this help
 `;
 
 const options = readOptions(
@@ -38,14 +38,14 @@ const options = readOptions(
 const say = (line: string) => void process.stdout.write(`${line}\n`);
 const repositories = 20;
 const sampleEveryMs = 10_000;
-/** So often, a line. */
+/** Samples per printed line. */
 const linesEvery = 6;
 
 await main();
 process.exit();
 
 async function main(): Promise<void> {
-  if (process.platform !== "linux") throw new Error("The soak reads /proc: it needs Linux.");
+  if (process.platform !== "linux") throw new Error("The soak test reads /proc, so it needs Linux.");
   const signal = endOfRun();
   const [minutes, deployments, every] = [wholeNumber("minutes"), wholeNumber("deployments"), wholeNumber("every")];
   const folder = resolve(options.folder ?? join(import.meta.dirname, "../soak"));
@@ -66,7 +66,7 @@ async function main(): Promise<void> {
     );
     await write(folder, report);
     summarize(report);
-    say(`see ${folder}`);
+    say(`details: ${folder}`);
     if (report.findings.length > 0) process.exitCode = 1;
   } finally {
     cluster.close();
@@ -87,8 +87,10 @@ function words(value: number, unit: string): string {
 }
 
 function summarize({ samples, pushes, skippedPushes, reconciliations, skipped, findings }: SoakReport): void {
-  say(`${pushes.length} pushes, ${skippedPushes} more were due while one was under way; ${describeSeconds(pushes)}`);
-  say(`${reconciliations} reconciliations, and ${skipped} checks were skipped`);
+  say(
+    `${pushes.length} pushes, ${skippedPushes} more were not sent because the previous one was still in progress; ${describeSeconds(pushes)}`,
+  );
+  say(`${reconciliations} reconciliations; ${skipped} checks were skipped`);
   for (const measure of Object.keys(measures) as Measure[]) {
     const values = samples.map((sample) => sample[measure]);
     const { title, unit } = measures[measure];

@@ -54,7 +54,7 @@ export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildO
       if (build.data) await copyData(build, build.data, work.path, env);
       return binary;
     } catch (error) {
-      throw new Error(`${title} could not be built: ${(error as Error).message}\nTry again, ${or(tool)}`, {
+      throw new Error(`Cannot build ${title}: ${(error as Error).message}\nTry again, ${or(tool)}`, {
         cause: error,
       });
     } finally {
@@ -158,7 +158,7 @@ export async function withLock<T>(
     }
     const owner = Number(await readFile(path, "utf8").catch(() => ""));
     if (owner > 0 && !isAlive(owner)) await rm(path, { force: true });
-    else if (!told) say(`waiting for process ${owner || "?"}, which is building ${title} …`);
+    else if (!told) say(`waiting for process ${owner || "?"}, which holds the lock for ${title} …`);
     told = true;
   }
   try {

@@ -39,7 +39,7 @@ export async function findForeignTool(
   { say, env = process.env }: FindOptions,
 ): Promise<string> {
   const { build, ...tool } = tools[name];
-  if (build === undefined) throw new Error(`${name} is not built here.`);
+  if (build === undefined) throw new Error(`${name} is not built by this project.`);
   const foreign = { ...build, architecture };
   return (await findBuilt(name, foreign)) ?? buildTool(tool, foreign, { say, env });
 }
@@ -48,7 +48,7 @@ async function findTool(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | un
   const named = env[tool.variable];
   if (named !== undefined && named !== "") {
     if (await isExecutable(named)) return named;
-    throw new Error(`${tool.variable} names ${named}, which is not an executable file.`);
+    throw new Error(`${tool.variable}: ${named} is not an executable file.`);
   }
   return (await findOnPath(tool, env)) ?? (tool.build && (await findBuilt(tool.name, tool.build)));
 }
@@ -66,7 +66,7 @@ async function findOnPath(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | 
 /** Merging two commits without a working copy came with git 2.38. */
 export async function requireGit(): Promise<void> {
   const git = { versionArgs: ["--version"], versions: { from: "2.38.0", below: "100.0.0" } };
-  if (!(await isUsable(git, "git"))) throw new Error("There is no git 2.38 or newer on PATH: install git.");
+  if (!(await isUsable(git, "git"))) throw new Error("No git 2.38 or newer on PATH: install git.");
 }
 
 async function isUsable(tool: Pick<Tool, "versionArgs" | "versions" | "needs">, path: string): Promise<boolean> {
@@ -91,25 +91,25 @@ export function compareVersions(one: string, other: string): number {
 async function obtain(tool: Tool, say: (line: string) => void, env: NodeJS.ProcessEnv): Promise<string> {
   if (tool.build) return buildTool(tool, tool.build, { say, env });
   const { name, versions, debian = name } = tool;
-  const hint = `Install ${debian} (${name} ${versions.from} or newer), or name one with ${tool.variable}=/path/to/${name}.`;
+  const hint = `Install ${debian} (${name} ${versions.from} or newer), or set ${tool.variable}=/path/to/${name}.`;
   await installPackage(debian, hint, say);
   const path = await findOnPath(tool, env);
   if (path === undefined) throw new Error(`Debian's ${debian} is older than ${versions.from}. ${hint}`);
   return path;
 }
 
-/** Needs root and apt-get; `hint` says what a person may do without. */
+/** Needs root and apt-get; `hint` says what to do without them. */
 export async function installPackage(name: string, hint: string, say: (line: string) => void): Promise<void> {
   const isRoot = process.getuid?.() === 0;
-  if (!isRoot || !(await isExecutable("/usr/bin/apt-get"))) throw new Error(`There is no ${name}. ${hint}`);
+  if (!isRoot || !(await isExecutable("/usr/bin/apt-get"))) throw new Error(`${name} was not found. ${hint}`);
   say(`installing ${name} from Debian's packages …`);
   const started = Date.now();
-  // Whoever else installs something at the moment is waited for: a new machine may just be set up.
+  // Waits for other installations: a new machine may still be being set up.
   const wait = "-o DPkg::Lock::Timeout=600";
-  // Which does not go for the lock on the lists.
+  // The lock timeout does not apply to the lock on the package lists.
   const update = "n=0; until apt-get update -qq || [ $((n += 1)) -ge 24 ]; do sleep 5; done";
   const script = `${update}; apt-get install -y -qq ${wait} --no-install-recommends ${name}`;
-  // apt-get's words go to stderr, which is where a person looks for progress. The service is not to be started.
+  // apt-get's output goes to stderr, like all progress. RUNLEVEL keeps the service from being started.
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
   const child = spawn("/bin/sh", ["-c", `{ ${script}; } 1>&2`], { stdio: ["ignore", "inherit", "inherit"], env });
   const [code] = (await once(child, "exit")) as [number | null];

@@ -1,4 +1,4 @@
-/** `npm run test:upstream`: kluctl's own GitOps end-to-end suite against `towline controller run`. */
+/** `npm run test:upstream`: runs kluctl's own GitOps end-to-end tests against `towline controller run`. */
 import { mkdir, readdir, readFile, symlink } from "node:fs/promises";
 import { createReadStream } from "node:fs";
 import { basename, join } from "node:path";
@@ -15,14 +15,14 @@ import { parseResult, parseStart, summarize, type TestResult } from "./upstream/
 
 const help = `npm run test:upstream [-- options] [PATTERN]
 
-Takes the GitOps end-to-end suite of kluctl ${suiteVersion} from its Go module, compiles it once, and runs it against
-\`towline controller run\`: a real API server, the real kluctl as client. It takes some ten minutes on two cores.
+Downloads the GitOps end-to-end tests of kluctl ${suiteVersion} as a Go module, compiles them once, and runs them against
+\`towline controller run\`, with a real API server and the real kluctl as client. Takes about ten minutes on two cores.
 
-  PATTERN        only the tests that this regular expression fits, as Go takes it: 'TestGitOpsMisc/Test_.*'
-  --own          against kluctl's own controller, to see what the suite itself is like on this machine
-  --parallel N   how many suites run at once (2)
-  --logs DIR     where the logs go; a folder that is kept
-  --help         this text
+  PATTERN        Run only the tests that match this regular expression, in Go's syntax: 'TestGitOpsMisc/Test_.*'
+  --own          Run the tests against kluctl's own controller, to see how they behave on this machine
+  --parallel N   Run N suites at a time: 2
+  --logs DIR     Write the logs to DIR
+  --help         Show this help
 `;
 
 const { values: options, positionals } = parseArgs({
@@ -84,10 +84,10 @@ async function main(): Promise<void> {
   await state.remove();
 
   const { failures, ...counts } = summarize(started, results);
-  const broken = !ok && counts.failed === 0; // it ended without a word about any test
+  const broken = !ok && counts.failed === 0; // it ended without reporting any test
   say(`logs: ${logs}`);
   for (const name of failures) say(`failed: ${name}`);
-  if (broken) say(`the suite itself failed: ${reason}`);
+  if (broken) say(`the test process failed: ${reason}`);
   if (!ok || counts.failed > 0 || counts.passed === 0) process.exitCode = 1;
   process.stdout.write(
     `\nkluctl ${suiteVersion}: ${formatCounts({ ...counts, failed: counts.failed + Number(broken) })}\n`,
@@ -102,7 +102,7 @@ async function endLeftovers(assets: string): Promise<void> {
   }
 }
 
-/** Tells what comes of each test as it is written into the log, until the suite is over. */
+/** Prints the result of each test as it is written to the log, until the tests have ended. */
 async function follow(
   path: string,
   over: Promise<boolean>,

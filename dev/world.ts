@@ -89,7 +89,7 @@ export async function createWorld({ say, stateParent = tmpdir() }: WorldOptions)
         const stops = await Promise.allSettled(Object.values(running).map(async (part) => (await part).stop()));
         await state.remove();
         const failed = stops.find((one) => one.status === "rejected");
-        if (failed) say(`A part did not stop cleanly: ${String(failed.reason)}`);
+        if (failed) say(`Cannot stop a part cleanly: ${String(failed.reason)}`);
       })();
       return stopping;
     },

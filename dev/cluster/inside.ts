@@ -25,7 +25,7 @@ const node = await startNode({ tools, stateDir, cniPlugins });
 try {
   say(`the cluster is up (${elapsed()} s)`);
   await node.importImage(image, await namesOfChart());
-  say(`its images are there (${elapsed()} s)`);
+  say(`the images are imported (${elapsed()} s)`);
   // At its end: what of them was on it is there already.
   const PATH = [process.env["PATH"], ...[tools.kubectl, tools.kluctl, tools.helm].map(dirname)].join(delimiter);
   const env = {

@@ -99,11 +99,12 @@ const ownNamespaces = [namespace, ...targets.map(namespaceOf)];
 export async function prepareCluster(kubeconfig: string): Promise<readonly string[]> {
   return withClient(kubeconfig, async (client) => {
     const rival = await findController(client);
-    if (rival) throw new Error(`${rival} runs in this cluster: two controllers would fight over the deployments.`);
+    if (rival) throw new Error(`${rival} runs in this cluster: two controllers must not manage the same deployments.`);
     const { items } = await client.list("/api/v1/namespaces");
     const known = new Set((items as KubernetesObject[]).map(({ metadata }) => metadata.name));
     const taken = ownNamespaces.filter((name) => known.has(name));
-    if (taken.length > 0) throw new Error(`The demo needs these namespaces for itself: ${taken.join(", ")}.`);
+    if (taken.length > 0)
+      throw new Error(`The demo creates these namespaces, but they already exist: ${taken.join(", ")}.`);
     await installCustomResource(kubeconfig);
     const body = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
     await client.request({ method: "POST", path: "/api/v1/namespaces", body });
@@ -133,7 +134,7 @@ export async function createDeployments(client: KubeClient, repositoryUrl: strin
     const text = await readFile(join(examples, `${target}.yaml`), "utf8");
     const resources = parseAllDocuments(text).map((document) => document.toJS() as KubernetesObject & { spec: Spec });
     const resource = resources.find(({ kind }) => kind === "KluctlDeployment");
-    if (!resource) throw new Error(`${target}.yaml holds no KluctlDeployment.`);
+    if (!resource) throw new Error(`${target}.yaml contains no KluctlDeployment.`);
     resource.spec.source.git.url = repositoryUrl;
     // Validation looks once, right after the deploy, when pods cannot be ready yet: the time line waits for them itself.
     resource.spec.validate = false;
@@ -155,7 +156,8 @@ export async function deleteDeployments(client: KubeClient): Promise<void> {
   for (const target of targets) await client.request({ method: "DELETE", path: `${list}/${target}` }).catch(ignoreGone);
   const deadline = Date.now() + 60_000;
   while ((await client.list(list)).items.length > 0) {
-    if (Date.now() > deadline) throw new Error(`The KluctlDeployments of namespace ${namespace} did not go in 60 s.`);
+    if (Date.now() > deadline)
+      throw new Error(`The KluctlDeployments of namespace ${namespace} were not deleted within 60 s.`);
     await delay(200);
   }
 }

@@ -37,7 +37,7 @@ export function readPresent({ client }: DemoCluster): Present {
 
 /** Tells each fact; throws with all that do not hold. */
 export function confirm(title: string, facts: readonly Fact[], tell: (line?: string) => void): void {
-  const wrong = facts.filter(([, holds]) => !holds).map(([fact]) => `\n  not so: ${fact}`);
+  const wrong = facts.filter(([, holds]) => !holds).map(([fact]) => `\n  not true: ${fact}`);
   if (wrong.length > 0) throw new Error(`${title}:${wrong.join("")}`);
   tell();
   for (const [fact] of facts) tell(`  ok  ${fact}`);

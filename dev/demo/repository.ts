@@ -79,7 +79,7 @@ export interface Release {
 export async function pushRelease({ workCopy }: ShopRepository, release: Release, branch = "main"): Promise<string> {
   const { file, from, to, message } = release;
   const text = await readFile(join(workCopy.dir, file), "utf8");
-  if (!text.includes(from)) throw new Error(`examples/shop/${file} does not say "${from}".`);
+  if (!text.includes(from)) throw new Error(`examples/shop/${file} does not contain "${from}".`);
   return workCopy.push({ [file]: text.replace(from, to) }, { branch, message });
 }
 

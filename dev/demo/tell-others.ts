@@ -1,4 +1,4 @@
-/** After the demo's own parts: what becomes of what somebody else does. */
+/** After the demo's own parts: shows what happens to the user's pushes and pull requests. */
 import { tellComment } from "./play-pull-request.ts";
 import { tellPush } from "./play-push.ts";
 import type { PushStory } from "./push-story.ts";
@@ -63,7 +63,7 @@ async function tellOnePush(
   story.end();
   tell(
     concerned.length > 0
-      ? `\nbranch ${branch} is gone: what it deployed stays, and the deployment says so`
+      ? `\nbranch ${branch} was deleted: its objects stay in the cluster, and the deployment reports it`
       : `\npush to ${branch}: nothing to do (${ignored.join("; ") || "no deployment follows it"})`,
   );
   return last;

@@ -46,7 +46,7 @@ export async function tellTimeLine(
       const missing = strands.flatMap((strand) => strand.missing());
       show(Date.now() - settleMs);
       if (missing.length === 0) break;
-      if (Date.now() > deadline) throw new Error(`Not done after ${patienceMs / 1_000} s: ${missing.join(", ")}.`);
+      if (Date.now() > deadline) throw new Error(`Not finished after ${patienceMs / 1_000} s: ${missing.join(", ")}.`);
       await delay(10);
     }
     await delay(settleMs);

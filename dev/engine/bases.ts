@@ -48,7 +48,7 @@ export async function provideBases(options: BaseOptions): Promise<Map<string, st
       ((await labelOf(base.name, engine)) === undefined && (await isPullable(engine, base.reference)));
     if (isPulled) continue;
     if (!engine.isPrivate)
-      throw new Error(`${base.reference} cannot be pulled. With --private, a stand-in is made of Debian's packages.`);
+      throw new Error(`Cannot pull ${base.reference}. With --private, a substitute is built from Debian's packages.`);
     standIns.set(base.reference, base.name);
     const recipe = await hashOf(base);
     if ((await labelOf(base.name, engine)) !== recipe) await compose(base, recipe, options);
@@ -160,7 +160,7 @@ async function compose(base: Base, hash: string, { engine, tools, say }: BaseOpt
     const known = await engine.docker("image", "inspect", "--format", "{{.Architecture}}", debian).catch(() => "");
     if (known.trim() !== architecture)
       await buildDebian(debian, join(dir, "debian"), architecture, { engine, tools, say });
-    say(`no registry has ${name} for us: making a stand-in …`);
+    say(`cannot pull ${name} from a registry: building a substitute …`);
     const context = join(dir, "context");
     await mkdir(context);
     await fill(context);
@@ -182,7 +182,7 @@ async function buildDebian(
   { engine, tools, say }: BaseOptions,
 ): Promise<void> {
   await installPackage("debootstrap", "Install debootstrap.", say);
-  say(`making a Debian (${suite}, ${architecture}) …`);
+  say(`installing Debian (${suite}, ${architecture}) with debootstrap …`);
   await makeDebian(dir, architecture);
   const context = `${dir}-packed`;
   await mkdir(context);

@@ -52,7 +52,7 @@ export async function buildImage({ engine, tools, tag, architecture, base, say }
       env: engine.env,
     });
     const { ok, reason } = await build.exited;
-    if (!ok) throw new Error(`The image could not be built (${reason}): see above.`);
+    if (!ok) throw new Error(`The image could not be built (${reason}); the output is above.`);
   } finally {
     await releases?.stop();
     await rm(dir, { recursive: true, force: true });
@@ -66,7 +66,9 @@ async function lendRelease(dir: string, architecture: Architecture, say: BuildOp
       ? (await findTools(["kluctl"], { say })).kluctl
       : await findForeignTool("kluctl", architecture, { say });
   const release = await packRelease(kluctl, dir, architecture);
-  say(`KLUCTL_SHA256_${architecture.toUpperCase()} is not set: the image gets a kluctl ${release.version} of our own`);
+  say(
+    `KLUCTL_SHA256_${architecture.toUpperCase()} is not set: the image contains a locally built kluctl ${release.version}`,
+  );
   const server = createServer((req, res) => {
     if (basename(req.url ?? "") !== release.archive) return void res.writeHead(404).end();
     return void createReadStream(join(dir, release.archive)).pipe(res);

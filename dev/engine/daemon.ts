@@ -36,7 +36,7 @@ export async function startEngine({ say, isPrivate }: EngineOptions): Promise<En
     const answering = createEngine(process.env, false, async () => undefined);
     const version = await answering.docker("version", "--format", "{{.Server.Version}}").catch(() => undefined);
     if (version !== undefined) {
-      say(`using the engine that answers: Docker ${version.trim()}`);
+      say(`using the running engine: Docker ${version.trim()}`);
       return answering;
     }
   }
@@ -57,7 +57,7 @@ function createEngine(env: NodeJS.ProcessEnv, isPrivate: boolean, stop: Engine["
 
 async function startPrivate(say: EngineOptions["say"]): Promise<Engine> {
   if (process.platform !== "linux" || process.getuid?.() !== 0)
-    throw new Error("No Docker engine answers, and to start one takes Linux and root: install Docker, or start it.");
+    throw new Error("No Docker engine is running, and starting one needs Linux and root: install or start Docker.");
   await install(say);
   const dir = join(cacheDir(), "engine");
   // What it keeps for a run has to be out of the way of a run that was killed.

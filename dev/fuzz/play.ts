@@ -85,7 +85,8 @@ export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
   /** A busy machine, or many at once, make any delivery slow. What is slow alone as well is so by what it says. */
   async function sendAlone(delivery: number): Promise<void> {
     const { ms } = await send(mutantOf(corpus, options.seed, delivery), server.port, agent);
-    if (ms > slowMs) find({ delivery, what: `answered after ${Math.round(ms)} ms, with nothing else to do` });
+    if (ms > slowMs)
+      find({ delivery, what: `answered after ${Math.round(ms)} ms while no other delivery was in progress` });
   }
 
   const sampling = setInterval(() => {
@@ -100,7 +101,7 @@ export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
     await sleep(1_000);
     const trouble = await server.findTrouble();
     if (trouble !== undefined) find({ what: trouble });
-    for (const line of server.faults().slice(0, 5)) find({ what: `the log says: ${line.slice(0, 500)}` });
+    for (const line of server.faults().slice(0, 5)) find({ what: `log line: ${line.slice(0, 500)}` });
     const grown = findGrowth(bytes);
     if (grown !== undefined) find({ what: grown });
     return report();
@@ -123,8 +124,8 @@ export function judge({ isGenuine, breaksOff, body }: Mutant, { status }: Pick<A
   // What is too large is answered and cut off, and whoever still writes may see the cut alone.
   const mayBeCut = body.length > ordinaryBytes && (status === "ECONNRESET" || status === "EPIPE");
   if (typeof status === "string") return mayBeCut ? undefined : status;
-  if (status >= 500) return `answered ${status}`;
-  return isGenuine && status !== 202 ? `a genuine delivery was answered ${status}` : undefined;
+  if (status >= 500) return `answered with ${status}`;
+  return isGenuine && status !== 202 ? `a valid delivery was answered with ${status}` : undefined;
 }
 
 /** Compares the second quarter with the last: the first one is the start. */

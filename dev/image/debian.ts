@@ -33,5 +33,5 @@ async function findMirror(label: string): Promise<string> {
   ]);
   const [mirror] = stdout.split("\n");
   if (mirror) return mirror;
-  throw new Error(`apt knows no archive labelled ${label}: is this a Debian, and has apt-get update been run?`);
+  throw new Error(`apt has no archive with the label ${label}: this must be a Debian on which apt-get update was run`);
 }

@@ -34,14 +34,14 @@ export function parseDockerfile(text: string): Dockerfile {
   for (const instruction of readInstructions(text)) {
     const { name, line } = instruction;
     const stage = stages.at(-1);
-    if (!known.has(name)) throw new Error(`line ${line}: ${name} is not known here`);
+    if (!known.has(name)) throw new Error(`line ${line}: ${name} is an unknown instruction`);
     if (name === "FROM") {
       const [from = "", as, called] = instruction.text.split(/\s+/);
       if (as !== undefined && as.toUpperCase() !== "AS") throw new Error(`line ${line}: "AS" is missing`);
       stages.push({ from: expand(from, args), name: called, instructions: [] });
     } else if (stage) stage.instructions.push(instruction);
     else if (name === "ARG") Object.assign(args, toPairs(instruction.text));
-    else throw new Error(`line ${line}: ${name} stands before the first FROM`);
+    else throw new Error(`line ${line}: ${name} before the first FROM`);
   }
   return { args, stages };
 }

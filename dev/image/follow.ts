@@ -115,7 +115,7 @@ export async function follow(options: FollowOptions): Promise<Followed> {
 
 function find({ dockerfile }: FollowOptions, name: string): Stage {
   const stage = dockerfile.stages.find((one) => one.name === name);
-  if (stage === undefined) throw new Error(`There is no stage "${name}".`);
+  if (stage === undefined) throw new Error(`The Dockerfile has no stage "${name}".`);
   return stage;
 }
 
@@ -214,7 +214,7 @@ async function followStage(
     } else if (name === "RUN") {
       const command = options.instead?.(stage, text) ?? text;
       await addLayer(instruction, async (root) => runInside(command, root, image, options, space));
-    } else throw new Error(`line ${instruction.line}: ${name} is not followed here`);
+    } else throw new Error(`line ${instruction.line}: ${name} is not supported by npm run image`);
   }
   return { ...image, layers, merged };
 }
@@ -225,7 +225,7 @@ function toLower(layers: readonly Layer[], { base }: FollowOptions, { dir }: Nam
 }
 
 function inExecForm({ list, name, line }: Instruction): readonly string[] {
-  if (list === undefined) throw new Error(`line ${line}: ${name} has to be a JSON array`);
+  if (list === undefined) throw new Error(`line ${line}: ${name} must be a JSON array`);
   return list;
 }
 
@@ -348,7 +348,7 @@ export async function createContext(root: string, dir: string): Promise<void> {
   const lines = (await readFile(join(root, ".dockerignore"), "utf8")).split("\n");
   const [all, ...allowed] = lines.map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));
   if (all !== "*" || !allowed.every((line) => /^![\w./-]+$/.test(line)))
-    throw new Error(".dockerignore has to be `*`, and what it allows.");
+    throw new Error(".dockerignore must be `*`, followed by the allowed files.");
   await mkdir(dir, { recursive: true });
   const paths = allowed.map((line) => line.slice(1));
   await runCommand(["cp", "-a", "--parents", ...paths, dir], root);

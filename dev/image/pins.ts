@@ -38,7 +38,7 @@ export function findPins(file: string, text: string): Pin[] {
     reference: groups["name"] ?? "",
     digest: groups["digest"],
   }));
-  if (found.length === 0) throw new Error(`${file} names no image where one was expected`);
+  if (found.length === 0) throw new Error(`${file}: no image found`);
   return found;
 }
 
@@ -56,6 +56,6 @@ export function isDigest(text: string): boolean {
 
 function placeOf(file: string): Place {
   const place = places.find((one) => one.file === file);
-  if (place === undefined) throw new Error(`${file} is no file with images`);
+  if (place === undefined) throw new Error(`${file} is not a file with pinned images`);
   return place;
 }

@@ -20,5 +20,5 @@ export async function freePort(): Promise<number> {
       server.close();
     }
   }
-  throw new Error("No free port between 20000 and 32000 on 127.0.0.1.");
+  throw new Error("There is no free port between 20000 and 32000 on 127.0.0.1.");
 }

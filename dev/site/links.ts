@@ -10,7 +10,7 @@ export function checkLinks(root: string): string[] {
   const lost = pages
     .map((name) => `docs/${name}`)
     .filter((file) => !sitePages.includes(file))
-    .map((file) => `${file}: stands in no section of dev/site/navigation.ts`);
+    .map((file) => `${file}: is not listed in dev/site/navigation.ts`);
   const anchors = new Map<string, ReadonlySet<string>>();
 
   function anchorsOf(file: string): ReadonlySet<string> {
@@ -24,7 +24,7 @@ export function checkLinks(root: string): string[] {
   function problemOf(file: string, target: string): string | undefined {
     if (isElsewhere(target)) return undefined;
     const { path, anchor } = resolveLink(file, target);
-    if (path.startsWith("..")) return `${target} leads out of the repository`;
+    if (path.startsWith("..")) return `${target}: points outside the repository`;
     if (!existsSync(join(root, path))) return `${target}: there is no ${path}`;
     if (anchor === "") return undefined;
     if (statSync(join(root, path)).isDirectory() || !path.endsWith(".md")) return `${target}: ${path} has no anchors`;

@@ -77,13 +77,13 @@ function parseSequence(text: string): Sequence {
     .split("\n")
     .map((line) => line.trim())
     .filter(Boolean);
-  if (kind !== "sequenceDiagram") throw new Error(`the site draws no diagrams of the kind ${kind}`);
+  if (kind !== "sequenceDiagram") throw new Error(`the site cannot draw diagrams of type ${kind}`);
   const ids: string[] = [];
   const participants: string[] = [];
   const messages: Message[] = [];
   let numbered = false;
   const at = (id = "") => {
-    if (!ids.includes(id)) throw new Error(`${id} is no participant of the diagram`);
+    if (!ids.includes(id)) throw new Error(`${id} is not a participant of the diagram`);
     return ids.indexOf(id);
   };
   for (const line of lines) {

@@ -98,7 +98,7 @@ export async function playSoak(stage: Stage, options: SoakOptions): Promise<Soak
     try {
       pushes.push({ minutes: at, seconds: (await all.push(number % repositories, server)).ms / 1_000 });
     } catch (error) {
-      findings.push(`after ${at.toFixed(1)} minutes: ${(error as Error).message}`);
+      findings.push(`push after ${at.toFixed(1)} minutes: ${(error as Error).message}`);
     }
     const passed = performance.now() - from;
     const next = Math.ceil(passed / everyMs);
@@ -108,7 +108,7 @@ export async function playSoak(stage: Stage, options: SoakOptions): Promise<Soak
   await sampling;
   const after = await server.metrics();
   const wrong = [...after].filter(([name]) => name.startsWith("towline_wrong_skips_total"));
-  if (wrong.some(([, value]) => value > 0)) findings.push("a skip was wrong");
+  if (wrong.some(([, value]) => value > 0)) findings.push("a skip was wrong: the audit found something to do");
   return {
     samples,
     pushes,

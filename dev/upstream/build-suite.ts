@@ -28,7 +28,7 @@ export async function buildSuite(own: boolean, say: (line: string) => void): Pro
   const { stdout } = await run("go", ["mod", "download", "-json", `${kluctlModule}@v${suiteVersion}`]).catch(
     (cause: unknown) => {
       throw new Error(
-        `kluctl's module could not be had: install Go (https://go.dev/dl) and look at its proxy settings`,
+        `Cannot download kluctl's Go module: install Go (https://go.dev/dl) and check its proxy settings`,
         {
           cause,
         },
@@ -51,7 +51,7 @@ export async function buildSuite(own: boolean, say: (line: string) => void): Pro
     if (!own) {
       const path = join(source, "e2e", "gitops_suite_test.go");
       const text = await readFile(path, "utf8");
-      if (text.split(inProcess).length !== 2) throw new Error(`${path} does not start its controller as expected`);
+      if (text.split(inProcess).length !== 2) throw new Error(`${path}: unexpected code to start the controller`);
       await writeFile(path, text.replace(inProcess, asProcess));
       await writeFile(join(source, "e2e", "controller_process_test.go"), controller);
     }
@@ -73,7 +73,7 @@ async function compile(source: string, output: string, say: (line: string) => vo
     const args = ["test", "-mod=readonly", "-c", "-o", output, "./e2e"];
     const go = await startProcess({ name: "go test -c", command: "go", args, cwd: source, logFile });
     const { ok, reason } = await go.exited;
-    if (!ok) throw new Error(`the suite could not be compiled: ${reason}.${await endOfLog(logFile)}`);
+    if (!ok) throw new Error(`Cannot compile the suite: ${reason}.${await endOfLog(logFile)}`);
   } finally {
     clearInterval(progress);
   }

@@ -29,7 +29,9 @@ test("a program that a variable names is used whatever is on PATH", async () => 
 test("a variable that names no program is an error that says which", async () => {
   const env = { TOWLINE_KWOK: "/nowhere/kwok" };
 
-  await expect(findTools(["kwok"], { say, env })).rejects.toThrow("TOWLINE_KWOK names /nowhere/kwok");
+  await expect(findTools(["kwok"], { say, env })).rejects.toThrow(
+    "TOWLINE_KWOK: /nowhere/kwok is not an executable file",
+  );
 });
 
 test("valkey-server stands in for redis-server", async () => {

@@ -11,6 +11,6 @@ test("what holds is told, and what does not ends the demo, all at once", () => {
     ["api has the image 2", false],
     ["prod is as it was", false],
   ] as const;
-  const wrong = "The push did not arrive:\n  not so: api has the image 2\n  not so: prod is as it was";
+  const wrong = "The push did not arrive:\n  not true: api has the image 2\n  not true: prod is as it was";
   expect(() => confirm("The push did not arrive", facts, () => undefined)).toThrow(wrong);
 });

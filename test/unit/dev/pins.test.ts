@@ -53,7 +53,7 @@ test("the digests that docker says are written beside the tags, and a check fail
   writeFileSync(docker, "#!/bin/sh\necho no such image\n");
   const failed = pin();
   expect(failed.status).toBe(1);
-  expect(failed.stderr).toContain("docker gave no digest of node:24-trixie-slim");
+  expect(failed.stderr).toContain("docker returned no digest for node:24-trixie-slim");
 });
 
 test("apt takes packages of one day, from where the base image says that there are snapshots", () => {

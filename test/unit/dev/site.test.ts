@@ -58,5 +58,5 @@ test("a sequence diagram is drawn in the colours of the page, and what cannot be
   expect(() => draw(...two, "loop every minute", "end")).toThrow(
     "cannot draw this line of a diagram: loop every minute",
   );
-  expect(() => draw(...two, "host->>nobody: hello")).toThrow("nobody is no participant");
+  expect(() => draw(...two, "host->>nobody: hello")).toThrow("nobody is not a participant");
 });

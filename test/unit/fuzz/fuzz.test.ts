@@ -9,9 +9,9 @@ const genuine = { ...mutantOf(corpus, 1, 1), isGenuine: true, breaksOff: false }
 const mutated = { ...genuine, isGenuine: false };
 
 test.each([
-  ["a fault", mutated, { status: 500 }, "answered 500"],
-  ["a Redis that is away, which it is not", mutated, { status: 503 }, "answered 503"],
-  ["a refused delivery that is genuine", genuine, { status: 400 }, "a genuine delivery was answered 400"],
+  ["a fault", mutated, { status: 500 }, "answered with 500"],
+  ["a Redis that is away, which it is not", mutated, { status: 503 }, "answered with 503"],
+  ["a refused delivery that is genuine", genuine, { status: 400 }, "a valid delivery was answered with 400"],
   ["no answer", mutated, { status: "no answer" }, "no answer"],
   ["a refused delivery", mutated, { status: 400 }, undefined],
   ["one that was broken off by us", { ...mutated, breaksOff: true }, { status: "ECONNRESET" }, undefined],
