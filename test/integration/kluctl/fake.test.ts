@@ -262,19 +262,15 @@ test.for([
   [
     "a panic is a killed process",
     `echo 'panic: x' >&2; exit 2`,
-    "KilledError: kluctl broke off (exit status 2): panic: x",
+    "KilledError: kluctl failed (exit status 2): panic: x",
   ],
   ["out of memory is a killed process", `kill -KILL $$`, /^kluctl diff was killed \(exit status 137\)/],
   ["exit status 137 is a killed process", `exit 137`, /^kluctl diff was killed \(exit status 137\)/],
-  [
-    "a full disk is named",
-    `echo 'write /x: no space left on device' >&2; exit 1`,
-    /^No space left on the disk/,
-  ],
+  ["a full disk is named", `echo 'write /x: no space left on device' >&2; exit 1`, /^No space left on the disk/],
   [
     "a result cut off by a full disk is named",
     `printf 'data: "' > $out; echo 'No space left on device' >&2; exit 1`,
-    /^There is no room/,
+    /^No space left/,
   ],
 ] as const)("%s", async ([, body, expected]) => {
   const { diff } = await useFake(body);

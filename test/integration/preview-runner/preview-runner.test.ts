@@ -469,7 +469,7 @@ test("a run of a deployment that is looked at once a month has its time", async 
 
 test.each([
   ["says nothing", [], { reportMs: 20 }, "did not identify itself in time"],
-  ["has no place for a run", ["/task"], { placeMs: 20 }, "had no place for this run"],
+  ["has no place for a run", ["/task"], { placeMs: 20 }, "had no free slot for this run"],
   ["never ends a run", ["/task", "/slot"], { overtimeMs: 20 }, "did not end the run in time"],
 ])("a runner that answers and %s does not hold a job for ever", async (_what, paths, patience, words) => {
   const dispatch = await useRogue(
