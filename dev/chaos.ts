@@ -1,4 +1,4 @@
-/** `npm run chaos`: pushes, user actions and faults at random moments, and checks that nothing is lost. */
+/** `npm run chaos`: runs pushes, user actions and faults at random moments and checks that nothing is lost. */
 import { execFile } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -48,7 +48,7 @@ const options = readOptions(
   help,
 );
 
-/** The time to stop the processes and remove the mounts of an episode that is aborted. */
+/** Time limit for stopping the processes and removing the mounts of an aborted episode. */
 const putAwayWithinMs = 30_000;
 const root = join(import.meta.dirname, "..");
 const say = (line: string) => void process.stdout.write(`${line}\n`);

@@ -1,4 +1,4 @@
-/** What must hold, whatever happened. Pure: it reads a history and what is left at the end, and reports what is not so. */
+/** The invariants of an episode. Pure: reads the history and the final state, and reports each violation. */
 import type { DeploymentFacts, Expected, History, ObjectWrite, Push, Rest, Run, StatusWrite } from "./history.ts";
 
 export interface Invariant {
@@ -16,7 +16,7 @@ export interface Violation {
   readonly what: string;
 }
 
-/** At every moment. */
+/** Invariants that hold at every moment. */
 export const always: readonly Invariant[] = [
   { name: "no two mutating runs of one deployment overlap", check: overlaps },
   { name: "nothing is written by a run whose Lease belongs to somebody else", check: unfencedWrites },
@@ -26,7 +26,7 @@ export const always: readonly Invariant[] = [
   { name: "no skip was wrong", check: ({ wrongSkips }) => wrongSkips },
 ];
 
-/** When all faults are over and everything had its time. */
+/** Invariants that hold once all faults have ended and the system has settled. */
 export const atRest: readonly RestInvariant[] = [
   { name: "nothing is in progress", check: inProgress },
   { name: "each deployment is ready at its head, or says why not", check: unready },
@@ -73,7 +73,7 @@ function unfencedWrites({ runs, objects, leases }: History): string[] {
   });
 }
 
-/** A commit that the branch is set back to is a new push: it counts from then on. */
+/** Resetting the branch to an earlier commit is a new push: that commit counts as the newest from then on. */
 function goingBack({ runs, deployments, pushes }: History): string[] {
   return deployments.flatMap(({ name, repo }) => {
     const theirs = pushes.filter((push) => push.repo === repo);
@@ -91,7 +91,7 @@ function goingBack({ runs, deployments, pushes }: History): string[] {
   });
 }
 
-/** The last push of its commit that it can have seen. */
+/** Index of the last push of the run's commit before the run started; -1 if there is none. */
 function pushIndex(pushes: readonly Push[], { commit, startedAt }: Run): number {
   return pushes.findLastIndex((push) => push.commit === commit && push.at <= startedAt);
 }
@@ -125,7 +125,9 @@ function isOther(one: StatusWrite, other: StatusWrite | undefined): boolean {
   return one.uid !== (other ?? one).uid || one.generation !== (other ?? one).generation || one.generation !== seen;
 }
 
-/** Also where a later look mends it: a commit that was skipped without reason, half of another that stayed. */
+/**
+ * Also finds states that a later check repaired: a commit skipped without reason, or objects of two commits applied.
+ */
 function wronglyReady({ statuses, objects, rendered }: History): string[] {
   const found = new Map<string, string>();
   const live = new Map<string, ObjectWrite>();
@@ -182,7 +184,10 @@ function unready(history: History, { expected }: Rest): string[] {
   });
 }
 
-/** What it may be at: the branch's head, the last one; or an older commit, if nobody was told that it concerns it. */
+/**
+ * The commits a deployment may rest at: the branch's head, or an older commit if no delivery since then named a file of
+ * its directory and there is no sweep.
+ */
 function headsOf({ pushes, sweeps }: History, { repo, path }: DeploymentFacts): (string | undefined)[] {
   const theirs = pushes.filter((push) => push.repo === repo);
   const concerns = ({ paths }: Push) => paths.length === 0 || paths.some((one) => one.startsWith(`${path}/`));
@@ -199,7 +204,7 @@ function otherContent(history: History, { expected }: Rest): string[] {
     if ("error" in wanted) return [`${name} is ready, though its head cannot be rendered: ${wanted.error}`];
     return [...wanted.objects].flatMap(([object, data]) => {
       const write = live.get(object);
-      if (write?.run === "person") return []; // reported, not deployed
+      if (write?.run === "person") return []; // drift is reported, not deployed
       const found = write === undefined || write.deleted ? "gone" : JSON.stringify(write.data);
       const right = JSON.stringify(data);
       return found === right
@@ -224,7 +229,7 @@ function untoldDrift(history: History, { expected }: Rest): string[] {
   });
 }
 
-/** Connections to what was away may be in the course of being replaced. */
+/** Allowance for connections that are being replaced after an outage. */
 const moreDescriptors = 30;
 
 function unclosed(_: History, { descriptors }: Rest): string[] {
@@ -233,7 +238,7 @@ function unclosed(_: History, { descriptors }: Rest): string[] {
     .map(({ replica, first, last }) => `${replica} has ${last} files and sockets open, and had ${first}`);
 }
 
-/** What could not be compared says so, and is tried again after longer than anybody waits here. */
+/** A comment that matches reports a failed comparison; its retry comes later than the harness waits. */
 const failure = /could not be (?:compared|tried)|cannot be (?:rendered|merged)|not rendered|\d errors?\b/;
 
 function otherComments(_: History, { pullRequests }: Rest): string[] {
@@ -248,7 +253,7 @@ function otherComments(_: History, { pullRequests }: Rest): string[] {
   });
 }
 
-/** The first of what a comment says; the others say what merging would change. */
+/** How many of the expected texts name the head and the base; the rest list what merging would change. */
 const aboutHeadAndBase = 2;
 
 function openChecks(_: History, { pullRequests }: Rest): string[] {
@@ -257,7 +262,7 @@ function openChecks(_: History, { pullRequests }: Rest): string[] {
     .map(({ name, check }) => `the check of ${name} is ${check ?? "missing"}`);
 }
 
-/** Another deployment of its group was there first. */
+/** Another deployment with the same discriminator was deployed first. */
 function isRefused(history: History, { deployment, status }: StatusWrite): boolean {
   const group = factsOf(history, deployment)?.group;
   if (group === undefined || !status.ready?.message.includes("discriminator")) return false;
@@ -280,7 +285,7 @@ function factsOf({ deployments }: History, name: string): DeploymentFacts | unde
   return deployments.find((one) => one.name === name);
 }
 
-/** The deployments that are there, as they were written last. */
+/** The last status of each deployment that still exists. */
 function present({ statuses }: History): StatusWrite[] {
   const last = new Map(statuses.map((status) => [status.deployment, status]));
   return [...last.values()].filter(({ deleted }) => !deleted);

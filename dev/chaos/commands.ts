@@ -1,4 +1,4 @@
-/** Who acts in an episode, and what they do: commands that fast-check draws, replays and shrinks. */
+/** The actions of users and faults in an episode: commands that fast-check draws, replays and shrinks. */
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import type { Fault, Faults } from "./faults.ts";
@@ -10,7 +10,7 @@ import type { Repository } from "./repository.ts";
 import type { Replica } from "./replica.ts";
 import type { Stage } from "./stage.ts";
 
-/** What the commands know without looking: nothing that a fault can change. */
+/** The commands' own state, which no fault can change. */
 export interface Model {
   readonly suspended: Set<string>;
   pushes: number;
@@ -20,11 +20,11 @@ export interface Real {
   readonly stage: Stage;
   readonly faults: Faults;
   readonly namespace: string;
-  /** Deliveries that come late. */
+  /** Deliveries that are sent later, by a command of their own. */
   readonly late: (() => Promise<unknown>)[];
-  /** What takes until faults are over. */
+  /** Actions that may not complete until the faults end. */
   readonly pending: Promise<void>[];
-  /** What was done, in words, with the time. */
+  /** The actions taken, in words, with their times. */
   readonly story: string[];
   readonly signal?: AbortSignal | undefined;
 }
@@ -55,10 +55,10 @@ const waits = ["nothing", "a run", "an object"] as const;
 const requests = ["reconcile", "deploy", "diff", "validate", "prune"] as const;
 
 const seconds = 1_000;
-/** For what may never come, since something was just broken. */
+/** Limit for waiting on an event that an earlier fault may have made impossible. */
 const patienceMs = 8 * seconds;
 const silenceMs = 12 * seconds;
-/** Outages of the API server: shorter than a Lease, and longer than all tries of a job take. */
+/** Outages of the API server: one shorter than a Lease, one longer than all attempts of a job. */
 const [short, long] = [8 * seconds, 200 * seconds];
 
 const one = fc.nat({ max: 11 });
@@ -83,7 +83,7 @@ const pushOrder = fc.record<PushOrder>({
 
 const regretOrder = fc.record({ deployment: one, delivery: fc.constantFrom(...deliveryKinds), to: fc.nat({ max: 2 }) });
 
-/** Half of all are those of processes, and of what dies along with a machine. */
+/** Half of the faults hit processes, or Redis together with a process as when a machine is lost. */
 const processFaults = [
   "kill",
   "kill",
@@ -126,7 +126,7 @@ const aStrikeOrder = (traits: Traits) =>
   });
 
 interface PullOrder {
-  /** Of those that were opened; where there is none, one is. */
+  /** Index among the pull requests opened so far; if there is none, one is opened. */
   readonly pull: number;
   readonly deployment: number;
   readonly object: number;
@@ -150,12 +150,12 @@ const aPullStrike = (traits: Traits) =>
       .map(([drawn, moment]): Fault => ({ ...drawn, moment })),
   );
 
-/** Of the episodes that the commands are for. */
+/** The traits of the episode that the commands are drawn for. */
 export interface Traits {
   readonly isShort: boolean;
-  /** There is another version to replace servers by. */
+  /** There is a second version to replace servers with. */
   readonly replaces: boolean;
-  /** There are pull requests. */
+  /** The episode has pull requests. */
   readonly proposes: boolean;
 }
 
@@ -167,7 +167,7 @@ export function anyCommand(traits: Traits): fc.Arbitrary<Command> {
     { weight: 2, arbitrary: pushOrder.map(toCalmPush) },
     { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...deliveryKinds)).map(toSetBack) },
     { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...deliveryKinds)).map(toRewrite) },
-    { weight: proposes ? 0 : 1, arbitrary: one.map(toDeleteBranch) }, // a forge refuses that for the default branch
+    { weight: proposes ? 0 : 1, arbitrary: one.map(toDeleteBranch) }, // a forge refuses to delete the default branch
     { weight: 1, arbitrary: fc.constant(toLate()) },
     { weight: 1, arbitrary: one.map(toEdit) },
     { weight: 1, arbitrary: one.map(toSuspend) },
@@ -227,7 +227,9 @@ function toPush(order: PushOrder): Command {
   });
 }
 
-/** Only after a while is it known what of a deployment can be skipped: a push that comes then has to be seen all the same. */
+/**
+ * The server learns only after some time what it can skip for a deployment; a push after that must still be noticed.
+ */
 function toCalmPush(drawn: PushOrder): Command {
   const order: PushOrder = { ...drawn, kind: drawn.kind === "change included" ? drawn.kind : "change" };
   const words = `when nothing happens any more, push ${order.kind} of ${order.deployment} among those checked often (${order.delivery})`;
@@ -240,7 +242,9 @@ function toCalmPush(drawn: PushOrder): Command {
   });
 }
 
-/** Longer than the interval of those that are checked often: all of their checks are skipped. */
+/**
+ * Waits longer than the interval of the deployments that are checked often, so that all of their checks are skipped.
+ */
 async function waitForSilence({ stage: { journal } }: Real): Promise<void> {
   const from = performance.now();
   let [words, since] = [journal.words(), from];
@@ -282,13 +286,13 @@ function changesOf(
   }
 }
 
-/** What makes the files be as they were one commit ago. */
+/** The changes that restore the files of the previous commit. */
 function changesBack(repository: Repository): ReadonlyMap<string, string> {
   const before = repository.treeAt(repository.commits().at(-2) ?? "");
   return new Map([...before].filter(([path, text]) => repository.tree().get(path) !== text));
 }
 
-/** A deployment is changed in all of its objects; while some are applied, the change is taken back. */
+/** Changes all objects of a deployment and reverts the change while kluctl is applying it. */
 function toRegret({ deployment, delivery, to }: { deployment: number; delivery: string; to: number }): Command {
   return command(`push and regret of ${deployment} (the revert ${delivery})`, async (model, real) => {
     const { name } = planOf(real, deployment);
@@ -298,7 +302,7 @@ function toRegret({ deployment, delivery, to }: { deployment: number; delivery: 
   });
 }
 
-/** A deploy at a certain moment of which a fault strikes; and perhaps it is taken back then. */
+/** Pushes a change and injects a fault at a given moment of its deploy, then reverts the change in some cases. */
 function toStrike({ fault, deployment, regrets, delivery }: StrikeOrder): Command {
   const end = regrets ? `, taken back (${delivery})` : "";
   return command(`push of ${deployment} and ${describeFault(fault)}${end}`, async (model, real) => {
@@ -349,7 +353,7 @@ async function deliverTo(
   if (delivery === "late") return void late.push(send);
   const sent = send();
   if (delivery === "killed while delivered") {
-    await sleep(to * 5); // before it is queued, in between, or after
+    await sleep(to * 5); // before the delivery is queued, while it is, or afterwards
     replica.kill("SIGKILL");
   }
   await sent;
@@ -427,7 +431,7 @@ function toRecreate(index: number): Command {
   return command(`delete and create ${index} again`, async ({ suspended }, real) => {
     const deployment = planOf(real, index);
     suspended.delete(deployment.name);
-    await Promise.all(real.pending.splice(0)); // one after the other
+    await Promise.all(real.pending.splice(0)); // creations run one after the other
     await real.stage.people.remove(deployment);
     real.pending.push(real.stage.people.create(deployment));
   });
@@ -469,7 +473,7 @@ async function deliverEvent(event: PullRequestEvent | undefined, order: Delivery
   await deliverTo(order, real, (replica) => real.stage.deliverPullRequest(event, replica));
 }
 
-/** Something is done to one that was opened before. */
+/** Acts on a pull request opened earlier, or opens one if there is none. */
 function onPull(
   words: string,
   order: PullOrder,
@@ -508,7 +512,7 @@ function toMerge([order, style]: readonly [PullOrder, MergeStyle]): Command {
   });
 }
 
-/** A fault strikes around a comment: that of a new pull request, or of a push to one. */
+/** Injects a fault around a comment: that of a new pull request, or of a push to one. */
 function toPullStrike([order, fault]: readonly [PullOrder, Fault]): Command {
   return command(`propose ${order.deployment}.${order.object} and ${describeFault(fault)}`, async (model, real) => {
     await real.faults.strike(fault);
@@ -536,7 +540,7 @@ function toRestart(): Command {
   });
 }
 
-/** As a rolling update does, with its jobs queued and running. */
+/** Replaces a replica as a rolling update does, with its jobs queued and running. */
 function toReplace(index: number): Command {
   return command(`replace r${index + 1}`, async (_, { stage, story }) => {
     const replica = stage.replicas[index % stage.replicas.length];
@@ -546,7 +550,7 @@ function toReplace(index: number): Command {
   });
 }
 
-/** Everybody waits: what was requested meanwhile has to be done after that. */
+/** The API server is unreachable for all replicas; requests made meanwhile must be carried out afterwards. */
 function toOutage(ms: number): Command {
   return command(`the API server is away for ${ms / seconds} s`, async (_, { stage }) => {
     for (const { api } of stage.replicas) await api.close();

@@ -1,4 +1,4 @@
-/** One episode: a world is built, the commands are done in it, everything is healed, and what must hold is checked. */
+/** One episode: builds a world, runs the commands in it, ends all faults and checks the invariants. */
 import { createHash } from "node:crypto";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,46 +11,46 @@ import { createFaults } from "./faults.ts";
 import { deployAll, settleMs, type Stage, type StageOptions, startStage } from "./stage.ts";
 
 export interface EpisodeOptions extends Pick<StageOptions, "kubeconfig" | "redisServer" | "kluctl" | "versions"> {
-  /** Starts a Gitea, or finds the one that runs; without it, there are no pull requests. */
+  /** Starts a Gitea or finds a running one; without it, there are no pull requests. */
   readonly findGitea?: (() => Promise<GiteaLogin>) | undefined;
   readonly seed: number;
   readonly episode: number;
-  /** The command that plays it again, for people. */
+  /** The command line that replays the episode. */
   readonly replay: string;
-  /** Where what a failed episode leaves is put, in a folder of its own. */
+  /** The evidence of a failed episode is written to a folder of its own in here. */
   readonly dir: string;
   readonly replicas?: number | undefined;
-  /** Looks for a shorter story that fails as well; each try is an episode. */
+  /** Searches for a shorter story that fails as well; each attempt is an episode. */
   readonly shrinks?: boolean | undefined;
-  /** Half as many commands. */
+  /** Halves the number of commands. */
   readonly isShort?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface EpisodeReport {
   readonly violations: readonly Violation[];
-  /** It could not be played, or not to its end: nothing is said about the server. */
+  /** Why the episode could not be played to its end; the result then does not judge the server. */
   readonly broken?: string | undefined;
   readonly commands: number;
   readonly faults: readonly string[];
-  /** What is not usual in it. */
+  /** Unusual settings of the episode. */
   readonly traits: readonly string[];
   readonly deploys: number;
   readonly seconds: number;
-  /** Of a failed one. */
+  /** The folder with the evidence of a failed episode. */
   readonly folder?: string | undefined;
 }
 
 export const invariants = [...always, ...atRest].length;
 
 /**
- * The very same thing has to be wrong for so long: longer than what nobody ended waits to be requested again. On a machine that
- * is busy with others something is always in progress, but never the same for so long.
+ * A violation counts only if the very same one persists this long: longer than a stuck request waits before it is
+ * repeated. On a busy machine something is always in progress, but never the same thing for this long.
  */
 const atMostMs = 150_000;
-/** Something is wrong, each time something else. */
+/** Limit for an episode whose violations keep changing. */
 const neverMs = 600_000;
-/** Of commands. */
+/** Numbers of commands. */
 const lengths = { short: { fewest: 5, most: 8 }, usual: { fewest: 12, most: 24 } };
 
 interface Settings {
@@ -60,7 +60,7 @@ interface Settings {
   readonly sweeps: boolean;
 }
 
-/** And where the pull requests are, if there are any. */
+/** The settings and, with pull requests, the Gitea that has them. */
 type Scene = Settings & Pick<StageOptions, "gitea">;
 
 const hour = 3_600_000;
@@ -92,7 +92,7 @@ export async function playEpisode(options: EpisodeOptions): Promise<EpisodeRepor
   const story = aStory(options.isShort ? lengths.short : lengths.usual, traits);
   const property = fc.asyncProperty(settings, story, async (chosen, commands) => {
     const replicas = options.replicas ?? chosen.replicas;
-    // Pull requests are promised to be right once the forge was asked what is open.
+    // Pull requests are only guaranteed to be right after a sweep has listed the open ones.
     const sweeps = chosen.sweeps || traits.proposes;
     last = await play({ ...chosen, replicas, sweeps, gitea }, [...commands], options, tries++);
     return last.violations.length === 0 && last.broken === undefined;
@@ -106,7 +106,7 @@ export async function playEpisode(options: EpisodeOptions): Promise<EpisodeRepor
   return { ...last, seconds: (performance.now() - startedAt) / 1_000 };
 }
 
-/** Each episode can be played without those before it. */
+/** Derives the seed of an episode from its number, so that it can be replayed without those before it. */
 function seedOf({ seed, episode }: EpisodeOptions): number {
   return createHash("sha256").update(`${seed} ${episode}`).digest().readInt32BE(0);
 }
@@ -122,7 +122,7 @@ async function play(
   const { seed, episode, signal } = options;
   const name = `chaos-${seed}-${episode}${tryNumber === 0 ? "" : `-${tryNumber}`}`;
   const folder = join(options.dir, name);
-  await rm(folder, { recursive: true, force: true }); // of the same episode, played before
+  await rm(folder, { recursive: true, force: true }); // left by an earlier run of the same episode
   await mkdir(folder, { recursive: true });
   const namespace = `${name}-${Date.now().toString(36)}`;
   let stage: Stage | undefined;
@@ -171,7 +171,7 @@ function describeSettings({ replicas, clocksMs, sweeps }: Settings, pullRequests
   ];
 }
 
-/** Nothing is judged before two sweeps and a Lease are over; what is right then has to be right by itself. */
+/** Waits two sweeps and one Lease before judging anything; the server must be right by itself after that. */
 async function settle(stage: Stage, signal: AbortSignal | undefined): Promise<Violation[]> {
   const from = performance.now();
   let since = new Map<string, number>();
@@ -197,7 +197,7 @@ interface Evidence {
   readonly broken: string | undefined;
 }
 
-/** Beside the logs, which are there already. */
+/** Writes the evidence beside the logs, which are in the folder already. */
 async function writeEvidence(
   folder: string,
   { stage, chosen, story, faults, violations, broken }: Evidence,

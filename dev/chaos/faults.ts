@@ -1,4 +1,4 @@
-/** What goes wrong in an episode, now or at an event of the journal. */
+/** The faults of an episode, injected at once or at an event of the journal. */
 import type { CommentEvent } from "./forge-proxy.ts";
 import type { JournalEvent } from "./journal.ts";
 import type { Replica } from "./replica.ts";
@@ -46,7 +46,7 @@ export const faultNames = [
   "disk full",
 ] as const;
 
-/** Of the host's API, where there are pull requests. */
+/** Faults of the git host's API, for episodes with pull requests. */
 export const forgeFaultNames = [
   "forge away",
   "forge silent",
@@ -60,7 +60,7 @@ export const forgeFaultNames = [
 
 export type FaultName = (typeof faultNames)[number] | (typeof forgeFaultNames)[number];
 
-/** What takes the place of losses that nothing but a look at all of git makes up for, where nobody takes one. */
+/** Replacements, in episodes without sweeps, for faults whose losses only a sweep can make up for. */
 const harmless: Partial<Record<FaultName, FaultName>> = {
   "kill and flush": "kill",
   "Redis lost": "Redis killed",
@@ -69,14 +69,14 @@ const harmless: Partial<Record<FaultName, FaultName>> = {
   "git lags": "git slow",
 };
 
-/** Longer, and an answer of a replica that lags is believed. */
+/** With a longer lag, the server believes the answer of the lagging replica. */
 const mostLagMs = 2_000;
-/** Longer, and nobody can end what the starter has started in time. */
+/** While the starter is frozen for longer, processes it has started cannot be ended in time. */
 const mostStarterMs = 5_000;
 
 const gone = JSON.stringify({ kind: "Status", code: 410, reason: "Expired", message: "too old resource version" });
 
-/** Where in the work of a deploy it strikes. */
+/** The points in a deploy at which a fault can strike. */
 export const moments = [
   { event: "start", number: 0 },
   { event: "rendered", number: 0 },
@@ -86,7 +86,7 @@ export const moments = [
   { event: "end", number: 0 },
 ] as const satisfies readonly Pick<JournalEvent, "event" | "number">[];
 
-/** Before a comment is written, and after that before the server knows. */
+/** Before a comment is written, and after it is written but before the server gets the answer. */
 export const commentMoments = [
   { event: "telling", number: 0 },
   { event: "told", number: 0 },
@@ -96,23 +96,26 @@ export type Moment = (typeof moments)[number] | (typeof commentMoments)[number];
 
 export interface Fault {
   readonly name: FaultName;
-  /** Index of the replica that it strikes when no run of kluctl says which one. */
+  /** Index of the replica to strike if no run of kluctl determines it. */
   readonly victim: number;
-  /** At the next such moment of a deploy, or of a comment; at once, if left out. */
+  /** Strikes at the next such moment of a deploy or a comment; at once if absent. */
   readonly moment?: Moment | undefined;
-  /** So long it lasts; otherwise until everything is healed. */
+  /** Duration; if absent, the fault lasts until everything is healed. */
   readonly forMs?: number | undefined;
-  /** A replica that is killed stays dead. */
+  /** A replica that this fault kills is not started again. */
   readonly buries: boolean;
 }
 
 export interface Faults {
-  /** Resolves when it has struck, or is armed. */
+  /** Resolves when the fault has struck or is armed. */
   strike(fault: Fault): Promise<void>;
   isArmed(fault: Fault): boolean;
-  /** Those that were struck, in words. */
+  /** The faults that struck, in words. */
   readonly struck: readonly string[];
-  /** No fault strikes from now on, none ends by itself, and no request is answered wrongly any more. */
+  /**
+   * Stops injecting: no armed fault strikes, no timed fault ends by itself, and no request gets a false answer any
+   * more.
+   */
   disarm(): void;
 }
 
@@ -140,7 +143,7 @@ export function createFaults(stage: Stage): Faults {
     if (fault) await act(fault, victim, undefined);
   });
 
-  /** Another one is left to go on. */
+  /** Marks a replica as permanently dead, unless it is the last one left. */
   function bury(victim: Replica): void {
     if (stage.replicas.some((other) => other !== victim && !stage.buried.has(other))) stage.buried.add(victim);
   }
@@ -169,7 +172,7 @@ export function createFaults(stage: Stage): Faults {
       try {
         if (to) process.kill(to, what);
       } catch {
-        // It has just ended.
+        // The process has just ended.
       }
     };
     const anything = () => true;

@@ -1,20 +1,23 @@
-/** Between one replica and the API of the git host: a network that fails, wrong answers, and a word at each comment. */
+/**
+ * A proxy between one replica and the git host's API: injects network failures and error answers, and signals each
+ * comment.
+ */
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
 
-/** `telling`: a comment is about to be written. `told`: it is written, and the server does not know that yet. */
+/** `telling`: a comment is about to be written. `told`: it is written, but the server has not received the answer. */
 export type CommentEvent = "telling" | "told";
 
 export interface ForgeProxy extends TcpProxy {
-  /** The next so many requests are answered with that status, and do not reach the host. */
+  /** Answers the next `times` requests with this status without passing them to the host. */
   answer(status: number, times: number): void;
 }
 
 export interface ForgeProxyOptions {
   readonly host: URL;
-  /** Called before the request or its answer goes on. */
+  /** Awaited before the request, or its answer, is passed on. */
   readonly onComment: (event: CommentEvent) => Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** Where the repositories of an episode lie: bare ones behind git's own server, or on Gitea, where there are pull requests. */
+/** The git host of an episode: bare repositories behind git's own server, or Gitea for episodes with pull requests. */
 import { cp } from "node:fs/promises";
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -11,13 +11,16 @@ import { gitEnvironment } from "../parts/work-copy.ts";
 
 export interface GitHost {
   readonly port: number;
-  /** What stands before a repository's name in its path. */
+  /** The path in front of a repository's name. */
   readonly prefix: string;
-  /** Returns the URL to push to. */
+  /** Creates a repository and returns the URL to push to. */
   createRepository(name: string): Promise<string>;
-  /** Servers read what is there now until it is called with `false`, as of a replica that lags; not every host has one. */
+  /**
+   * With `true`, servers keep reading the present state until it is called with `false`, as from a lagging replica; not
+   * every host supports it.
+   */
   lag?(on: boolean): Promise<void>;
-  /** Where there are pull requests. */
+  /** Set for episodes with pull requests. */
   readonly gitea?: EpisodeGitea | undefined;
   stop(): Promise<void>;
 }
@@ -25,13 +28,13 @@ export interface GitHost {
 export interface EpisodeGitea {
   readonly url: string;
   readonly organization: string;
-  /** With the rights of an administrator. */
+  /** Calls the API with the rights of an administrator. */
   readonly call: GiteaClient["call"];
-  /** The account that comments are written by. */
+  /** The account that writes the comments. */
   readonly bot: string;
-  /** A token of that account. */
+  /** The current token of that account. */
   token(): string;
-  /** Makes another token, and ends the one from before. */
+  /** Creates a new token and revokes the previous one. */
   rotateToken(): Promise<void>;
 }
 
@@ -46,7 +49,7 @@ export async function startBareHost(dir: string): Promise<GitHost> {
     prefix: "",
     async createRepository(name) {
       const remote = await host.createRepository(name);
-      // A branch that is the only one may be deleted as well.
+      // By default git refuses to delete the branch that HEAD names, which is the only one here.
       await run("git", ["-C", join(bare, `${name}.git`), "config", "receive.denyDeleteCurrent", "ignore"], {
         env: gitEnvironment,
       });
@@ -62,7 +65,7 @@ export async function startBareHost(dir: string): Promise<GitHost> {
   };
 }
 
-/** An organization of the episode's own. */
+/** Creates an organization of the episode's own on that Gitea. */
 export async function useGiteaHost(login: GiteaLogin, organization: string): Promise<GitHost> {
   const client = createGiteaClient(login);
   await client.createOrganization(organization);
@@ -74,7 +77,7 @@ export async function useGiteaHost(login: GiteaLogin, organization: string): Pro
   let tokens = 0;
   let token = await createToken();
 
-  /** Only an account itself may ask for its tokens, and only with its password. */
+  /** Gitea lets an account create tokens only for itself, and only with its password. */
   async function asBot<T>(method: string, path: string, body?: object): Promise<T> {
     const response = await fetch(`${login.url}/api/v1/users/${bot}/tokens${path}`, {
       method,
@@ -125,5 +128,5 @@ export async function useGiteaHost(login: GiteaLogin, organization: string): Pro
   };
 }
 
-/** No deployment follows it. */
+/** A base branch for pull requests that no deployment follows. */
 export const otherBranch = "stable";

@@ -1,6 +1,6 @@
-/** What happened in an episode, as its checker reads it. Times are epoch milliseconds. */
+/** The record of an episode that the checker reads. Times are epoch milliseconds. */
 
-/** One call of kluctl. It lived from `startedAt` to `endedAt`, whoever ended it. */
+/** One run of kluctl. It lived from `startedAt` to `endedAt`, whatever ended it. */
 export interface Run {
   readonly id: string;
   readonly pid: number;
@@ -9,21 +9,24 @@ export interface Run {
   readonly command: string;
   readonly deployment: string;
   readonly commit: string;
-  /** It may write into the cluster. */
+  /** The run may write to the cluster. */
   readonly mutating: boolean;
-  /** Who held the deployment's Lease when it started, as the API server said; empty for nobody, absent if it did not answer. */
+  /**
+   * The holder of the deployment's Lease at the start, according to the API server: empty if there was none, absent if
+   * the API server did not answer.
+   */
   readonly holder?: string | undefined;
   readonly startedAt: number;
   readonly endedAt?: number | undefined;
-  /** Absent while it runs, and for ever if it was killed. */
+  /** Absent while the run is alive, and if it was killed. */
   readonly exitCode?: number | undefined;
-  /** Of what it rendered. */
+  /** Hash of the rendered objects. */
   readonly hash?: string | undefined;
-  /** Objects that it wrote. */
+  /** Number of objects that the run wrote. */
   readonly wrote: number;
 }
 
-/** What the ledger saw, in the order of `version`: the revision of etcd, one for all kinds. */
+/** A write seen by the ledger. `version` is etcd's revision, shared by all kinds, and gives the order. */
 export interface Written {
   readonly version: number;
   readonly at: number;
@@ -33,13 +36,13 @@ export interface ObjectWrite extends Written {
   readonly name: string;
   readonly deleted: boolean;
   readonly data: Readonly<Record<string, string>>;
-  /** The run of kluctl that wrote it, `person`, or nothing if it is not said. */
+  /** The run of kluctl that wrote it; `person` for a user; absent if unknown. */
   readonly run?: string | undefined;
 }
 
 export interface LeaseWrite extends Written {
   readonly deployment: string;
-  /** Empty if it is nobody's. */
+  /** Empty if nobody holds the Lease. */
   readonly holder: string;
 }
 
@@ -48,14 +51,14 @@ export interface StatusWrite extends Written {
   readonly uid: string;
   readonly generation: number;
   readonly deleted: boolean;
-  /** Waits for what has to be done before it goes. */
+  /** Has a deletion timestamp and waits for its finalizers. */
   readonly deleting: boolean;
   readonly spec: {
     readonly suspend: boolean;
     readonly manual: boolean;
     readonly manualObjectsHash?: string | undefined;
   };
-  /** Something is requested by annotation, or was taken and has no answer yet. */
+  /** A request by annotation is pending, or was accepted and has no result yet. */
   readonly requested: boolean;
   readonly status: {
     readonly observedCommit?: string | undefined;
@@ -75,21 +78,21 @@ export interface Condition {
   readonly message: string;
 }
 
-/** The repository's branch went there. */
+/** A change of the repository's branch. */
 export interface Push {
   readonly repo: string;
   readonly commit: string | undefined;
   readonly at: number;
-  /** Files that its commits change; none: a host would not say which. */
+  /** Files that the push changes; empty if the host would not list them. */
   readonly paths: readonly string[];
 }
 
-/** A webhook, and what the server said. */
+/** A webhook delivery and the server's answer. */
 export interface Delivery {
   readonly repo: string;
   readonly commit: string;
   readonly at: number;
-  /** 0: there was no answer. */
+  /** HTTP status; 0 if there was no answer. */
   readonly status: number;
 }
 
@@ -98,36 +101,39 @@ export interface DeploymentFacts {
   readonly repo: string;
   /** The project's directory. */
   readonly path: string;
-  /** Deployments of one group have one discriminator: only the first of them is deployed. */
+  /** Deployments of one group share a discriminator: only the first one is deployed. */
   readonly group?: string | undefined;
-  /** Whose commits it reads besides its own repository's. */
+  /** Another repository whose files the project includes. */
   readonly includes?: string | undefined;
-  /** It is looked at every few seconds, so that drift cannot be missed for long. */
+  /** The deployment is checked every few seconds, so that drift is found soon. */
   readonly often: boolean;
   readonly dependsOn?: string | undefined;
 }
 
-/** What a deployment's project is at the end: its objects, or why it cannot be rendered. */
+/** The expected end state of a deployment: its objects, or why its project cannot be rendered. */
 export type Expected =
   | { readonly objects: ReadonlyMap<string, Readonly<Record<string, string>>>; readonly hash: string }
   | { readonly error: string };
 
-/** A pull request as people see it at the end, and what has to stand there. */
+/** A pull request at the end of the episode, and what its comment must contain. */
 export interface PullRequestFacts {
   readonly name: string;
   readonly state: "open" | "closed" | "merged";
-  /** Its merge changes files of a deployment, or cannot be tried: there has to be a comment. */
+  /** Its merge changes files of a deployment, or cannot be computed: a comment is required. */
   readonly isConcerned: boolean;
-  /** Those that the server wrote. */
+  /** The comments that the server wrote. */
   readonly comments: readonly string[];
-  /** What a comment has to say: what it is about, and what merging would change. */
+  /** Texts that the comment must contain: its head and base, then what merging would change. */
   readonly says: readonly string[];
-  /** The check beside its head that people can require, if there is any. */
+  /** State of the commit status on the head, which branch protection can require; absent if there is none. */
   readonly check?: string | undefined;
 }
 
 export interface History {
-  /** Git is looked at every few seconds. Otherwise a push is known by its webhook alone, to those whose files it changes. */
+  /**
+   * A sweep reads all repositories every few seconds. Without it, only webhooks announce a push, and only to
+   * deployments whose files it changes.
+   */
   readonly sweeps: boolean;
   readonly deployments: readonly DeploymentFacts[];
   readonly runs: readonly Run[];
@@ -136,24 +142,24 @@ export interface History {
   readonly statuses: readonly StatusWrite[];
   readonly pushes: readonly Push[];
   readonly deliveries: readonly Delivery[];
-  /** What a deployment renders to at a commit; of those only that render the same whatever other repositories hold. */
+  /** What each deployment renders to, by commit; only deployments that do not include other repositories. */
   readonly rendered: ReadonlyMap<string, ReadonlyMap<string, Expected>>;
-  /** Lines of the servers' logs that say that a skip was wrong. */
+  /** Log lines of the servers that report a wrong skip. */
   readonly wrongSkips: readonly string[];
 }
 
-/** What is left when all faults are over and everything had its time. */
+/** The state at the end, when all faults have ended and the system has settled. */
 export interface Rest {
   readonly expected: ReadonlyMap<string, Expected>;
-  /** Jobs that wait, run or are put off. */
+  /** Jobs that are waiting, active or delayed. */
   readonly queued: readonly string[];
-  /** Jobs that were given up. */
+  /** Jobs that failed because they stalled. */
   readonly failed: readonly string[];
-  /** Keys in Redis of jobs that are gone. */
+  /** Keys in Redis that belong to jobs that no longer exist. */
   readonly strayKeys: readonly string[];
-  /** Processes and work directories of replicas that are gone. */
+  /** Processes of dead replicas, and work directories without a run. */
   readonly leftovers: readonly string[];
   readonly pullRequests: readonly PullRequestFacts[];
-  /** Files and sockets that the servers that live hold, and how many it were before anything happened. */
+  /** Open files and sockets of the live servers: at the end, and before anything happened. */
   readonly descriptors: readonly { readonly replica: string; readonly first: number; readonly last: number }[];
 }

@@ -1,24 +1,24 @@
-/** Where the model kluctl says how far it is, and what is done about that. */
+/** Receives the progress events of the model kluctl and runs the listeners that inject faults. */
 import { createServer, type Socket } from "node:net";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Run } from "./history.ts";
 
-/** A word of a run, as it is said. */
+/** A progress event of a run. */
 export interface JournalEvent {
   readonly event: "start" | "rendered" | "patched" | "writing" | "end";
-  /** Of `patched`: how many objects the run has written. */
+  /** For `patched`: how many objects the run has written so far. */
   readonly number: number;
   readonly run: Run;
 }
 
 export interface Journal {
   readonly socket: string;
-  /** In the order in which they began. */
+  /** All runs in the order in which they started. */
   runs(): readonly Run[];
-  /** How many words were said so far. */
+  /** Number of events so far. */
   words(): number;
-  /** Called for each word, before the run goes on. */
+  /** Called for each event before the run continues. */
   onEvent(listener: (event: JournalEvent) => void | Promise<void>): void;
   stop(): Promise<void>;
 }
@@ -29,11 +29,11 @@ interface Words {
 }
 
 export interface JournalOptions {
-  /** A path that is short enough for a socket. */
+  /** Path of the Unix socket; short enough for its length limit. */
   readonly socket: string;
-  /** The replica that speaks to the API server by this address. */
+  /** Returns the replica whose proxy to the API server has this address. */
   readonly replicaOf: (server: string) => string;
-  /** The deployment that deploys with this discriminator: what is deleted has no project that says so. */
+  /** Returns the deployment with this discriminator, because the command line of a delete names no project. */
   readonly deploymentOf: (discriminator: string) => string;
 }
 
@@ -81,7 +81,7 @@ export async function startJournal({ socket: path, replicaOf, deploymentOf }: Jo
     };
     createInterface(socket)
       .on("line", (line) => void hear(line))
-      .on("error", () => undefined); // it was killed: `close` follows
+      .on("error", () => undefined); // the process was killed: `close` follows
     socket.on("error", () => undefined);
     socket.on("close", () => {
       sockets.delete(socket);

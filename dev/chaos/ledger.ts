@@ -1,4 +1,6 @@
-/** Every write into the episode's namespace in its order, by watches of the harness's own. No fault reaches them. */
+/**
+ * Records every write to the episode's namespace in order, through watches of the harness's own that no fault reaches.
+ */
 import { createKubeClient } from "../../src/kube/client.ts";
 import { startWatch } from "../../src/kube/watch.ts";
 import { createLogger } from "../../src/log.ts";
@@ -8,10 +10,10 @@ export interface Ledger {
   readonly objects: readonly ObjectWrite[];
   readonly leases: readonly LeaseWrite[];
   readonly statuses: readonly StatusWrite[];
-  /** The last write of each object that is there. */
+  /** The last write of each object that exists. */
   liveObjects(): ReadonlyMap<string, ObjectWrite>;
   liveStatuses(): ReadonlyMap<string, StatusWrite>;
-  /** Called for each write, as it is seen. */
+  /** Called for each status write as it is observed. */
   onStatus(listener: (status: StatusWrite) => void): void;
   stop(): Promise<void>;
 }

@@ -1,10 +1,10 @@
 /**
- * A kluctl for the harness: kluctl's command line and results, for the small projects of render.ts. It applies one object after
- * the other with a pause in between, so that there are halves of deploys, and says in a journal how far it is; each word is
- * answered before it goes on, so that a fault can be placed right there.
+ * A kluctl for the harness: accepts kluctl's command line and prints its results for the small projects of render.ts.
+ * It applies the objects one by one with a pause between them, so that deploys can be interrupted halfway, and reports
+ * its progress to a journal; it waits for the answer to each event, so that a fault can strike exactly there.
  *
- * `node model-kluctl.ts <socket> <pause in ms> <real kluctl or -> <arguments of kluctl …>`. With a real kluctl only its start
- * and its end are in the journal.
+ * `node model-kluctl.ts <socket> <pause in ms> <real kluctl or -> <arguments of kluctl …>`. With a real kluctl the
+ * journal contains only the start and the end.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -40,7 +40,7 @@ const flags = new Map(
 const resultFile = argv.find((argument) => argument.startsWith("yaml="))?.slice("yaml=".length);
 const projectDir = flags.get("project-dir") ?? ".";
 const mutating = (command === "deploy" || command === "delete") && flags.get("dry-run") !== "true";
-/** Where the harness keeps which run wrote an object; no part of what is compared. */
+/** Label prefix under which the harness stores which run wrote an object; ignored when objects are compared. */
 const stamps = "chaos.towline.dev";
 
 interface Kubeconfig {
@@ -61,7 +61,7 @@ interface ResultError {
   readonly message: string;
 }
 
-/** What is done to one object, as the result tells it. */
+/** What was done to one object, for the result. */
 interface Done {
   readonly ref: object;
   readonly rendered?: ConfigMap;
@@ -124,7 +124,7 @@ async function runReal(path: string): Promise<number> {
 
 type Journal = Awaited<ReturnType<typeof openJournal>>;
 
-/** Lives as long as this process does: the harness sees its end by the connection's. */
+/** Stays open as long as this process lives: the harness detects the end of the run by the end of the connection. */
 async function openJournal(path: string) {
   const socket = connect(path);
   await once(socket, "connect");
@@ -202,7 +202,7 @@ function createApi({ clusters: [{ cluster }], users: [{ user }] }: Kubeconfig) {
       const { items } = (await ask("GET", `/api/v1/configmaps?labelSelector=${selector}`)) as { items: LiveObject[] };
       return items.map((item) => ({ ...item, apiVersion: "v1" as const, kind: "ConfigMap" as const }));
     },
-    /** Of the Lease under which a server works on the deployment. */
+    /** The holder of the Lease under which a server works on the deployment. */
     async findHolder(deployment: string) {
       const { namespace, name } = parseKey(deployment);
       const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/towline-${name}`;
@@ -281,7 +281,7 @@ async function model(id: string, journal: Journal, api: Api): Promise<number> {
   return errors.length > 0 ? 1 : 0;
 }
 
-/** What is as it should be is not written, as with a server-side apply that changes nothing. */
+/** Writes nothing if the object is as rendered, like a server-side apply that changes nothing. */
 async function applyOne(object: ConfigMap, dryRun: boolean, run: string, api: Api): Promise<Done> {
   const ref = refOf(object);
   const remote = await api.find(object);

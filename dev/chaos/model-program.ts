@@ -1,14 +1,14 @@
-/** The model kluctl as a program that a server can start. */
+/** Writes the model kluctl as an executable that a server can start. */
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cacheDir } from "../cache.ts";
 
 export interface ModelKluctlOptions {
-  /** Of the journal. */
+  /** Socket of the journal. */
   readonly socket: string;
-  /** Between two objects. */
+  /** Pause between two objects. */
   readonly pauseMs: number;
-  /** Path of the real kluctl, if it does the work. */
+  /** Path of the real kluctl, if it does the deploying. */
   readonly real?: string | undefined;
 }
 

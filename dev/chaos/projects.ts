@@ -1,4 +1,4 @@
-/** Four repositories with the projects of twelve deployments: what is in them, as the people who push know it. */
+/** Four repositories with the projects of twelve deployments, as their authors push them. */
 import { stringify } from "yaml";
 import type { DeploymentFacts } from "./history.ts";
 import type { Tree } from "./render.ts";
@@ -6,31 +6,31 @@ import type { Tree } from "./render.ts";
 export interface DeploymentPlan extends DeploymentFacts {
   readonly spec: Readonly<Record<string, unknown>>;
   readonly annotations: Readonly<Record<string, string>>;
-  /** Outside of its directory: what the project reads without naming it there. */
+  /** A directory outside the project that it reads without naming it literally. */
   readonly reads?: string | undefined;
 }
 
 export interface Plan {
   readonly repositories: readonly string[];
   readonly deployments: readonly DeploymentPlan[];
-  /** The first commit of a repository. */
+  /** The files of a repository's first commit. */
   files(repo: string): Tree;
-  /** The file that holds what an object of a deployment says. */
+  /** The file that holds the content of one object of a deployment. */
   contentFile(deployment: DeploymentPlan, object: string): string;
   content(deployment: DeploymentPlan, object: string, color: string): string;
 }
 
-/** In the order in which they are applied; the last one after a barrier. */
+/** In the order in which they are applied; the last one comes after a barrier. */
 export const objectNames = ["a", "b", "c"] as const;
-/** What other repositories take from this one. */
+/** The repository whose files other repositories include. */
 const library = "base";
-/** In it, a path of the project that includes it: names a directory above without the project doing so. */
+/** Holds a path for the project that includes it, which thereby reads a directory above itself without naming it. */
 const valuesFile = "values/where.yaml";
 const libraryDir = "part";
 
-/** Nothing but a change makes these due, so that a change that is lost stays lost. */
+/** With this interval only a change triggers a reconciliation, so that a lost change stays lost. */
 const daily = "24h";
-/** What lies in another repository is looked at by the interval only. */
+/** Changes in included repositories are found only by interval checks. */
 const often = "10s";
 
 export function createPlan(namespace: string, urlOf: (repo: string) => string): Plan {
@@ -128,7 +128,7 @@ export function createPlan(namespace: string, urlOf: (repo: string) => string): 
   };
 }
 
-/** What is included of the library. */
+/** The file of the library that other projects include. */
 export const libraryFile = `${libraryDir}/objects/included.yml`;
 const libraryObject = "site-includes-included";
 

@@ -1,4 +1,4 @@
-/** Pull requests of an episode: what people do to them, and what has to stand there when nothing happens any more. */
+/** The pull requests of an episode: the actions of their authors, and the comments expected at the end. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type EpisodeGitea, otherBranch } from "./git-host.ts";
 import type { ObjectWrite, PullRequestFacts, Push } from "./history.ts";
@@ -10,12 +10,12 @@ export interface PullRequest {
   readonly repository: Repository;
   readonly number: number;
   readonly branch: string;
-  /** It changes this object of that deployment. */
+  /** The pull request changes this object of that deployment. */
   readonly deployment: DeploymentPlan;
   readonly object: string;
 }
 
-/** A delivery to send: what happened, and the pull request as the host describes it then. */
+/** A delivery to send: the action, and the pull request as the host describes it afterwards. */
 export interface PullRequestEvent {
   readonly action: string;
   readonly pullRequest: object;
@@ -27,13 +27,13 @@ export type MergeStyle = "merge" | "squash" | "rebase";
 
 export interface PullRequests {
   readonly all: readonly PullRequest[];
-  /** Those who act may be refused by the host: then nothing happened, and there is nothing to deliver. */
+  /** The host may refuse an action: then nothing happened and there is nothing to deliver. */
   open(deployment: DeploymentPlan, object: string, color: string): Promise<PullRequestEvent | undefined>;
-  /** `rebase`: on top of the base branch as it is now; otherwise one more commit. */
+  /** With `rebase`, on top of the current base branch; otherwise adds a commit. */
   push(pull: PullRequest, color: string, rebase: boolean): Promise<PullRequestEvent | undefined>;
-  /** To the other branch, or back. */
+  /** Switches the base to the other branch, or back. */
   retarget(pull: PullRequest): Promise<PullRequestEvent | undefined>;
-  /** Or opens it again. */
+  /** Closes the pull request, or reopens it. */
   close(pull: PullRequest): Promise<PullRequestEvent | undefined>;
   merge(
     pull: PullRequest,
@@ -57,7 +57,7 @@ interface Answer {
   readonly base: { readonly ref: string };
 }
 
-/** Whether it can be merged is found out by the host in the background. */
+/** The host computes in the background whether a pull request can be merged. */
 const mergeWithinMs = 10_000;
 
 export function createPullRequests(options: PullRequestsOptions): PullRequests {
@@ -108,7 +108,7 @@ export function createPullRequests(options: PullRequestsOptions): PullRequests {
     async push(pull, color, rebase) {
       const { repository, branch, deployment, object } = pull;
       const head = await repository.propose(branch, change(deployment, object, color), rebase ? "head" : "branch");
-      // The host hears of a push from its own queue.
+      // The host processes a push in a queue of its own.
       const until = performance.now() + mergeWithinMs;
       while ((await read(pull)).head.sha !== head && performance.now() < until) await sleep(100);
       return eventOf(pull, "synchronized");
@@ -171,7 +171,7 @@ export function createPullRequests(options: PullRequestsOptions): PullRequests {
     return { ...facts, isConcerned: concerned.length > 0, says: [...compared, ...changesIn(pull, merge.tree)] };
   }
 
-  /** What the object would be after the merge, if it is something else now and nobody but kluctl has made it so. */
+  /** The changes that merging makes to the object; none if it is as merged already or a user has changed it. */
   function changesIn({ deployment, object }: PullRequest, tree: Tree): string[] {
     const name = `${deployment.name}-${object}`;
     const live = options.liveObjects().get(name);

@@ -1,4 +1,4 @@
-/** A Redis of one episode, to be killed, frozen, filled and emptied at will. */
+/** A Redis of one episode that can be killed, frozen, filled and emptied. */
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -6,21 +6,21 @@ import { findCommand } from "../bench/usage.ts";
 import { type RunningProcess, startProcess } from "../parts/process.ts";
 
 export interface EpisodeRedis {
-  /** Straight to it. */
+  /** The server's own socket, without a proxy. */
   readonly socket: string;
   start(): Promise<void>;
-  /** As a power cut. What it had written down is there again, unless it is to be lost. */
+  /** Kills Redis like a power failure. Data written to disk is there again after the start, unless `loses` is set. */
   kill(options?: { readonly loses?: boolean }): Promise<void>;
   freeze(): void;
   thaw(): void;
   flush(): Promise<void>;
-  /** Takes no more writes until it is called with `false`. */
+  /** With `true`, refuses writes until it is called with `false`. */
   fill(on: boolean): Promise<void>;
-  /** Resolves to how to bring it back to what it is now: as a failover to a replica that lags does. */
+  /** Saves the present data; the returned function restores it, like a failover to a lagging replica. */
   remember(): Promise<() => Promise<void>>;
-  /** A replica of what is away, as while a failover is in progress: it refuses writes. */
+  /** Makes it a replica of an unreachable master, as during a failover: it refuses writes. */
   demote(on: boolean): Promise<void>;
-  /** All keys; nothing if it does not answer. */
+  /** Runs a question on a connection of its own; `undefined` if Redis does not answer. */
   ask<T>(question: (client: Redis) => Promise<T>): Promise<T | undefined>;
   stop(): Promise<void>;
 }
@@ -62,7 +62,7 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
   async function launch(): Promise<void> {
     const args = ["--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes"];
     args.push("--appendfsync", "always", "--maxmemory-policy", "noeviction", "--loglevel", "warning");
-    args.push("--set-proc-title", "no"); // by its command it is found
+    args.push("--set-proc-title", "no"); // the process is found by its command line
     running = await startProcess({ name: "redis", command: program, args, logFile });
     await running.ready(async () => (await ask((client) => client.ping())) === "PONG");
   }

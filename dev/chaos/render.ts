@@ -1,4 +1,7 @@
-/** The part of kluctl's projects that the harness deploys, rendered: once by the model kluctl, once by the checker. Pure. */
+/**
+ * Renders the subset of kluctl's project format that the harness deploys; used by the model kluctl and by the checker.
+ * Pure.
+ */
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import { parse } from "yaml";
@@ -19,9 +22,9 @@ export interface ConfigMap {
 
 export interface Project {
   readonly tree: Tree;
-  /** The project's directory in it. */
+  /** Directory of the project in the tree. */
   readonly path: string;
-  /** Another repository that it includes something of, as it is now. */
+  /** Returns the current files of another repository that the project includes. */
   readonly included: (url: string) => Tree;
 }
 
@@ -37,7 +40,7 @@ export class RenderError extends Error {
   override name = "RenderError";
 }
 
-/** By which kluctl tells whose an object is. */
+/** The label by which kluctl finds the objects of a deployment. */
 export const discriminatorLabel = "kluctl.io/discriminator";
 
 interface Level {
@@ -70,12 +73,12 @@ export function renderProject(project: Project): Rendered {
   return { discriminator, config, objects: labelled };
 }
 
-/** Names what was rendered. */
+/** Returns a hash that identifies the rendered objects. */
 export function hashOf(objects: readonly ConfigMap[]): string {
   return createHash("sha256").update(JSON.stringify(objects)).digest("hex");
 }
 
-/** As kluctl, a level does not see its own variables: what it includes sees them. */
+/** As in kluctl, a level does not see its own variables; the levels and items that it includes do. */
 function renderLevel(project: Project, tree: Tree, dir: string, vars: Vars) {
   const level = read<Level>(tree, posix.join(dir, "deployment.yaml"), vars);
   const inner = { ...vars };

@@ -1,4 +1,4 @@
-/** One `towline serve` of an episode, as a process of its own, with its own way to everything it needs. */
+/** One `towline serve` of an episode, as a separate process with its own proxies to everything it needs. */
 import { readdirSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { createSmallDisk } from "./small-disk.ts";
 
 export interface ReplicaOptions {
   readonly name: string;
-  /** Of the episode. */
+  /** Directory of the episode. */
   readonly dir: string;
   readonly namespace: string;
   readonly kubeconfig: string;
@@ -25,15 +25,15 @@ export interface ReplicaOptions {
   readonly kluctl: string;
   readonly warm: boolean;
   readonly webhookSecret: string;
-  /** The one whose server is run; with a second one, what it can be replaced by. */
+  /** The first one is the version under test; a second one is the version it can be replaced with. */
   readonly versions: readonly Version[];
-  /** Index of the one that it begins with. */
+  /** Index of the version that it starts with. */
   readonly version: number;
-  /** Between two looks at git. */
+  /** Time between two sweeps. */
   readonly sweepMs: number;
-  /** By how much its clock is ahead, milliseconds. */
+  /** How far its clock is ahead, in milliseconds. */
   readonly clockMs: number;
-  /** Where it is told of pull requests, and previews them. */
+  /** Set if it receives pull request events and previews them. */
   readonly gitea?: EpisodeGitea | undefined;
   readonly onComment: (event: CommentEvent) => Promise<void>;
 }
@@ -41,43 +41,43 @@ export interface ReplicaOptions {
 /** A checkout. */
 export interface Version {
   readonly dir: string;
-  /** It knows the setting. */
+  /** This version has the setting that audits skips. */
   readonly auditsSkips: boolean;
-  /** It can confine previews, which the model of kluctl has no part in. */
+  /** This version can isolate previews, which the model kluctl does not support. */
   readonly confines: boolean;
 }
 
 export interface Replica {
   readonly name: string;
   readonly webhooksUrl: string;
-  /** Its data, by which its processes are found. */
+  /** Its data directory, by which its processes are found. */
   readonly dataDir: string;
   readonly api: FaultProxy;
   readonly redis: TcpProxy;
-  /** Where there are pull requests. */
+  /** Set for episodes with pull requests. */
   readonly forge?: ForgeProxy | undefined;
   isAlive(): boolean;
-  /** Process ids that its Leases are held with, of all its lives. */
+  /** Process ids of all its starts; its Leases are held under them. */
   readonly pids: readonly number[];
   start(): Promise<void>;
-  /** Ends it as a rolling update does, and starts the next of its versions, or the same if there is one only. */
+  /** Stops it as a rolling update does and starts the next of its versions, or the same one if there is only one. */
   roll(): Promise<void>;
-  /** Index of the one that runs, or is started next. */
+  /** Index of the version that runs or is started next. */
   version(): number;
   isReady(): Promise<boolean>;
   kill(signal: NodeJS.Signals): void;
-  /** The small process that starts git and kluctl. */
+  /** Signals the small process that starts git and kluctl. */
   signalStarter(signal: NodeJS.Signals): void;
   setClock(ms: number): Promise<void>;
-  /** Gives it the token that is good now. */
+  /** Writes the currently valid token to its token file. */
   writeToken(): Promise<void>;
-  /** The disk that its data is on; nothing happens where it has none of its own. */
+  /** Fills the disk of its data directory; does nothing if that is not a disk of its own. */
   fillDisk(on: boolean): Promise<void>;
-  /** All network faults end. */
+  /** Ends all network faults. */
   heal(): Promise<void>;
-  /** What it has started and is there still. */
+  /** The processes it has started that are still alive. */
   processes(): readonly FoundProcess[];
-  /** Files and sockets that the server holds; `undefined` while it is dead. */
+  /** Number of open files and sockets of the server; `undefined` while it is dead. */
   descriptors(): number | undefined;
   logs(): readonly LogLine[];
   stop(): Promise<void>;
@@ -90,11 +90,11 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** With it, what a webhook did not tell is found soon; without it, not before an episode is over. */
+/** Sweep intervals: with `soon`, a lost webhook is made up for soon; with `never`, not within an episode. */
 export const sweeps = { soon: 5_000, never: 24 * 3_600_000 };
-/** For what a server that is told to end may take. */
+/** How long a server may take to stop. */
 const endsWithinMs = 20_000;
-/** Long enough to be renewed on a machine that is busy with others. */
+/** Long enough for it to be renewed on a busy machine. */
 export const leaseMs = 12_000;
 
 export async function createReplica(options: ReplicaOptions): Promise<Replica> {
@@ -141,7 +141,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
     try {
       return running && findCommand(running.pid, process.execPath);
     } catch {
-      return undefined; // it has just ended
+      return undefined; // the process has just ended
     }
   };
   const replica: Replica = {
@@ -177,7 +177,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
         env: {
           PATH: process.env["PATH"],
           HOME: dir,
-          CHAOS_REPLICA: dataDir, // by which whatever it starts is found
+          CHAOS_REPLICA: dataDir, // inherited by every process it starts, which are found by it
           NODE_COMPILE_CACHE: join(cacheDir(), "compiled"),
           ...clock.env,
         },
@@ -197,7 +197,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       const before = running;
       replica.kill("SIGTERM");
       const inTime = await Promise.race([before?.exited, sleep(endsWithinMs, "late", { ref: false })]);
-      if (inTime === "late") replica.kill("SIGKILL"); // it is frozen, or waits for what is away
+      if (inTime === "late") replica.kill("SIGKILL"); // it is frozen, or waits for something unreachable
       if (running === before) running = undefined;
       version = (version + 1) % versions.length;
       await replica.start();
@@ -251,7 +251,7 @@ function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has just ended.
+    // The process has just ended.
   }
 }
 
@@ -259,7 +259,7 @@ function countDescriptors(pid: number): number | undefined {
   try {
     return readdirSync(`/proc/${pid}/fd`).length;
   } catch {
-    return undefined; // it has just ended
+    return undefined; // the process has just ended
   }
 }
 
@@ -270,7 +270,7 @@ function readLines(file: string): LogLine[] {
       try {
         return [JSON.parse(line) as LogLine];
       } catch {
-        return []; // half written, or a warning of Node's
+        return []; // an incomplete line, or a warning of Node
       }
     });
 }

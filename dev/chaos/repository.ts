@@ -1,37 +1,40 @@
-/** A repository as those who push to it know it: each commit's files are remembered, so that nobody has to ask git. */
+/** A repository as its users know it: remembers the files of each commit, so that the checker need not ask git. */
 import type { WorkCopy } from "../parts/work-copy.ts";
 import type { Push } from "./history.ts";
 import type { Tree } from "./render.ts";
 
 export interface Repository {
   readonly name: string;
-  /** What a KluctlDeployment names. */
+  /** The URL that a KluctlDeployment names. */
   readonly url: string;
   /** `undefined` while the branch is deleted. */
   head(): string | undefined;
   treeAt(commit: string): Tree;
-  /** The files of the branch as they are. */
+  /** The current files of the branch. */
   tree(): Tree;
-  /** Commits on the branch from its first, oldest first. */
+  /** Commits of the branch, oldest first. */
   commits(): readonly string[];
-  /** Each of these changes is a commit; all of them are one push. */
+  /** Makes a commit of each change and pushes all of them at once. */
   push(changes: readonly ReadonlyMap<string, string>[], message: string): Promise<Push>;
-  /** Sets the branch back to a commit that it was at. */
+  /** Force-pushes an earlier commit of the branch. */
   setBack(commit: string): Promise<Push>;
-  /** The same files under a new commit, which replaces the last one. */
+  /** Replaces the last commit with a new one that has the same files, and force-pushes. */
   rewrite(): Promise<Push>;
   deleteBranch(): Promise<void>;
   restoreBranch(): Promise<Push>;
-  /** A commit on top of the branch's head, or of the other branch's, as the new head of that other branch. */
+  /**
+   * Commits on top of the branch's head, or of the other branch's, and pushes the result as the head of that other
+   * branch.
+   */
   propose(branch: string, changes: ReadonlyMap<string, string>, from: "head" | "branch"): Promise<string>;
-  /** The host has merged something into the branch; `at` is before that. */
+  /** Records that the host merged something into the branch; `at` is a time before that. */
   takeOver(at: number): Promise<Push>;
-  /** What a merge of the commit into the branch is; `undefined` if it cannot be merged. */
+  /** The result of merging the commit into the branch; `undefined` if it cannot be merged. */
   mergeOf(commit: string): Promise<Merge | undefined>;
 }
 
 export interface Merge {
-  /** Files in which it differs from the branch. */
+  /** Files in which the merge differs from the branch. */
   readonly paths: readonly string[];
   readonly tree: Tree;
 }
@@ -41,7 +44,7 @@ export interface RepositoryOptions {
   readonly url: string;
   readonly copy: WorkCopy;
   readonly files: Tree;
-  /** Told before anybody can see it. */
+  /** Called before the push becomes visible to anybody. */
   readonly onPush: (push: Push) => void;
 }
 

@@ -1,4 +1,6 @@
-/** A disk of a server's own, which can be full. Only root can mount one, and not in every container. */
+/**
+ * A separate disk for one server that can be filled up. Mounting one needs root and is not possible in every container.
+ */
 import { execFile } from "node:child_process";
 import { mkdir, rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,10 +12,10 @@ export interface SmallDisk {
 }
 
 const run = promisify(execFile);
-/** Several times what an episode's repositories take. */
+/** Several times the size of an episode's repositories. */
 const size = "64m";
 
-/** `undefined` where it cannot be had: then the directory is one like any other. */
+/** Returns `undefined` if it cannot be mounted: the directory is then an ordinary one. */
 export async function createSmallDisk(dir: string): Promise<SmallDisk | undefined> {
   await mkdir(dir, { recursive: true });
   try {
@@ -26,7 +28,7 @@ export async function createSmallDisk(dir: string): Promise<SmallDisk | undefine
     async fill(on) {
       if (!on) return rm(ballast, { force: true });
       const { bavail, bsize } = await statfs(dir);
-      // Whoever writes meanwhile may have taken the rest.
+      // Another process may have taken the remaining space meanwhile.
       await writeFile(ballast, Buffer.alloc(bavail * bsize)).catch(() => undefined);
     },
     async stop() {

@@ -1,4 +1,4 @@
-/** The world of one episode: repositories, replicas and everything between them, and what people can do there. */
+/** The world of one episode: repositories, replicas, everything between them, and the actions of users. */
 import { randomUUID } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -23,24 +23,24 @@ import { createReplica, leaseMs, type Replica, sweeps, type Version } from "./re
 import { createRepository, type Repository } from "./repository.ts";
 
 export interface StageOptions {
-  /** An empty directory; logs and configurations stay in it. */
+  /** An empty directory; logs and configurations are written to it. */
   readonly dir: string;
-  /** Of an API server that knows KluctlDeployments. */
+  /** Of an API server with the KluctlDeployment CRD. */
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly redisServer: string;
-  /** The repositories are on this Gitea, where there are pull requests; otherwise on a host that has none. */
+  /** Puts the repositories on this Gitea, which has pull requests; otherwise on a host that has none. */
   readonly gitea?: GiteaLogin | undefined;
-  /** The real kluctl, if it takes the model's place. */
+  /** Path of the real kluctl, if it replaces the model. */
   readonly kluctl?: string | undefined;
   readonly replicas: number;
-  /** The one whose server is run at last; with a second one, what they begin with. */
+  /** The first one is the version that runs at the end; a second one is the version that replicas start with. */
   readonly versions: readonly Version[];
-  /** Git is looked at every few seconds. Otherwise a webhook that is lost stays lost, and Redis loses nothing. */
+  /** Sweeps every few seconds. Otherwise a lost webhook stays lost, and no fault makes Redis lose data. */
   readonly sweeps: boolean;
-  /** Between two objects of a deploy. */
+  /** Pause between two objects of a deploy. */
   readonly pauseMs: number;
-  /** By how much each replica's clock is ahead. */
+  /** How far each replica's clock is ahead. */
   readonly clocksMs: readonly number[];
 }
 
@@ -49,25 +49,25 @@ export interface Stage {
   readonly repositories: ReadonlyMap<string, Repository>;
   readonly replicas: readonly Replica[];
   readonly redis: EpisodeRedis;
-  /** Between the replicas and the git host. */
+  /** The proxy between the replicas and the git host. */
   readonly git: TcpProxy;
   readonly gitHost: GitHost;
   readonly pullRequests?: PullRequests | undefined;
   readonly journal: Journal;
   readonly ledger: Ledger;
   readonly people: People;
-  /** Replicas that stay dead. */
+  /** Replicas that are not started again. */
   readonly buried: Set<Replica>;
   readonly sweeps: boolean;
-  /** Tells a replica that a branch moved; never throws. Resolves to what it answers, 0 if it does not. */
+  /** Sends a push event to a replica; never throws. Resolves to the HTTP status, or 0 without an answer. */
   deliver(push: Push, to: Replica): Promise<number>;
-  /** The same of what happened to a pull request. */
+  /** Sends a pull request event to a replica, likewise. */
   deliverPullRequest(event: PullRequestEvent, to: Replica): Promise<number>;
-  /** Called for each comment that a replica writes, before it knows of it. */
+  /** Called for each comment that a replica writes, before and after it is written. */
   onComment(listener: CommentListener): void;
-  /** Remembers how many files and sockets the servers hold, before anything happens to them. */
+  /** Records how many files and sockets the servers have open before anything happens to them. */
   countDescriptors(): void;
-  /** Ends all faults, and waits until those that live are ready, in the version that is run at last. */
+  /** Ends all faults, and waits until the surviving replicas are ready in the version that runs at the end. */
   heal(): Promise<void>;
   history(): History;
   rest(): Promise<Rest>;
@@ -76,12 +76,12 @@ export interface Stage {
 
 export type CommentListener = (event: CommentEvent, by: Replica) => Promise<void>;
 
-/** They speak to the API server directly. */
+/** Actions of users, who talk to the API server directly. */
 export interface People {
   create(deployment: DeploymentPlan): Promise<void>;
   remove(deployment: DeploymentPlan): Promise<void>;
   patch(deployment: DeploymentPlan, patch: object): Promise<void>;
-  /** Writes something else into one of its objects. */
+  /** Changes the content of one of its objects. */
   touch(deployment: DeploymentPlan, object: string): Promise<void>;
   /** Deletes one of its objects. */
   destroy(deployment: DeploymentPlan, object: string): Promise<void>;
@@ -217,14 +217,15 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         for (const replica of replicas) replica.kill("SIGCONT");
         for (const repository of repositories.values())
           if (repository.head() === undefined) await repository.restoreBranch();
-        // One that starts looks at all of git: it would find what was lost.
+        // A server that starts sweeps all repositories and would find what was lost.
         if (!options.sweeps && replicas.some((replica) => replica.isAlive() && !buried.has(replica)))
           for (const replica of replicas) if (!replica.isAlive()) buried.add(replica);
         const living = replicas.filter((replica) => !buried.has(replica));
         for (const replica of living) if (replica.version() !== 0) await replica.roll();
         await Promise.all(living.map((replica) => replica.start()));
         await waitFor("the replicas to be ready", async () => {
-          await Promise.all(living.map((replica) => replica.start())); // one that was to stop may just have ended
+          // a replica that was told to stop may only just have ended
+          await Promise.all(living.map((replica) => replica.start()));
           const ready = await Promise.all(living.map((replica) => replica.isReady().catch(() => false)));
           return ready.every(Boolean);
         });
@@ -284,7 +285,10 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       );
     }
 
-    /** As git hosts do, or people who look at their list of failed deliveries. The first pushes were before there were deployments. */
+    /**
+     * Repeats failed deliveries, as git hosts do or users do by hand. Skips the first push of each repository, which
+     * was made before there were deployments.
+     */
     async function redeliver(to: readonly Replica[]): Promise<void> {
       for (const push of pushes.slice(repositories.size)) {
         if (push.commit === undefined) continue;
@@ -342,7 +346,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
             spec,
           };
           const path = resource({ name }).replace(/\/[^/]+$/, "");
-          // One that is being deleted is waited for.
+          // A deployment that is still being deleted causes a conflict: wait for its end.
           await waitFor(`${name} to be created`, () =>
             client.request({ method: "POST", path, body, totalMs: 0 }).then(
               () => true,
@@ -384,7 +388,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
           for (const id of jobs) known.add(`${lane}:${id}`);
           if (!/completed|failed/.test(state)) queued.push(...jobs.map((id) => `${lane} job ${id} (${state})`));
         }
-        // Looked at in one go only while nothing is in progress: otherwise they may just have come.
+        // Checked only while no job is queued: otherwise the keys may belong to jobs that arrived in between.
         const strayKeys = queued.length > 0 ? [] : keys.filter((key) => isStray(key, known, versions.length > 1));
         const failed: string[] = [];
         for (const key of keys.filter((one) => /^chaos:\w+:failed$/.test(one))) {
@@ -403,7 +407,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       const processes = dead.flatMap((replica) =>
         replica.processes().map(({ pid, command }) => `${replica.name}: process ${pid}: ${command.slice(0, 100)}`),
       );
-      // Of a server that lives: what it cleared when it started. One that is dead clears when it comes back.
+      // Only live servers count: they removed leftovers when they started. A dead one does so when it comes back.
       const living = replicas.filter((replica) => replica.isAlive());
       const alive = journal.runs().filter(({ endedAt }) => endedAt === undefined).length;
       const work = await Promise.all(living.map(async ({ name, dataDir }) => ({ name, jobs: await jobsOf(dataDir) })));
@@ -430,8 +434,9 @@ export async function startStage(options: StageOptions): Promise<Stage> {
 const jobStates = /^chaos:(\w+):(wait|active|paused|prioritized|delayed|completed|failed)$/;
 
 /**
- * What a job keeps in Redis beside the lists of jobs: none of it outlives the job. Why jobs were asked for is taken by those who
- * know of that; where an older version took the job, the next one of ours takes it.
+ * True for a key that Redis holds for a job besides the job lists and that must not outlive the job. The causes of
+ * requests are removed only by versions that know them: after an older version took the job, they stay until the next
+ * job of a newer version.
  */
 function isStray(key: string, known: ReadonlySet<string>, isMixed: boolean): boolean {
   const [, lane, id] = /^chaos:(\w+):([0-9a-f]{8}-[0-9a-f-]{27})$/.exec(key) ?? [];
@@ -440,18 +445,18 @@ function isStray(key: string, known: ReadonlySet<string>, isMixed: boolean): boo
   return /^chaos:\w+:(?:[^:]+:lock$|de:|dn:)/.test(key);
 }
 
-/** Those of kluctl's runs. */
+/** The work directories of kluctl runs. */
 async function jobsOf(dataDir: string): Promise<string[]> {
   const found = await readdir(join(dataDir, "kluctl-work"), { withFileTypes: true }).catch(() => []);
   return found.filter((entry) => entry.isDirectory() && /^\d+-/.test(entry.name)).map(({ name }) => name);
 }
 
-/** By revision: three watches do not see in one order. */
+/** Sorted by revision, because the events of three watches arrive in no common order. */
 function inOrder<T extends { readonly version: number }>(writes: readonly T[]): T[] {
   return writes.toSorted((a, b) => a.version - b.version);
 }
 
-/** On a machine that is busy with others as well. */
+/** Long enough for a busy machine. */
 const patienceMs = 180_000;
 
 async function waitFor(what: string, is: () => Promise<boolean> | boolean, withinMs = patienceMs): Promise<void> {
@@ -465,9 +470,9 @@ async function waitFor(what: string, is: () => Promise<boolean> | boolean, withi
 /** Two sweeps and one Lease. */
 export const settleMs = 2 * sweeps.soon + leaseMs;
 
-/** Creates all of them, and waits until nothing is left to do. */
+/** Creates all deployments and waits until they have settled. */
 export async function deployAll({ plan, people, ledger, countDescriptors }: Stage): Promise<void> {
-  // Which of a group was there first has to be certain.
+  // Deployments that share a discriminator are created later, so that it is certain which of them was first.
   const later = plan.deployments.filter(
     ({ group }, i) => plan.deployments.findIndex((one) => one.group === group) < i && group,
   );
