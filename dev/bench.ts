@@ -89,7 +89,7 @@ process.exit();
 
 async function main(wanted: readonly Measurement[]): Promise<void> {
   if (process.platform !== "linux") throw new Error("The bench reads /proc, so it needs Linux.");
-  // Everything that was started ends with this process, and nothing of it is worth keeping.
+  // Everything that was started ends with this process, and none of its data is needed afterwards.
   endOfRun().addEventListener("abort", () => process.exit(130));
   const { kluctl, ...tools } = await findTools(["kluctl", "kube-apiserver", "redis-server"], { say });
   const world = await startWorld(["controlPlane", "redis", "gitea"], { say });

@@ -1,4 +1,4 @@
-/** A real Chromium, and what its processes take. */
+/** Starts a real Chromium and measures the resources of its processes. */
 import { type Browser, chromium } from "playwright-core";
 import { findTools } from "../tools.ts";
 
@@ -9,7 +9,7 @@ export async function startChromium(): Promise<Browser> {
   return chromium.launch({ executablePath, args: ["--no-sandbox", "--enable-precise-memory-info"] });
 }
 
-/** The processes that show pages. */
+/** Process ids of the renderers, which draw the pages. */
 export async function rendererPids(browser: Browser): Promise<readonly number[]> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");

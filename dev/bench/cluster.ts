@@ -1,4 +1,4 @@
-/** The cluster as the measurements use it: resources to create, and a watch that says when something was seen. */
+/** The cluster of the measurements: creates resources, and watches them to time their changes. */
 import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
 import { startWatch } from "../../src/kube/watch.ts";
 import { createLogger } from "../../src/log.ts";
@@ -8,20 +8,20 @@ export interface Cluster {
   readonly kubeconfig: string;
   readonly client: KubeClient;
   createNamespace(name: string): Promise<void>;
-  /** For servers that preview pull requests. */
+  /** Creates the service account that previews run as. */
   createPreviewAccount(namespace: string): Promise<void>;
-  /** The same with as few rights as comparing the project takes. */
+  /** Creates the same account with only the rights that comparing the project needs. */
   createComparingAccount(namespace: string): Promise<void>;
   createDeployment(namespace: string, name: string, spec: object): Promise<void>;
-  /** Writes a status as a server would. */
+  /** Writes a status like a server does. */
   setStatus(namespace: string, name: string, status: object): Promise<void>;
-  /** Keeps what is in the namespace up to date by the API server's own watch. */
+  /** Mirrors the objects of the namespace through a watch of its own. */
   watch(kind: "ConfigMap" | "KluctlDeployment", namespace: string): Promise<Seen>;
   close(): void;
 }
 
 export interface Seen {
-  /** Resolves with the moment (see clock.ts) at which this became true of the objects, by name. */
+  /** Resolves with the time (see clock.ts) at which the condition became true of the objects, by name. */
   until(
     what: string,
     is: (objects: ReadonlyMap<string, KubernetesObject>) => boolean,
@@ -104,7 +104,7 @@ export function openCluster(kubeconfig: string, now: () => number): Cluster {
         path: pathOf[kind](namespace),
         log,
         onList: (all) => all.forEach(see),
-        onEvent: (_type, object) => see(object), // nothing is deleted here
+        onEvent: (_type, object) => see(object), // no object is deleted here
       });
       await watch.listed;
       return {
@@ -133,14 +133,14 @@ export function openCluster(kubeconfig: string, now: () => number): Cluster {
   };
 }
 
-/** Ready at this commit, and nothing is being done about it. */
+/** True if the deployment is ready at this commit and no reconciliation is in progress. */
 export function isReady(object: KubernetesObject | undefined, commit: string): boolean {
   const { observedCommit, conditions = [] } = object?.status ?? {};
   const is = (type: string) => conditions.some((one) => one.type === type && one.status === "True");
   return observedCommit === commit && is("Ready") && !is("Reconciling");
 }
 
-/** For a person who wonders why: the first few words that are not of success. */
+/** The first few messages that do not report success, to explain a timeout. */
 function troubles(objects: ReadonlyMap<string, KubernetesObject>): string {
   const said = [...objects.values()].flatMap(({ metadata, status }) => {
     const bad = status?.conditions?.find(({ type, status: is }) => type === "Ready" && is !== "True");

@@ -1,10 +1,10 @@
-/** How long comments get, and how long it takes to build them: nothing but the report in, text out. */
+/** The length of comments and the time to render them, from a report to the text. */
 import type { Preview, Report } from "../../src/report.ts";
 import { renderComment } from "../../src/preview/comment.ts";
 import { median, milliseconds, type Table } from "./measurement.ts";
 
 const counts = [1, 10, 100, 1_000] as const;
-/** What GitHub takes at most, and we of others too; and what GitLab takes. */
+/** Limits: 65,536 characters is GitHub's maximum and our limit for the other git hosts; 1,000,000 is GitLab's. */
 const limits = [65_536, 1_000_000] as const;
 
 export function commentSizes(quick: boolean): Table {
@@ -33,7 +33,7 @@ function measure(report: Report, maxLength: number, times: number): { length: nu
   return { length, ms: median(took) };
 }
 
-/** Three changed objects in each deployment, and a new one. */
+/** A report with three changed objects and a new one in each deployment. */
 function aReport(count: number, alike: boolean): Report {
   const startedAt = Date.parse("2026-01-01T00:00:00Z");
   return {

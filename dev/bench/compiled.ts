@@ -1,4 +1,4 @@
-/** The server as the image runs it: compiled, once for each run of the bench. */
+/** Compiles the server as the image contains it, once for each run of the bench. */
 import { execFile } from "node:child_process";
 import { copyFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const compiled = new Map<string, Promise<string>>();
 
-/** Returns the program of the server. */
+/** Returns the path of the server's program. */
 export function compileServer(stateDir: string): Promise<string> {
   const known = compiled.get(stateDir) ?? compile(join(stateDir, "compiled"));
   compiled.set(stateDir, known);

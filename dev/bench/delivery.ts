@@ -1,4 +1,4 @@
-/** What a Gitea sends, signed; for git hosts that have no webhooks, and where they are to get lost. */
+/** Signed deliveries in Gitea's format, for git hosts without webhooks and for deliveries that are to be lost. */
 import { createHmac } from "node:crypto";
 
 export interface Delivery {
@@ -9,15 +9,15 @@ export interface Delivery {
 export interface Pushed {
   readonly url: string;
   readonly commit: string;
-  /** Changed files; none: the host does not say which. */
+  /** Changed files; empty means that the host does not list them. */
   readonly paths: readonly string[];
-  /** As the host knows it: `owner/name`. */
+  /** `owner/name`, as the git host names the repository. */
   readonly repoName?: string;
-  /** The body is made this long by what the commit's message says. */
+  /** Length of the body, reached by padding the commit message. */
   readonly bytes?: number;
 }
 
-/** All but `x-gitea-delivery`, which is another one each time and not signed. */
+/** Everything except `x-gitea-delivery`, which differs each time and is not signed. */
 export function createDelivery(
   { url, commit, paths, repoName = "bench/project", bytes = 0 }: Pushed,
   secret: string,
@@ -37,14 +37,14 @@ export function createDelivery(
 export interface ProposalEvent {
   readonly url: string;
   readonly repoName: string;
-  /** As the host calls it: `opened`, `synchronized`, `edited`, `closed`, `reopened`. */
+  /** In Gitea's terms: `opened`, `synchronized`, `edited`, `closed`, `reopened`. */
   readonly action: string;
   readonly number: number;
-  /** As the host's API describes it. */
+  /** As the git host's API describes it. */
   readonly pullRequest: object;
 }
 
-/** What a Gitea sends when something happened to a pull request; one that is edited has another base branch. */
+/** Creates Gitea's delivery for a pull request event; `edited` means another base branch here. */
 export function createPullRequestDelivery(event: ProposalEvent, secret: string): Delivery {
   const { url, repoName, action, number, pullRequest } = event;
   const body = JSON.stringify({

@@ -1,4 +1,4 @@
-/** Signed deliveries at a steady rate, alone and beside branches whose templates take whatever they can get. */
+/** Signed deliveries at a steady rate, alone and while pull requests with greedy templates are previewed. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { createDelivery } from "./delivery.ts";
 import { describeLost, send } from "./intake.ts";
@@ -16,7 +16,7 @@ const pushEveryMs = 2_000;
 const goalMs = 200;
 
 const os = "lipsum.__globals__.os";
-/** What a renderer may take is used up by each of them; none is over before the next push to it. */
+/** Templates that each exhaust one limit of a renderer; none ends before the next push to its branch. */
 const greedy: Readonly<Record<string, string>> = {
   memory: `{% set all = [] %}{% for _ in range(100000) %}{% set _ = all.append("x" * 10000000 ~ loop.index) %}{% endfor %}`,
   processes: `{% for _ in range(10 ** 9) %}{{ ${os}.fork() }}{% endfor %}`,
@@ -89,7 +89,7 @@ export const exhausting: Measurement = {
   },
 };
 
-/** The pull requests stay open until the work is done, and are closed then. */
+/** Keeps the pull requests open until the work is done, then closes them. */
 async function besideGreedy(
   { repository: { copy, client, remote } }: Scene,
   work: () => Promise<Sent>,

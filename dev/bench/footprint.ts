@@ -1,4 +1,4 @@
-/** What the server takes while nothing happens, by the number of deployments that it watches. */
+/** The resources of an idle server by the number of deployments that it watches. */
 import { setTimeout as delay } from "node:timers/promises";
 import { now } from "./clock.ts";
 import { compileServer } from "./compiled.ts";

@@ -1,4 +1,4 @@
-/** Stands in front of a git host's API and writes down what it is asked, when, and how long the host took. */
+/** A proxy in front of a git host's API that records the requests, their times, and how long the host took. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request as ask, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,21 +7,21 @@ import { now } from "./clock.ts";
 
 export interface Asked {
   readonly method: string;
-  /** Without the query. */
+  /** Without the query string. */
   readonly path: string;
   readonly body: string;
   readonly status: number;
-  /** When the question had come, and when the answer was through. */
+  /** When the request had arrived, and when the answer was complete. */
   readonly from: number;
   readonly to: number;
 }
 
 export interface ForgeProxy {
-  /** Of the API behind it. */
+  /** URL of the API through this proxy. */
   readonly apiUrl: string;
-  /** All that was answered, in the order of the answers. */
+  /** All answered requests, in the order of the answers. */
   readonly asked: readonly Asked[];
-  /** Resolves with the first answer of which this is true, of those from number `since` on. */
+  /** Resolves with the first answered request from number `since` on for which `is` returns true. */
   until(what: string, is: (asked: Asked) => boolean, since: number): Promise<Asked>;
   stop(): Promise<void>;
 }

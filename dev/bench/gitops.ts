@@ -1,4 +1,7 @@
-/** What people wait for at the command line, and what the same deployments cost: ours and the peer's, one after the other. */
+/**
+ * How long users wait at the command line, and what the same deployments cost: Towline and the peer, one after the
+ * other.
+ */
 import { execFile } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,10 +18,10 @@ import { cpuSeconds, startSampling } from "./usage.ts";
 const run = promisify(execFile);
 const commands = ["reconcile", "diff", "deploy", "validate"] as const;
 
-/** One of the two servers, as far as this looks at it. */
+/** One of the two servers, as far as this measurement uses it. */
 interface Server {
   readonly pid: number;
-  /** How many loops it has finished so far. */
+  /** Number of reconciliations that it has finished so far. */
   loops(): Promise<number>;
   stop(): Promise<void>;
 }
@@ -39,7 +42,7 @@ interface Idle {
 }
 
 interface Figures {
-  /** Command → milliseconds from call to exit, each time. */
+  /** Command → milliseconds from call to exit, for each run. */
   readonly commands: ReadonlyMap<string, readonly number[]>;
   readonly commitMs: readonly number[];
   readonly idle: readonly Idle[];
@@ -81,7 +84,7 @@ export const gitops: Measurement = {
   },
 };
 
-/** How many deployments, and how often each is looked at: the machine has to be able to do all of them in that time. */
+/** Number of deployments and their interval; the machine must be able to reconcile all of them within one interval. */
 interface Size {
   readonly deployments: number;
   readonly intervalS: number;
@@ -96,7 +99,9 @@ const quickSizes: readonly Size[] = [
   { deployments: 1, intervalS: 5 },
   { deployments: 10, intervalS: 20 },
 ];
-/** Each deployment has its turn, if it comes in time. */
+/**
+ * Least duration of the idle measurement; in one interval each deployment is reconciled once if the server keeps up.
+ */
 const leastIdleMs = 30_000;
 
 async function measure(
@@ -129,7 +134,7 @@ interface Running {
   readonly namespace: string;
 }
 
-/** The deployments are deployed, and have been looked at once more, when `use` is called. */
+/** Calls `use` once the deployments are deployed and have been reconciled once more. */
 async function onServer<T>(
   stage: Stage,
   { namespace, start }: Side,
@@ -180,7 +185,7 @@ async function timeCommand(
   return took;
 }
 
-/** A commit is pushed, then somebody asks; the clock runs from the annotation to `Ready` at that commit. */
+/** Pushes a commit and requests a reconciliation; measures from the annotation to `Ready` at that commit. */
 async function timeCommits(
   { cluster }: Stage,
   { seen, repository, namespace }: Omit<Running, "server">,
@@ -206,7 +211,7 @@ async function measureIdle(
   forMs: number,
   baseline: number,
 ): Promise<Idle> {
-  await delay(6_000); // what the first deploys left to do
+  await delay(6_000); // work left over from the first deploys
   const sampled = startSampling(server.pid, 1_000);
   const [loops, cpu, requests, from] = [await server.loops(), cpuSeconds(server.pid), await requestsOf(cluster), now()];
   await delay(forMs);
@@ -224,14 +229,14 @@ async function measureIdle(
   };
 }
 
-/** What the control plane asks of itself, a second. */
+/** The control plane's own requests per second. */
 async function requestRate(cluster: Cluster, forMs: number): Promise<number> {
   const [before, from] = [await requestsOf(cluster), now()];
   await delay(forMs);
   return ((await requestsOf(cluster)) - before) / ((now() - from) / 1_000);
 }
 
-/** All that the API server has answered so far, by its own count; watches, which last, are none. */
+/** All requests that the API server has answered, by its own counter, except for watches, which stay open. */
 async function requestsOf({ client }: Cluster): Promise<number> {
   const answer = await client.stream({ path: "/metrics", signal: AbortSignal.timeout(30_000) });
   let text = "";
@@ -242,7 +247,7 @@ async function requestsOf({ client }: Cluster): Promise<number> {
     .reduce((sum, [, , count]) => sum + Number(count), 0);
 }
 
-/** Server by server, in the order of `sides`. */
+/** The figures of the two servers, in the order of `sides`. */
 type Pair = readonly [ours: Figures, theirs: Figures];
 
 function toReport(figures: readonly Figures[], times: number, sizes: readonly Size[]): Report {
@@ -302,7 +307,7 @@ function toReport(figures: readonly Figures[], times: number, sizes: readonly Si
       what: `${what}: median, Towline / kluctl's controller`,
       wanted: `≤ ${goal.toFixed(2)}`,
       measured: ratio.toFixed(2),
-      met: Number(ratio.toFixed(2)) <= goal, // as it is shown: a thousandth is nobody's gain
+      met: Number(ratio.toFixed(2)) <= goal, // compared as displayed: a difference of a thousandth does not count
       why,
     })),
     memory: [],
@@ -321,12 +326,12 @@ const costRows: readonly {
   { what: "memory with child processes", of: ({ withChildrenBytes }) => withChildrenBytes, show: megabytes },
 ];
 
-/** What each deployment adds, from the fewest to the most. */
+/** A number of deployments in words. */
 function countOf(deployments: number): string {
   return `${deployments} ${deployments === 1 ? "deployment" : "deployments"}`;
 }
 
-/** Why we are slower or larger, wherever we are by more than the figures vary from run to run. */
+/** Explains why Towline is slower or larger, wherever the difference exceeds the variation between runs. */
 function explain(waits: readonly number[], costs: readonly { what: string; ratio: number }[]): string[] {
   const slower = (ratio: number) => ratio > 1.05;
   const largest = (word: string) =>

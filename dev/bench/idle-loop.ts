@@ -1,4 +1,4 @@
-/** What a loop costs that finds nothing to do: ours and the peer's, one after the other. */
+/** The cost of a reconciliation that finds nothing to do: Towline and the peer, one after the other. */
 import { setTimeout as delay } from "node:timers/promises";
 import { isReady } from "./cluster.ts";
 import { type Measurement, milliseconds, type Report, type Table } from "./measurement.ts";
@@ -8,10 +8,16 @@ import { totals } from "./timeline.ts";
 import { growth, type Ran, type Towline } from "./towline.ts";
 import { cpuSeconds } from "./usage.ts";
 
-/** How many deployments. Of what a server takes while it idles, each loop has a share, and the fewer there are the larger. */
+/**
+ * Numbers of deployments. Each reconciliation bears a share of the server's idle cost, which is larger with fewer of
+ * them.
+ */
 const few = 3;
 const some = 20;
-/** By then each server has looked at all, and the 20 have been looked at often: V8 has compiled what is called often. */
+/**
+ * By then each server has reconciled all deployments, and the 20 have been reconciled often enough for V8 to compile
+ * the hot code.
+ */
 const settleMs = 60_000;
 const goalRatios = { wall: 0.7, CPU: 0.3 };
 const whyMissed =
@@ -19,7 +25,7 @@ const whyMissed =
 
 export interface Cost {
   readonly loops: number;
-  /** One loop's mean, milliseconds. */
+  /** Mean of one reconciliation in milliseconds. */
   readonly wallMs: number;
   readonly cpuMs: number;
 }
@@ -90,14 +96,14 @@ async function measureOurs(stage: Stage, count: number, forMs: number): Promise<
   return { ...cost, ran };
 }
 
-/** From taking the job to being done with it: more than the peer's own figure covers. */
+/** From the start of the job to its end, which covers more than the peer's own figure. */
 async function countOurs(server: Towline): Promise<Count> {
   const of = async (what: string) =>
     growth(new Map(), await server.metrics(), `towline_reconcile_duration_seconds_${what}`);
   return { loops: await of("count"), wallMs: (await of("sum")) * 1_000 };
 }
 
-/** Deployments with nothing to do. */
+/** The peer with deployments that have nothing to do. */
 export async function measurePeer(
   stage: Stage,
   forMs: number,
@@ -117,7 +123,7 @@ export async function measurePeer(
   return cost;
 }
 
-/** By process; the rest is the server's own work and its requests to the API server. */
+/** Time by process; the rest is the server's own work and its requests to the API server. */
 function whereItGoes({ loops, wallMs, ran }: Cost & { ran: readonly Ran[] }): Table {
   const parts = [...totals(ran)].map(([name, ms]) => [name, ms / loops] as const);
   const rest = wallMs - parts.reduce((sum, [, ms]) => sum + ms, 0);
@@ -125,7 +131,10 @@ function whereItGoes({ loops, wallMs, ran }: Cost & { ran: readonly Ran[] }): Ta
   return { head: ["wall time of a Towline reconciliation", "mean"], rows };
 }
 
-/** Returns what creates the deployments, and resolves when they are deployed and have been looked at once more. */
+/**
+ * Returns a function that creates the deployments and resolves when they are deployed and have been reconciled once
+ * more.
+ */
 async function prepare(stage: Stage, namespace: string, count: number): Promise<() => Promise<void>> {
   const deployments = Array.from({ length: count }, (_, index) => `shop-${index + 1}`);
   const { url, first } = await stage.giteaRepository(namespace);

@@ -1,4 +1,4 @@
-/** Signed deliveries at a steady rate: a high one, while the jobs that they make are being worked on, and one beside strangers. */
+/** Signed deliveries at a steady rate: at a high rate, while the resulting jobs run, and beside hostile clients. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -142,7 +142,7 @@ export const strangers: Measurement = {
   },
 };
 
-/** The large ones first: they take the room before the others ask for any. */
+/** Starts the large senders first: they use up the room for bodies before the others request any. */
 async function besideStrangers(url: string, work: () => Promise<Sent>): Promise<Sent> {
   const all: Strangers[] = [];
   const begin = async (options: Omit<StrangersOptions, "url">) => {
@@ -164,7 +164,7 @@ export function describeLost({ sent, accepted, others }: Sent): string {
   return [String(sent - accepted), ...what].join(", ");
 }
 
-/** Deployments that are up to date, by a status such as another replica would have left. */
+/** Creates deployments that are up to date, with a status as another replica would have written it. */
 async function prepare(stage: Stage, namespace: string): Promise<{ url: string; commit: string }[]> {
   const { host, copy, first } = await stage.countedRepository(namespace);
   const { cluster } = stage;

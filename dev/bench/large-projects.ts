@@ -1,4 +1,4 @@
-/** Projects whose results are large: one Secret of many lines, ConfigMaps of nearly a megabyte, and many small objects. */
+/** Projects with large results: a Secret of many lines, ConfigMaps of nearly a megabyte, and many small objects. */
 import { createHash } from "node:crypto";
 import type { FileChanges } from "../parts/work-copy.ts";
 
@@ -10,7 +10,10 @@ export const largeProjects = ["secret", "maps", "many"] as const;
 
 export type LargeProject = (typeof largeProjects)[number];
 
-/** A folder for each; `release` changes every object, and in the large ConfigMaps every hundredth line. */
+/**
+ * The files of each project in a folder of its own; `release` changes every object, and every hundredth line of the
+ * large ConfigMaps.
+ */
 export function largeFiles(release: string, wanted: readonly LargeProject[] = largeProjects): FileChanges {
   const of = (folder: LargeProject, files: FileChanges) =>
     Object.entries({
@@ -29,7 +32,7 @@ export function largeFiles(release: string, wanted: readonly LargeProject[] = la
   ]) as FileChanges;
 }
 
-/** Too large for an API server, which says so; kluctl renders it all the same. */
+/** Too large for the API server, which rejects it; kluctl renders it all the same. */
 function largeSecret(release: string): string {
   const lines = Array.from({ length: counts.secretLines }, (_, i) => line(`${release}${i}`, lengths.secretLine));
   return object("Secret", "large", `stringData:\n  lines: |\n${block(lines)}`);
@@ -50,7 +53,7 @@ function block(lines: readonly string[]): string {
   return `${lines.map((text) => `    ${text}`).join("\n")}\n`;
 }
 
-/** The same for the same seed, and like no other. */
+/** Returns the same text for the same seed, and different text for any other. */
 function line(seed: string | number, length: number): string {
   return createHash("sha256").update(String(seed)).digest("hex").slice(0, length);
 }

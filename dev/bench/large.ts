@@ -1,4 +1,4 @@
-/** Large results: how long the server keeps everything else waiting while it reads, compares and redacts them. */
+/** Large results: how long the server blocks its event loop while it parses, compares and redacts them. */
 import { setTimeout as delay } from "node:timers/promises";
 import { reporterScopes } from "../parts/gitea-client.ts";
 import { now } from "./clock.ts";
@@ -62,7 +62,7 @@ async function measure(stage: Stage): Promise<readonly Row[]> {
 
   const rows: Row[] = [];
   const longestUntil = async (what: string, isOver: () => Promise<boolean>, begin: () => Promise<unknown>) => {
-    await server.metrics(); // from here on
+    await server.metrics(); // resets the lag figures
     await begin();
     await until(what, isOver);
     const { max } = lagOf(await server.metrics());

@@ -1,4 +1,7 @@
-/** What an interval costs in which nothing can have changed, and how soon drift is seen that nobody waited an interval for. */
+/**
+ * The cost of interval checks in which nothing can have changed, and how soon drift is detected before the next
+ * interval.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { now } from "./clock.ts";
 import { isReady } from "./cluster.ts";
@@ -83,7 +86,8 @@ async function measureOurs(stage: Stage, count: number, forMs: number) {
   const drifts: number[] = [];
   for (const name of names.slice(0, Math.min(20, count / 2))) {
     const path = `/api/v1/namespaces/${namespace}/configmaps/${name}`;
-    const query = { fieldManager: "kubectl-edit" }; // whom kluctl overrules; others' changes are theirs to keep
+    // kluctl overwrites this field manager's changes, but keeps those of others
+    const query = { fieldManager: "kubectl-edit" };
     await stage.cluster.client.request({ method: "PATCH", path, query, body: { data: { release: "by hand" } } });
     const from = now();
     const at = await seen.until(
@@ -98,7 +102,7 @@ async function measureOurs(stage: Stage, count: number, forMs: number) {
   return { skipped, audited, drifts };
 }
 
-/** Of those that have no drift. */
+/** The cost with an audit of every skip, without drift. */
 async function measureAudits(stage: Stage, namespace: string, { count, forMs }: { count: number; forMs: number }) {
   const server = await stage.startTowline({ name: `${namespace}-audited`, namespace, concurrency: 2, auditSkips: 1 });
   await untilAllAreLeftOut(server, count);
@@ -111,7 +115,7 @@ async function measureAudits(stage: Stage, namespace: string, { count, forMs }: 
   return { ...cost, audits: sum("towline_skip_audits_total"), wrong: sum("towline_wrong_skips_total") };
 }
 
-/** As many are left out within an interval as there are deployments. */
+/** Waits until about as many checks are skipped in one interval as there are deployments. */
 async function untilAllAreLeftOut(server: Towline, count: number): Promise<void> {
   for (let rounds = 0; rounds < 30; rounds++) {
     const before = (await server.metrics()).get(leftOutLoops) ?? 0;

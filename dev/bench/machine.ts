@@ -1,4 +1,4 @@
-/** What the figures were measured on: without it they say nothing. */
+/** The machine that the figures were measured on, without which they mean nothing. */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { availableParallelism, cpus, release, totalmem } from "node:os";

@@ -1,4 +1,4 @@
-/** Many deployments of one repository, one push: what the git host is asked, and how long it takes. */
+/** Many deployments of one repository and one push: the requests to the git host, and the time they take. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventLoopLookMs } from "../../src/metrics.ts";
@@ -16,7 +16,7 @@ const concurrency = 2;
 const goalRatio = 0.35;
 const whyMissed =
   "both use the whole machine and share it with the API server, which gets nearly the same requests from both. Most of Towline's time is the run of kluctl.";
-/** So long a first or a second round may take; what is done by then is what is told. */
+/** Limit for the first and the second round; what is done by then is reported. */
 const patienceMs = 200_000;
 
 interface Round {
@@ -120,7 +120,10 @@ async function measureOurs(stage: Stage, count: number) {
   };
 }
 
-/** Since the scrape before. What Node tells is how long it was from one look to the next. */
+/**
+ * Event loop lag since the previous scrape. Node reports the time between two samples, so the sampling interval is
+ * subtracted.
+ */
 export function lagOf(metrics: Metrics) {
   const of = (what: string) =>
     Math.max(0, (metrics.get(`nodejs_eventloop_lag_${what}_seconds`) ?? NaN) * 1_000 - eventLoopLookMs);
@@ -161,7 +164,7 @@ async function createDeployments(
   }
 }
 
-/** Waits until all have the release, or time is up. */
+/** Waits until all deployments have the release or the time limit is reached. */
 async function finishRound(
   { say }: Stage,
   objects: Seen,

@@ -1,19 +1,19 @@
-/** What a measurement is, and what it hands back to be printed. Types, and the few functions that make cells of numbers. */
+/** The types of a measurement and of its report, and functions that format numbers as cells. */
 import type { Plot } from "./plot.ts";
 import type { Stage } from "./stage.ts";
 
 export interface Measurement {
-  /** For `--only`. */
+  /** The name that `--only` takes. */
   readonly name: string;
   readonly title: string;
   run(stage: Stage): Promise<Report>;
 }
 
 export interface Report {
-  /** How it was measured, in a sentence or two. */
+  /** The method, in a sentence or two. */
   readonly how: string;
   readonly tables: readonly Table[];
-  /** What has to be said of single figures, a sentence or two each. */
+  /** Explanations of single figures, a sentence or two each. */
   readonly notes?: readonly string[] | undefined;
   readonly plots?: readonly Plot[] | undefined;
   readonly goals: readonly Goal[];
@@ -21,7 +21,7 @@ export interface Report {
 }
 
 export interface Table {
-  /** The first column is text, the others are numbers. */
+  /** The first column contains text, the others numbers. */
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
 }
@@ -31,20 +31,20 @@ export interface Goal {
   readonly wanted: string;
   readonly measured: string;
   readonly met: boolean;
-  /** For people who wonder, where it is missed. */
+  /** An explanation for readers if the goal is missed. */
   readonly why?: string | undefined;
 }
 
-/** Collected over all measurements into one table. */
+/** A row of the table that collects all measurements of memory. */
 export interface MemoryRow {
   readonly when: string;
   readonly serverBytes: number;
   readonly withChildrenBytes: number;
-  /** Cores that the server and its children kept busy. */
+  /** Number of cores that the server and its children kept busy. */
   readonly cores: number;
 }
 
-/** `undefined` for no values; `share` from 0 to 1, by the nearest rank. */
+/** Returns the quantile by the nearest rank, `undefined` without values; `share` is from 0 to 1. */
 export function quantile(values: readonly number[], share: number): number | undefined {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(share * sorted.length) - 1))];
@@ -56,7 +56,7 @@ export function median(values: readonly number[]): number {
   return low === undefined || high === undefined ? NaN : (low + high) / 2;
 }
 
-/** Median, 90th percentile and maximum, as cells. */
+/** Returns median, 90th percentile and maximum as cells. */
 export function spread(values: readonly number[]): string[] {
   return [median(values), quantile(values, 0.9), quantile(values, 1)].map(milliseconds);
 }

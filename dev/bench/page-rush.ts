@@ -1,6 +1,6 @@
 /**
- * A page of which every deployment changes twice a second, as no API server of this size could tell it: the events, the
- * assets and the browser are the real ones. Run as a process of its own; says on which port it listens.
+ * A page on which every deployment changes twice a second, faster than an API server of this size can report: the
+ * events, the assets and the browser are real. Runs as a separate process and prints the port it listens on.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -17,7 +17,7 @@ const keys = [...deployments.values()].map(({ namespace, name }) => ({ namespace
 const events = createPageEvents({ describe: (wanted) => wanted.flatMap(({ name }) => deployments.get(name) ?? []) });
 
 setInterval(() => {
-  // The browser tells from it when it was drawn.
+  // The browser computes from it how late it drew the row.
   const drift = String(Date.now());
   for (const [name, one] of deployments) deployments.set(name, { ...one, drift });
   for (const key of keys) events.changed(key);

@@ -1,4 +1,4 @@
-/** The page with many deployments: how fast it is there, what it costs, and how soon it shows what changes. */
+/** The page with many deployments: the time until it is shown, its cost, and how soon it shows changes. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
@@ -42,7 +42,7 @@ export const page: Measurement = {
     const search = await times(10, (index) => searchFor(tab, index % 2 === 0 ? nameOf(count - 1 - index) : ""));
     const filter = await times(10, (index) => press(tab, index % 2 === 0 ? "Failed" : "All"));
     const quietPixels = await times(15, async (index) => {
-      await delay(1_000); // what follows at once is gathered
+      await delay(1_000); // the server batches changes that follow at once
       return pixelOf(stage, tab, `calm ${index}`);
     });
     const before = await memoryOf(browser, tab);
@@ -205,12 +205,12 @@ async function createDeployments(stage: Stage, count: number): Promise<void> {
 }
 
 interface Changed {
-  /** Changes a second. */
+  /** Changes per second. */
   readonly rate: number;
   readonly usage: ReturnType<ReturnType<typeof startSampling>>;
 }
 
-/** The page's own events, with as many changes as nobody else could make. */
+/** Sends the page's own events with more changes than a cluster of this size could make. */
 async function measureRush(stage: Stage, browser: Browser, { count, forMs }: { count: number; forMs: number }) {
   const program = fileURLToPath(new URL("./page-rush.ts", import.meta.url));
   const child = spawn(process.execPath, [program, String(count)], { stdio: ["ignore", "pipe", "inherit"] });
@@ -230,7 +230,7 @@ async function measureRush(stage: Stage, browser: Browser, { count, forMs }: { c
   const late = await memoryOf(browser, tab);
   const others = Array.from({ length: 19 }, async () => {
     const { body } = await fetch(`${pageUrl}/api/events`);
-    await body?.pipeTo(new WritableStream()).catch(() => undefined); // it ends with the process
+    await body?.pipeTo(new WritableStream()).catch(() => undefined); // ends with the process
   });
   await delay(2_000);
   const sampledAgain = startSampling(child.pid ?? 0);
@@ -242,7 +242,7 @@ async function measureRush(stage: Stage, browser: Browser, { count, forMs }: { c
   return { pixels, search, one, twenty, tab: tabUsage, early, late, shortMs: 2_000, longMs: forMs };
 }
 
-/** The first row says when it was changed; it is looked at with each frame. */
+/** The first row contains the time of its change; it is read in each frame. */
 async function pixelsFor(tab: Page, forMs: number): Promise<readonly number[]> {
   return tab.evaluate<readonly number[]>(`(async (forMs) => {
     const all = [];
@@ -258,7 +258,7 @@ async function pixelsFor(tab: Page, forMs: number): Promise<readonly number[]> {
   })(${forMs})`);
 }
 
-/** Changes all of them again and again, but for the first, which `meanwhile` may change. */
+/** Keeps changing all deployments except the first, which `meanwhile` may change. */
 async function underChange(
   { cluster }: Stage,
   server: Towline,
@@ -271,7 +271,7 @@ async function underChange(
   const sampled = startSampling(server.pid, 1_000);
   const looking = (async () => {
     for (let index = 0; meanwhile && !over; index++) {
-      await delay(300 + (index % 7) * 100); // at any moment of the half second that is gathered
+      await delay(300 + (index % 7) * 100); // at varying moments of the half second in which the server batches changes
       await meanwhile(index);
     }
   })();
@@ -291,7 +291,7 @@ async function underChange(
   return { rate: (changes * 1_000) / forMs, usage };
 }
 
-/** With as many at once as `lanes`. */
+/** Runs the work with at most `lanes` calls at a time. */
 async function inParallel(lanes: number, count: number, work: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
   const lane = async () => {
@@ -318,7 +318,10 @@ async function openTab(browser: Browser, { pageUrl }: Pick<Towline, "pageUrl">, 
   return { tab, close: () => context.close() };
 }
 
-/** From the start of the navigation until rows are drawn. They can be searched then: the same script has put them there. */
+/**
+ * Milliseconds from the start of the navigation until rows are drawn. They can be searched by then, because the same
+ * script drew them.
+ */
 async function loadOnce(browser: Browser, server: Towline, count: number): Promise<number> {
   const { tab, close } = await openTab(browser, server, count);
   const shownAt = await tab.evaluate<number>("shown");
@@ -336,7 +339,7 @@ const noteShown = `() => {
   });
 }`;
 
-/** From the key that is pressed last to the frame that shows what was found. */
+/** Milliseconds from the last key press to the frame that shows the result. */
 async function searchFor(tab: Page, text: string): Promise<number> {
   return tab.evaluate<number>(`(async (text) => {
     const input = document.querySelector("input[type=search]");
@@ -364,7 +367,7 @@ async function press(tab: Page, button: string): Promise<number> {
   })(${JSON.stringify(button)})`);
 }
 
-/** From the status that is sent to the frame that shows it. */
+/** Milliseconds from sending the status to the frame that shows it. */
 async function pixelOf({ cluster }: Stage, tab: Page, words: string): Promise<number> {
   const drawn = tab.evaluate<number>(`(async (words) => {
     for (;;) {
@@ -385,7 +388,10 @@ async function memoryOf(browser: Browser, tab: Page): Promise<{ readonly heap: n
   return { heap: usedSize, process: ownBytes(await processOf(browser, tab)) };
 }
 
-/** The one that works when the tab does: a browser keeps others, of tabs that were closed and of those to come. */
+/**
+ * Finds the tab's renderer by its CPU time while the tab is busy: the browser keeps other renderers, of closed tabs and
+ * for future ones.
+ */
 async function processOf(browser: Browser, tab: Page): Promise<number> {
   const before = (await rendererPids(browser)).map((pid) => ({ pid, cpu: cpuSeconds(pid) }));
   await tab.evaluate("for (const endsAt = performance.now() + 300; performance.now() < endsAt; );");

@@ -1,4 +1,4 @@
-/** The peer: `kluctl controller run` of the very same binary. */
+/** The peer: `kluctl controller run` of the same binary. */
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort } from "../parts/port.ts";
@@ -10,24 +10,27 @@ export interface PeerOptions {
   readonly stateDir: string;
   readonly kubeconfig: string;
   readonly kluctl: string;
-  /** The only one whose KluctlDeployments it looks at. */
+  /** The only namespace whose KluctlDeployments it reconciles. */
   readonly namespace: string;
   readonly concurrency: number;
 }
 
 export interface Peer {
   readonly pid: number;
-  /** Milliseconds of each loop that it has finished so far, by its own log. */
+  /** Milliseconds of each reconciliation it has finished, from its log. */
   loops(): Promise<number[]>;
   stop(): Promise<void>;
 }
 
-/** Resolves when it says that it is ready. Its first loop unpacks Python, so let it do one before measuring. */
+/**
+ * Resolves when it reports that it is ready. Its first reconciliation unpacks Python, so let it run one before
+ * measuring.
+ */
 export async function startPeer(options: PeerOptions): Promise<Peer> {
   const { name, stateDir, kubeconfig, kluctl, namespace, concurrency } = options;
   const [health, metrics] = [await freePort(), await freePort()];
   const logFile = join(stateDir, "logs", `${name}.log`);
-  // One for all peers of a run: its Python is unpacked once, as it would be in an image.
+  // Shared by all peers of a run, so that Python is unpacked only once, as in an image.
   const temporary = join(stateDir, "peer");
   await mkdir(temporary, { recursive: true });
   const controller = await startProcess({

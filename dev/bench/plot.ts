@@ -1,7 +1,7 @@
-/** A small plot as SVG, readable in a light and in a dark page. Pure. */
+/** Draws a small plot as SVG that is readable on a light and a dark page. Pure. */
 
 export interface Plot {
-  /** Also the name of its file. */
+  /** Also the name of the file. */
   readonly name: string;
   readonly title: string;
   readonly x: string;
@@ -38,7 +38,7 @@ export function toSvg({ title, x, y, points }: Plot): string {
   ].join("\n");
 }
 
-/** 1, 2, 4 or 8 times a power of ten. */
+/** The next number above that is 1, 2, 4 or 8 times a power of ten. */
 function niceAbove(values: readonly number[]): number {
   const most = Math.max(1, ...values);
   const power = 10 ** Math.floor(Math.log10(most));

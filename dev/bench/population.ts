@@ -1,4 +1,4 @@
-/** Many small deployments of several repositories, and what tells how far they are. */
+/** Many small deployments of several repositories, and the watches that show their progress. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
@@ -14,7 +14,7 @@ import type { Stage, TowlineServerOptions } from "./stage.ts";
 import { closeConnection, growth, type Towline } from "./towline.ts";
 import { startSampling } from "./usage.ts";
 
-/** One small object, one value of which a push changes. */
+/** One small object; a push changes one of its values. */
 const smallProject: FileChanges = {
   ".kluctl.yaml": stringify({
     discriminator: "bench-{{ args.namespace }}-{{ args.name }}",
@@ -33,9 +33,12 @@ const smallProject: FileChanges = {
 export interface Population {
   readonly namespace: string;
   readonly names: readonly string[];
-  /** Of the repository with this number. */
+  /** Names of the deployments of the repository with this number. */
   members(repository: number): readonly string[];
-  /** Pushes a new release to it, tells the server, and resolves when all its deployments are ready at it. */
+  /**
+   * Pushes a new release to the repository, delivers the event to the server, and resolves when all its deployments are
+   * ready at it.
+   */
   push(repository: number, server: Towline, during?: () => Promise<void>): Promise<PushedAll>;
   readonly seen: Seen;
   readonly first: string;
@@ -51,11 +54,11 @@ export interface PopulationOptions {
   readonly deployments: number;
   readonly repositories: number;
   readonly interval: string;
-  /** Their status says that there is nothing to do, as another replica would have left it. */
+  /** Gives them a status that reports nothing to do, as another replica would have written it. */
   readonly upToDate: boolean;
 }
 
-/** Requests to the API server at a time. */
+/** Number of concurrent requests to the API server. */
 const atOnce = 16;
 const patienceMs = 240_000;
 
@@ -122,17 +125,20 @@ async function deliver({ webhook }: Towline, url: string, commit: string): Promi
 export interface CrowdOptions extends Omit<PopulationOptions, "deployments"> {
   readonly deployments: number;
   readonly concurrency: number;
-  /** How all its servers are started, if otherwise than as a rule. */
+  /** Options for all servers that differ from the defaults. */
   readonly servers?: Partial<TowlineServerOptions> | undefined;
 }
 
 export interface Crowd {
   readonly all: Population;
-  /** Another server for all of them, by this name; all share the queue. Says how long it took until it was ready. */
+  /**
+   * Starts another server of this name for all deployments; all servers share the queue. Also returns the time until it
+   * was ready.
+   */
   start(name: string, more?: Partial<TowlineServerOptions>): Promise<{ server: Towline; readyMs: number }>;
 }
 
-/** Many deployments, and servers that are compiled as in the image. */
+/** Creates many deployments; their servers are compiled as in the image. */
 export async function gather(stage: Stage, { concurrency, servers, ...options }: CrowdOptions): Promise<Crowd> {
   const { namespace } = options;
   const program = await compileServer(stage.stateDir);
@@ -151,7 +157,7 @@ export async function gather(stage: Stage, { concurrency, servers, ...options }:
   };
 }
 
-/** What a server takes while nothing is pushed, and how long it takes to tell of itself. */
+/** Measures the resources of the server while nothing is pushed, and the duration and size of a scrape. */
 export async function watchIdle(server: Towline, { settleMs, forMs }: Record<"settleMs" | "forMs", number>) {
   await delay(settleMs);
   const before = await server.metrics();
@@ -167,10 +173,10 @@ export async function watchIdle(server: Towline, { settleMs, forMs }: Record<"se
   return { ...taken, scrapeRows };
 }
 
-/** The sample that counts jobs. */
+/** The sample that counts reconciliations. */
 export const loops = "towline_reconcile_duration_seconds_count";
 
-/** Until nothing waits and nothing runs: the last status is written after the last object has changed. */
+/** Waits until no job is queued or in progress: the last status is written after the last object has changed. */
 export async function settled(server: Towline, withinMs = 60_000): Promise<void> {
   const deadline = now() + withinMs;
   while ((await jobsIn(server)) > 0 && now() < deadline) await delay(250);

@@ -1,32 +1,32 @@
-/** One preview, taken apart by the server's log and by what it asked of the git host. Pure. */
+/** Splits a preview into its steps, from the server's log and its requests to the git host. Pure. */
 import type { Asked } from "./forge-proxy.ts";
 import { type Step, takeApart } from "./timeline.ts";
 import type { LogLine, Ran } from "./towline.ts";
 
-/** What was done on the git host, until the comment that tells of it. */
+/** A preview, from the action on the git host to the comment with its result. */
 export interface Preview {
   /** `gitea:org/repo#7` */
   readonly subject: string;
-  /** The host said that it was done. */
+  /** When the git host had confirmed the action. */
   readonly doneAt: number;
-  /** The write of the comment that tells of it. */
+  /** The request that wrote the comment with the result. */
   readonly comment: Asked;
-  /** The server said that everything is reported. */
+  /** When the server logged that everything is reported. */
   readonly reportedAt: number;
-  /** All that was asked of the host from the delivery until everything was reported. */
+  /** All requests to the git host from the delivery until everything was reported. */
   readonly asked: readonly Asked[];
   readonly lines: readonly LogLine[];
   readonly ran: readonly Ran[];
 }
 
-/** Milliseconds, one after the other: together they are the time until the comment was there. */
+/** Consecutive parts in milliseconds, which add up to the time until the comment was there. */
 export interface Split {
   readonly webhook: number;
   readonly queue: number;
   readonly merge: number;
   readonly diff: number;
   readonly report: number;
-  /** Of answering what was asked, before the comparing and after it; what is asked meanwhile holds nobody up. */
+  /** Answer times of the git host before and after the comparison; requests during it delay nothing. */
   readonly forge: number;
   readonly total: number;
 }
@@ -54,7 +54,7 @@ export function splitPreview(preview: Preview): Split {
   };
 }
 
-/** From the delivery to the comment. */
+/** The steps from the delivery to the comment. */
 export function stepsOf({ comment, asked, lines, ran }: Preview): Step[] {
   const others = asked.map((one) => ({ name: `forge: ${kindOf(one)}`, from: one.from, to: one.to, ours: false }));
   const moments = { receivedAt: receivedAtOf(lines), recordedAt: comment.to };
@@ -67,7 +67,7 @@ export function receivedAtOf(lines: readonly LogLine[]): number {
   return accepted.at - Number(accepted["ms"]);
 }
 
-/** What kind of question it is, for a table. */
+/** The kind of request, for a table. */
 export function kindOf({ method, path }: Pick<Asked, "method" | "path">): string {
   if (/\/statuses\//.test(path)) return "write a status";
   if (/\/comments(\/\d+)?$/.test(path)) return method === "GET" ? "read the comments" : "write the comment";

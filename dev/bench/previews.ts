@@ -1,4 +1,4 @@
-/** From a pull request on a real git host to the comment on it, and from another push to the changed comment. */
+/** From a pull request on a real git host to its comment, and from another push to the changed comment. */
 import { setTimeout as delay } from "node:timers/promises";
 import { type GiteaClient, type GiteaRepository, reporterScopes } from "../parts/gitea-client.ts";
 import { now } from "./clock.ts";
@@ -14,19 +14,19 @@ import { stepTable } from "./timeline.ts";
 import type { Isolation, LogLine, Towline } from "./towline.ts";
 import { cpuSeconds, ownBytes } from "./usage.ts";
 
-/** From the delivery on: when a host sends it is its own affair. */
+/** Measured from the delivery on: when the host sends it is not under the server's control. */
 const goals = { one: 500, twenty: 2_500, many: 20_000, requests: 12 };
 const goalRatio = 2.5;
 const patienceMs = 60_000;
 
-/** What a number of deployments came to. */
+/** The figures for one number of deployments. */
 interface Round extends Pick<Scene, "repository" | "namespace" | "isolation"> {
   readonly count: number;
   readonly opened: readonly Preview[];
   readonly updated: readonly Preview[];
-  /** Seconds that the server and all that it runs took for one that was opened. */
+  /** CPU seconds of the server and its children for each opened pull request. */
   readonly cpu: readonly number[];
-  /** Of the fork server of previews. */
+  /** Memory of the fork server that renders previews. */
   readonly forkServerBytes: number | undefined;
 }
 
@@ -97,7 +97,7 @@ export const previews: Measurement = {
 
 const fromDelivery = ({ comment, lines }: Preview) => comment.to - receivedAtOf(lines);
 
-/** Of two servers, one after the other each time: confined, and not. */
+/** Measures two servers alternately: one that isolates previews and one that does not. */
 async function measure(stage: Stage, count: number, times: number): Promise<[Round, Round]> {
   const scenes = [await prepare(stage, count, "required"), await prepare(stage, count, "off")] as const;
   const rounds = scenes.map((scene) => ({ scene, played: [] as Played[] }));
@@ -144,7 +144,7 @@ export interface Scene {
   readonly server: Towline;
 }
 
-/** A server that previews what is opened in a repository on Gitea, which so many deployments follow. */
+/** Creates a repository on Gitea with this many deployments, and a server that previews its pull requests. */
 export async function prepare(
   stage: Stage,
   count: number,
@@ -170,7 +170,7 @@ export async function prepare(
   return { namespace, isolation, repository, proxy, server };
 }
 
-/** One pull request: opened, pushed to, closed. */
+/** Plays one pull request: opens it, pushes to it, closes it. */
 export async function play(scene: Scene, value: string): Promise<Played> {
   const { copy, client, remote } = scene.repository;
   const repo = `/repos/${remote.owner}/${remote.name}`;
@@ -210,20 +210,20 @@ async function watchPreview(
   const reportedAt = await reported(server, known, subject, "done", head);
   const lines = (await server.lines()).slice(known);
   const receivedAt = receivedAtOf(lines);
-  // What was on its way when it was reported, of the status of a commit for example, is nobody's.
+  // Requests still in flight at the report, for example for a commit status, are not counted.
   const asked = proxy.asked.slice(since).filter(({ from, to }) => from >= receivedAt && to <= reportedAt + 1);
   const ran = (await server.processes()).slice(before);
   return { subject, doneAt, comment, reportedAt, asked: asked.toSorted((a, b) => a.from - b.from), lines, ran };
 }
 
-/** Of this commit, and no more at work. */
+/** True if the comment is about this commit and no longer in progress. */
 function tellsOf(request: string, head: string): boolean {
   const { body } = JSON.parse(request) as { body: string };
   const [verdict = ""] = /^### .*$/m.exec(body) ?? [];
   return body.includes(head.slice(0, 7)) && !verdict.endsWith("…");
 }
 
-/** When the server said that the git host shows this state of the pull request. */
+/** The time at which the server logged that the git host shows this state of the pull request. */
 async function reported(server: Towline, known: number, subject: string, state: string, head?: string) {
   const isIt = (line: LogLine) =>
     line.msg === "reported" &&

@@ -1,4 +1,7 @@
-/** What CPU profiles of the server have shown, and what was improved. Plain text, because the figures depend on the machine. */
+/**
+ * Findings from CPU profiles of the server, and the improvements made. Plain text, because the figures depend on the
+ * machine.
+ */
 export const profileWords = `\`npm run bench -- --only many --profile DIR\` writes a CPU profile. The following one covers a push for 200 deployments of one repository until all of them were deployed, two at a time, on a quiet machine. The server itself was busy for 5 s of these 30 s, which is 25 ms per deployment:
 
 | what the server itself was busy with | share |

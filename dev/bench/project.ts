@@ -1,11 +1,14 @@
-/** The project that is deployed: three small objects, one value of which a push changes. */
+/** The project that is deployed: three small objects; a push changes one of their values. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { FileChanges, WorkCopy } from "../parts/work-copy.ts";
 import { now } from "./clock.ts";
 
-/** Each deployment of it names what it deploys by its arguments, so that hundreds can share one repository. */
+/**
+ * The names of its objects come from the arguments of each deployment, so that hundreds of deployments can share one
+ * repository.
+ */
 export const project: FileChanges = {
   ".kluctl.yaml": stringify({
     discriminator: "bench-{{ args.namespace }}-{{ args.name }}",
@@ -22,12 +25,12 @@ export const project: FileChanges = {
 
 export interface Push {
   readonly commit: string;
-  /** When `git push` was started, and when it came back. */
+  /** When `git push` was started, and when it returned. */
   readonly startedAt: number;
   readonly doneAt: number;
 }
 
-/** Changes the value and pushes it; committing is not timed. */
+/** Changes the value and pushes it; the time of the commit is not included. */
 export async function pushRelease(copy: WorkCopy, value: string, branch = "main"): Promise<Push> {
   await writeFile(join(copy.dir, "release.yaml"), release(value));
   await copy.git("commit", "--quiet", "--all", "-m", `Release ${value}`);
@@ -49,7 +52,7 @@ export function specOf({ url, namespace, name, interval }: SpecOptions): object 
   return { interval, source, args: { name, namespace }, validate: false, timeout: "5m" };
 }
 
-/** The status of a deployment that nothing is to be done for, such as another replica would have left. */
+/** The status of a deployment with nothing to do, as another replica would have written it. */
 export function upToDate(commit: string): object {
   const at = new Date().toISOString();
   const ready = {

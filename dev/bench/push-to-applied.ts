@@ -1,4 +1,4 @@
-/** From a push to the changed object in the cluster, with the webhook of a real git host; and the same by polling. */
+/** From a push to the changed object in the cluster, with the webhook of a real git host and with polling. */
 import { setTimeout as delay } from "node:timers/promises";
 import { isReady } from "./cluster.ts";
 import { type Goal, median, type Measurement, milliseconds, type Report, spread, type Table } from "./measurement.ts";
@@ -62,7 +62,7 @@ async function measureOurs(stage: Stage, pushes: number) {
       watches.objects.until(`release ${value}`, (all) => all.get(name)?.data?.["release"] === value),
       watches.deployments.until(`ready at ${push.commit}`, (all) => isReady(all.get(name), push.commit)),
     ]);
-    await delay(100); // what is observed after the record
+    await delay(100); // for what is observed after the status is written
     const after = await server.metrics();
     const ran = (await server.processes()).slice(known);
     const sum = (metric: string) => growth(before, after, `${metric}_sum`) * 1_000;

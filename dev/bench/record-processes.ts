@@ -1,6 +1,7 @@
 /**
- * Loaded into the server before everything else (`node --import`): writes down when each process that the server starts
- * begins and ends. The server itself stays as it is. It imports nothing of ours: it is loaded from elsewhere.
+ * Loaded into the server before everything else (`node --import`): records when each process that the server starts
+ * begins and ends. The server itself is unchanged. Imports none of our modules, because it is loaded from another
+ * directory.
  */
 import type { ChildProcess } from "node:child_process";
 import { subscribe } from "node:diagnostics_channel";
@@ -8,7 +9,7 @@ import { appendFileSync } from "node:fs";
 
 const file = process.env["BENCH_PROCESS_LOG"];
 if (file === undefined) throw new Error("BENCH_PROCESS_LOG names no file.");
-const now = () => performance.timeOrigin + performance.now(); // as clock.ts has it
+const now = () => performance.timeOrigin + performance.now(); // as in clock.ts
 
 subscribe("child_process", (message) => {
   const { process: child } = message as { process: ChildProcess };

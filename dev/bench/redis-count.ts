@@ -1,17 +1,17 @@
-/** What a Redis holds and how much it is asked. */
+/** Counts the keys of a Redis and the commands it has run. */
 import { connectProducer } from "../../jobs/connection.ts";
 import { createLogger } from "../../src/log.ts";
 
 export interface RedisCount {
   readonly keys: number;
   readonly bytes: number;
-  /** Since it was started, those inside of scripts too. */
+  /** Since its start, including commands inside scripts. */
   readonly commands: number;
 }
 
 export interface RedisCounter {
   count(): Promise<RedisCount>;
-  /** Loses everything. */
+  /** Deletes all data. */
   flush(): Promise<void>;
   close(): void;
 }

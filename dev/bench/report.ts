@@ -1,4 +1,4 @@
-/** The figures, for a terminal and for the documentation. Pure. */
+/** Formats the figures for a terminal and for the documentation. Pure. */
 import type { Machine } from "./machine.ts";
 import { type Goal, megabytes, type MemoryRow, type Report, type Table } from "./measurement.ts";
 import { profileWords } from "./profile-words.ts";
@@ -93,7 +93,7 @@ function goalTable(reports: readonly Report[]): Table {
   return { head: ["goal", "target", "measured", ""], rows };
 }
 
-/** The reasons, where they are known. */
+/** The reasons for missed goals, where they are known. */
 function missed(reports: readonly Report[]): string[] {
   const goals = reports.flatMap((report) => report.goals).filter(({ met, why }) => !met && why !== undefined);
   if (goals.length === 0) return [];
@@ -104,7 +104,7 @@ function goalRow({ what, wanted, measured, met }: Goal): Row {
   return [what, wanted, measured, met ? "met" : "missed"];
 }
 
-/** The first column to the left, the others to the right. */
+/** Aligns the first column to the left and the others to the right. */
 function textTable({ head, rows }: Table): string {
   const all = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? "").length)));

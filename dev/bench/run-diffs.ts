@@ -1,6 +1,6 @@
 /**
- * A process of its own that runs `kluctl diff` of one project again and again, warm and cold in turn, as the server does:
- * what it and its children take is what kluctl takes.
+ * A separate process that runs `kluctl diff` of one project repeatedly, warm and cold in turn, as the server does: its
+ * resource usage and that of its children is kluctl's.
  */
 import { readFileSync } from "node:fs";
 import { createKluctl } from "../../src/kluctl/kluctl.ts";
@@ -15,9 +15,9 @@ export interface DiffOrder {
   readonly workDir: string;
   readonly projectDir: string;
   readonly args: Readonly<Record<string, string>>;
-  /** Of each kind. */
+  /** Number of runs of each kind. */
   readonly times: number;
-  /** Whether renderers are kept warm as well. */
+  /** Also measures runs with warm renderers. */
   readonly warm: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface Spawn {
   readonly warm: boolean;
   readonly wallMs: number;
   readonly cpuMs: number;
-  /** What the project renders to, and what differs. */
+  /** The rendered objects and their differences. */
   readonly found: string;
 }
 
@@ -56,7 +56,7 @@ async function runAll(order: DiffOrder): Promise<Spawn[]> {
     return { warm, wallMs, cpuMs: (cpuSeconds(process.pid) - cpuFrom) * 1_000, found: `${objectsHash} ${changed}` };
   };
   const kinds = order.warm ? [false, true] : [false];
-  // The first unpacks Python and starts the fork server; the second of each finds everything as it will be.
+  // The first run unpacks Python and starts the fork server; the second of each kind runs under the final conditions.
   for (let i = 0; i < 2; i++) for (const warm of kinds) await one(warm);
   const spawns: Spawn[] = [];
   for (let i = 0; i < times; i++) for (const warm of kinds) spawns.push(await one(warm));

@@ -1,8 +1,9 @@
 /**
- * A process of its own that sends deliveries at a steady rate, whether or not the earlier ones have been answered: what a
- * slow server costs is then seen in the latencies, which count from the moment a delivery was due.
+ * A separate process that sends deliveries at a steady rate, whether or not the earlier ones have been answered: a slow
+ * server then shows in the latencies, which count from the moment a delivery was due.
  *
- * It speaks HTTP by hand: node:http would take a quarter of a core for this, on the two that the server has to share with it.
+ * It speaks HTTP by hand: node:http would use a quarter of a core for this, of the two cores that the server shares
+ * with it.
  */
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -14,26 +15,26 @@ export interface Order {
   readonly url: string;
   readonly perSecond: number;
   readonly seconds: number;
-  /** Before that, and not counted: code gets warm and connections are opened. */
+  /** Warm-up that is not counted: code is compiled and connections are opened. */
   readonly warmSeconds: number;
-  /** Kept alive, as by a proxy; what finds none free waits, and its latency counts. */
+  /** Kept alive, as by a proxy. A delivery that finds no free connection waits, and its latency includes the wait. */
   readonly connections: number;
-  /** Sent in turn. */
+  /** Sent in rotation. */
   readonly deliveries: readonly Delivery[];
 }
 
 export interface Sent {
   readonly sent: number;
-  /** Answered with 202. */
+  /** Number of deliveries answered with 202. */
   readonly accepted: number;
-  /** Anything else, by status or error → how often. */
+  /** Number of all others, by status or error. */
   readonly others: Readonly<Record<string, number>>;
   readonly p50: number;
   readonly p99: number;
   readonly max: number;
-  /** By how much the sender itself was late at the worst, milliseconds: it shares the machine. */
+  /** Worst delay of the sender itself in milliseconds, which shares the machine with the server. */
   readonly latest: number;
-  /** Of a core, on average. */
+  /** Average number of cores used by the sender. */
   readonly cores: number;
 }
 
@@ -43,7 +44,7 @@ interface Due {
   readonly delivery: Delivery;
 }
 
-/** So many unanswered ones are more than any server should let come; what would be sent beyond that is lost. */
+/** No server should leave this many unanswered; deliveries beyond that are not sent and count as lost. */
 const mostInFlight = 5_000;
 const answerWithinMs = 10_000;
 
@@ -109,12 +110,12 @@ async function send(order: Order): Promise<Sent> {
 interface Connection {
   isFree(): boolean;
   send(due: Due): void;
-  /** What was begun before then has no answer. */
+  /** Treats requests begun before this time as unanswered. */
   giveUpBefore(time: number): void;
   close(): void;
 }
 
-/** One after the other goes over it; when it breaks, the next one opens it anew. */
+/** A connection carries one request at a time; after it breaks, the next request opens a new one. */
 function createConnection(
   { hostname, port, host, pathname }: URL,
   finish: (due: Due, outcome: string) => void,
@@ -159,7 +160,7 @@ function createConnection(
     const { headers, body } = due.delivery;
     const lines = Object.entries({ host, ...headers, "x-gitea-delivery": randomUUID(), "content-length": body.length });
     const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-    // Its bodies are ASCII, so that letters are bytes.
+    // The bodies are ASCII, so characters are bytes.
     (socket ??= open()).write(`POST ${pathname} HTTP/1.1\r\n${head}\r\n${body}`, "latin1");
   }
 
@@ -177,7 +178,7 @@ function createConnection(
   };
 }
 
-/** The status of an answer that is there as a whole. The server tells the length of each. */
+/** The status of a complete answer. The server sends the length of each. */
 function findAnswer(text: string): string | undefined {
   const endOfHead = text.indexOf("\r\n\r\n");
   if (endOfHead === -1) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Ten thousand deployments, with a stand-in for kluctl: it sleeps as long as the real one took in this very run, and
- * hands out what that one said. Everything else is real. It tells how the server itself grows, and how servers share.
+ * Ten thousand deployments with a stand-in for kluctl, which sleeps as long as the real one took in this run and prints
+ * its recorded result. Everything else is real. Measures how the server itself scales, and how servers share the work.
  */
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,12 +13,12 @@ import { startSampling } from "./usage.ts";
 
 const concurrency = 8;
 const perRepository = 100;
-/** Each way. */
+/** Delay in each direction. */
 const slowMs = 50;
 
 interface Push extends PushedAll {
   readonly what: string;
-  /** Jobs of each server. */
+  /** Number of jobs that each server ran. */
   readonly shares: readonly number[];
   readonly cores: number;
 }
@@ -107,7 +107,7 @@ interface Recorded {
 
 const recordedName = "d00000";
 
-/** Has the real one deploy one of these deployments a few times, and keeps what it says and how long it takes. */
+/** Lets the real kluctl deploy one of these deployments a few times, and records its results and durations. */
 async function record(stage: Stage): Promise<Recorded> {
   const namespace = "bench-recorded";
   const here = join(stage.stateDir, namespace);
@@ -127,7 +127,7 @@ exit $status
   });
   const server = await stage.startTowline({
     ...{ name: namespace, namespace, concurrency: 1, kluctl: recorder, warm: "off" as const },
-    fullInterval: "0s", // so that each is compared first
+    fullInterval: "0s", // so that each deployment is compared first
   });
   for (let i = 0; i < 4; i++) await one.push(0, server);
   const processes = await server.processes();
@@ -139,7 +139,7 @@ exit $status
   return { diff: await read("diff"), deploy: await read("deploy") };
 }
 
-/** Says of each deployment what the real one said of the recorded one, under its own name and with its own release. */
+/** Writes a kluctl that prints the recorded results with the name and the release of each deployment. */
 async function writeStandIn(stage: Stage, { diff, deploy }: Recorded): Promise<string> {
   const here = join(stage.stateDir, "simulated");
   await mkdir(here, { recursive: true });

@@ -1,10 +1,10 @@
-/** A longer way to the API server: every byte takes so much longer, each way. */
+/** A slow connection to the API server: delays every byte in each direction. */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { parse, stringify } from "yaml";
 
 export interface SlowWay {
-  /** The text of a kubeconfig that leads along it. */
+  /** The text of a kubeconfig that uses this connection. */
   readonly kubeconfig: string;
   stop(): Promise<void>;
 }

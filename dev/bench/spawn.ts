@@ -1,4 +1,4 @@
-/** What one `kluctl diff` takes by itself: with renderers that are kept warm, and with none. */
+/** The cost of one `kluctl diff` alone, with warm renderers and with cold ones. */
 import { execFile } from "node:child_process";
 import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -53,7 +53,7 @@ export const spawnCost: Measurement = {
 const wall = ({ wallMs }: Spawn) => wallMs;
 const cpu = ({ cpuMs }: Spawn) => cpuMs;
 
-/** How long one `kluctl diff` takes whose renderers start cold: what figures of the same run are compared with. */
+/** Milliseconds of one `kluctl diff` with cold renderers: the baseline for other figures of the same run. */
 export async function coldDiffMs(stage: Stage, repository: Repository, namespace: string): Promise<number> {
   const spawns = await runDiffs(stage, repository, namespace, { times: stage.quick ? 3 : 9, warm: false });
   const ms = median(spawns.map(wall));
@@ -70,7 +70,7 @@ async function runDiffs(
   const here = join(stage.stateDir, `${namespace}-diffs`);
   const projectDir = join(here, "project");
   await cp(copy.dir, projectDir, { recursive: true });
-  // Where nobody has a login for it; it is not asked.
+  // A host without a login configured; kluctl does not contact it.
   await run("git", ["-C", projectDir, "remote", "set-url", "origin", "https://git.example.com/bench/project"]);
   const order: DiffOrder = {
     ...{ kluctl: stage.kluctl, kubeconfig: stage.cluster.kubeconfig, projectDir, times, warm },

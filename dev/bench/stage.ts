@@ -1,4 +1,4 @@
-/** What a measurement stands on: the real parts, and servers that end with the measurement. */
+/** The environment of a measurement: the real components, and servers that end with the measurement. */
 import { join } from "node:path";
 import { startGitHttp, type GitHttp } from "../parts/git-http.ts";
 import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../parts/gitea-client.ts";
@@ -10,15 +10,15 @@ import { type Peer, startPeer } from "./peer.ts";
 import { project } from "./project.ts";
 import { type ForgeLogin, type Isolation, startTowline, type Towline } from "./towline.ts";
 
-/** Lives as long as the run. */
+/** Lives as long as the whole run. */
 export interface StageDeps {
   readonly world: World;
   readonly cluster: Cluster;
   readonly kluctl: string;
   readonly quick: boolean;
-  /** Where servers write CPU profiles, if anywhere. */
+  /** Directory for the servers' CPU profiles, if they are to be written. */
   readonly profile?: string | undefined;
-  /** How many deployments where that can be chosen. */
+  /** Number of deployments for the measurements that let it be chosen. */
   readonly deployments?: number | undefined;
   readonly say: (line: string) => void;
 }
@@ -30,10 +30,10 @@ export interface ServerOptions {
 }
 
 export interface TowlineServerOptions extends ServerOptions {
-  /** With it, pull requests are previewed. */
+  /** With a forge login, the server previews pull requests. */
   readonly forge?: ForgeLogin;
   readonly isolation?: Isolation;
-  /** The page's token; without it there is no page. */
+  /** Token of the page; without it there is no page. */
   readonly pageToken?: string;
   readonly program?: string;
   readonly prefix?: string;
@@ -41,16 +41,16 @@ export interface TowlineServerOptions extends ServerOptions {
   readonly fullInterval?: string;
   readonly auditSkips?: number;
   readonly warm?: "on" | "off";
-  /** Instead of the real one. */
+  /** Replaces the real kluctl. */
   readonly kluctl?: string;
-  /** Instead of the cluster's own. */
+  /** Replaces the cluster's own kubeconfig. */
   readonly kubeconfig?: string;
 }
 
 export interface Repository {
   readonly url: string;
   readonly copy: WorkCopy;
-  /** The commit that it starts with. */
+  /** The repository's first commit. */
   readonly first: string;
 }
 
@@ -59,19 +59,19 @@ export interface Stage extends Omit<StageDeps, "world"> {
   redisUrl(): Promise<string>;
   startTowline(options: TowlineServerOptions): Promise<Towline>;
   startPeer(options: ServerOptions): Promise<Peer>;
-  /** A repository with the project, on Gitea. */
+  /** Creates a repository with the project on Gitea. */
   giteaRepository(
     name: string,
   ): Promise<Repository & { readonly client: GiteaClient; readonly remote: GiteaRepository }>;
-  /** A repository with the project, on a git host that counts what it is asked for. */
+  /** Creates a repository with the project on a git host that counts its requests. */
   countedRepository(name: string): Promise<Repository & { readonly host: GitHttp }>;
-  /** In front of a git host's API. */
+  /** Starts a recording proxy in front of a git host's API. */
   forgeProxy(apiUrl: string): Promise<ForgeProxy>;
-  /** Is called when the measurement is over, the latest first. */
+  /** Registers a function to call when the measurement is over, in reverse order. */
   defer(stop: () => unknown): void;
 }
 
-/** Runs `use` on a stage, and clears the stage whatever comes of it. */
+/** Runs `use` on a stage, and tears the stage down afterwards in any case. */
 export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Stage) => Promise<T>): Promise<T> {
   const stops: (() => unknown)[] = [];
   const { cluster, kluctl } = deps;

@@ -1,19 +1,19 @@
-/** Strangers who try to keep deliveries out: the bench and the tests deliver beside them. */
+/** Unauthenticated clients that try to keep deliveries out: the bench and the tests deliver beside them. */
 import { connect, type Socket } from "node:net";
 
 export interface StrangersOptions {
-  /** Where deliveries go. */
+  /** Address that deliveries are sent to. */
   readonly url: string;
-  /** Connections that send all of a body of 10 MiB but its last byte. */
+  /** Connections that send a body of 10 MiB except for its last byte. */
   readonly large: number;
-  /** Connections that send a byte of a body each second. */
+  /** Connections that send one byte of a body per second. */
   readonly dribbling: number;
-  /** Connections that send a byte of their headers each second. */
+  /** Connections that send one byte of their headers per second. */
   readonly dribblingHeaders?: number | undefined;
 }
 
 export interface Strangers {
-  /** How many have sent what they wanted to send at once, or were cut off before. */
+  /** Number of connections that have sent all they send at once, or were cut off before that. */
   begun(): number;
   stop(): void;
 }
@@ -21,7 +21,7 @@ export interface Strangers {
 const largeBytes = 10 * 1024 * 1024;
 const againAfterMs = 1_000;
 
-/** Whoever is cut off comes back. */
+/** Starts the clients, which reconnect when they are cut off. */
 export function startStrangers({ url, large, dribbling, dribblingHeaders = 0 }: StrangersOptions): Strangers {
   const { hostname, port, host, pathname } = new URL(url);
   const head = `POST ${pathname} HTTP/1.1\r\nHost: ${host}\r\n`;
@@ -34,7 +34,7 @@ export function startStrangers({ url, large, dribbling, dribblingHeaders = 0 }: 
     if (isStopped) return;
     const socket = connect(Number(port), hostname);
     open.set(socket, dribbles);
-    socket.on("error", () => undefined); // it is cut off
+    socket.on("error", () => undefined); // it is cut off: `close` follows
     socket.resume();
     socket.once("close", () => {
       open.delete(socket);

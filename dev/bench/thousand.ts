@@ -1,4 +1,7 @@
-/** A thousand real deployments: all deployed, then idle, pushed to, restarted, and with a Redis that forgets everything. */
+/**
+ * A thousand real deployments: all are deployed, idle, pushed to, reconciled after a restart, and after Redis loses all
+ * data.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { now } from "./clock.ts";
 import { type Measurement, megabytes, milliseconds, type Report, seconds } from "./measurement.ts";
@@ -13,7 +16,7 @@ const concurrency = 2;
 const intervalSeconds = 300;
 const most = { bytes: 250 * 1024 * 1024, cores: 0.05 };
 
-/** How far the first deploy of all was, and what it had taken until then. */
+/** Progress of the first deploys, and their cost up to that point. */
 interface Point {
   readonly done: number;
   readonly ms: number;
@@ -44,8 +47,8 @@ export const thousand: Measurement = {
     const perJob = (kept.commands - asked.commands) / jobs;
 
     const watched = { settleMs: stage.quick ? 1_000 : 5_000, forMs: stage.quick ? 10_000 : 45_000 };
-    // The first look after a deploy is part of it: it proves that there is nothing to do. A minute after the last of them
-    // the server gives back what they took.
+    // The first check after a deploy is part of it: it confirms that there is nothing to do. A minute after the last
+    // one, the server releases the memory they used.
     const lookedAtMs = stage.quick ? 1_000 : (intervalSeconds * 1.1 + 10 + 75) * 1_000;
     const idle = await watchIdle(server, { ...watched, settleMs: lookedAtMs });
     const pushed = await all.push(0, server);
@@ -140,7 +143,7 @@ export const thousand: Measurement = {
   },
 };
 
-/** How much more the second half took than the first: as much, if it grows no faster than their number. */
+/** How much more the second half took than the first: the ratio is 1 if the cost is linear in their number. */
 function slopeOf(points: readonly Point[]): string {
   const whole = points.at(-1)!;
   const half = points.find(({ done }) => done >= whole.done / 2)!;
@@ -153,7 +156,7 @@ function slopeOf(points: readonly Point[]): string {
   );
 }
 
-/** Waits until all are deployed; takes down at each twentieth what it has cost so far. */
+/** Waits until all are deployed, and records the cost so far at every twentieth. */
 async function deployAll(stage: Stage, all: Population, server: Towline): Promise<Point[]> {
   const [startedAt, cpuBefore] = [now(), cpuSeconds(server.pid)];
   const { names, first, seen } = all;

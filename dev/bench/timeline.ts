@@ -1,25 +1,25 @@
-/** One push or one preview, taken apart: which process ran when, and what lies between. Pure. */
+/** Splits a push or a preview into steps: which process ran when, and the time in between. Pure. */
 import { median, spread, type Table } from "./measurement.ts";
 import type { LogLine, Ran } from "./towline.ts";
 
-/** Of one push. All moments are epoch milliseconds. */
+/** The moments of one push, in epoch milliseconds. */
 export interface Moments {
-  /** The delivery reached the server. */
+  /** The server received the delivery. */
   readonly receivedAt: number;
-  /** The changed object was seen in the cluster. */
+  /** The changed object was observed in the cluster. */
   readonly seenAt: number;
-  /** The deployment was seen to be ready at the commit. */
+  /** The deployment was observed to be ready at the commit. */
   readonly recordedAt: number;
 }
 
 export interface Step {
   readonly name: string;
   readonly ms: number;
-  /** Ours, unless it is a process whose time nobody could save: git asking the remote, or kluctl. */
+  /** True unless the time belongs to a process that cannot be avoided: git contacting the remote, or kluctl. */
   readonly ours: boolean;
 }
 
-/** Something that took its time meanwhile. */
+/** Something that took time between the two moments. */
 export interface Interval {
   readonly name: string;
   readonly from: number;
@@ -31,12 +31,12 @@ const localGit = ["cat-file", "merge-tree", "commit-tree", "clone", "checkout", 
 const remoteGit = ["ls-remote", "fetch"];
 const commands = ["diff", "deploy"];
 
-/** When the server got the delivery, by what it logged after having queued it. */
+/** When the server received the delivery, computed from the line it logs after queuing. */
 export function receivedAt(accepted: LogLine): number {
   return accepted.at - Number(accepted["ms"]);
 }
 
-/** From the delivery to the record, one step after the other. Together they take exactly that long. */
+/** Consecutive steps from the delivery to the status write, which add up to exactly that time. */
 export function takeApart(
   { receivedAt: start, recordedAt: end }: Pick<Moments, "receivedAt" | "recordedAt">,
   ran: readonly Ran[],
@@ -59,7 +59,7 @@ export function takeApart(
   return steps;
 }
 
-/** Each step, in the usual order; one that most do not have is left out. */
+/** One row per step, in the usual order; steps that most runs do not have are omitted. */
 export function stepTable(title: string, all: readonly (readonly Step[])[]): Table {
   const places = Map.groupBy(
     all.flatMap((steps) => steps.map(({ name }, place) => ({ name, place }))),
@@ -77,7 +77,7 @@ export function stepTable(title: string, all: readonly (readonly Step[])[]): Tab
   return { head: [title, "by", "median", "p90", "max"], rows };
 }
 
-/** Totals by name, of what belongs to a loop; in order of first appearance. */
+/** Total time by name of the processes of a reconciliation, in order of first appearance. */
 export function totals(ran: readonly Ran[]): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
   for (const { name, from, to } of ran.map(toInterval).filter((one) => one !== undefined)) {
@@ -86,7 +86,7 @@ export function totals(ran: readonly Ran[]): ReadonlyMap<string, number> {
   return sums;
 }
 
-/** What this process took of the time until the object was seen. */
+/** Milliseconds of these processes in the time until the object was observed. */
 export function timeIn({ receivedAt: start, seenAt }: Moments, ran: readonly Ran[], names: readonly string[]): number {
   const intervals = ran.map(toInterval).filter((one) => one !== undefined);
   return intervals
@@ -97,7 +97,7 @@ export function timeIn({ receivedAt: start, seenAt }: Moments, ran: readonly Ran
 function toInterval({ from, to, args }: Ran): Interval | undefined {
   const named = (words: readonly string[]) => words.find((word) => args.includes(word));
   const kluctl = named(commands);
-  // Behind the command come its flags, so a branch or folder of the same name cannot be meant.
+  // The command precedes its flags, so a branch or folder of the same name does not match first.
   if (kluctl && args.some((arg) => /(^|\/)kluctl$/.test(arg)))
     return { name: `kluctl ${kluctl}`, from, to, ours: false };
   const remote = named(remoteGit);

@@ -1,4 +1,4 @@
-/** The real `towline serve`, as a process of its own, and what can be learned about it from outside. */
+/** The real `towline serve` as a separate process, and what can be observed of it from outside. */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
@@ -11,34 +11,34 @@ import { startProcess } from "../parts/process.ts";
 import { findCommand } from "./usage.ts";
 
 export interface TowlineOptions {
-  /** Names its directory, its keys in Redis and its log. */
+  /** Used for its directory, its keys in Redis and its log. */
   readonly name: string;
   readonly stateDir: string;
   readonly kubeconfig: string;
   readonly redisUrl: string;
   readonly kluctl: string;
-  /** The only one whose KluctlDeployments it looks at. */
+  /** The only namespace whose KluctlDeployments it reconciles. */
   readonly namespace: string;
   readonly concurrency: number;
-  /** As the image runs it, compiled; the sources when absent. */
+  /** Path of the program compiled as in the image; the sources if absent. */
   readonly program?: string | undefined;
-  /** Without it the git host is told nothing. With it pull requests are previewed, as the account of their namespace. */
+  /** Previews pull requests as the account of their namespace; without it nothing is reported to the git host. */
   readonly forge?: ForgeLogin | undefined;
-  /** Of previews; `required` when absent. */
+  /** Isolation of previews; `required` if absent. */
   readonly isolation?: Isolation | undefined;
-  /** Without it there is no page. */
+  /** Token of the page; without it there is no page. */
   readonly pageToken?: string | undefined;
-  /** What its keys in Redis begin with: servers that share it share their work. `name` when absent. */
+  /** Prefix of its keys in Redis: servers with the same prefix share their work. `name` if absent. */
   readonly prefix?: string | undefined;
-  /** How often it asks git by itself. Nothing is lost mostly, so that it would only blur the figures: `1h` when absent. */
+  /** Interval of sweeps. Usually no event is lost, so sweeps would only blur the figures: `1h` if absent. */
   readonly sweep?: string | undefined;
-  /** `0s`: no loop is left out. */
+  /** `0s`: no reconciliation is skipped. */
   readonly fullInterval?: string | undefined;
-  /** The check behind one in so many skips is run all the same; none, if left out. */
+  /** Audits one in so many skips by running the skipped check; no audits if absent. */
   readonly auditSkips?: number | undefined;
-  /** Where it writes a CPU profile when it ends, if anywhere. */
+  /** Directory for a CPU profile written when it stops, if any. */
   readonly profile?: string | undefined;
-  /** Whether kluctl's renderers are kept warm. */
+  /** Keeps kluctl's renderers warm. */
   readonly warm?: "on" | "off" | undefined;
 }
 
@@ -56,7 +56,7 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** One process that the server ran. */
+/** A process that the server ran. */
 export interface Ran {
   readonly from: number;
   readonly to: number;
@@ -65,28 +65,31 @@ export interface Ran {
 
 export interface Towline {
   readonly pid: number;
-  /** Where its page is, if it has one. */
+  /** URL of its page, if it has one. */
   readonly pageUrl: string;
   readonly webhook: { readonly url: string; readonly secret: string };
   metrics(): Promise<Metrics>;
-  /** How long it takes to answer, and how much it is. */
+  /** Duration and size of one scrape. */
   scrape(): Promise<{ readonly ms: number; readonly bytes: number }>;
-  /** All that it logged so far. */
+  /** All log lines so far. */
   lines(): Promise<LogLine[]>;
   processes(): Promise<Ran[]>;
   stop(): Promise<void>;
 }
 
-/** Sample (`name{labels}`) → value, as Prometheus would read it. */
+/** Sample (`name{labels}`) → value, as Prometheus reads it. */
 export type Metrics = ReadonlyMap<string, number>;
 
-/** On a busy machine, beside three others. */
+/** Sufficient on a busy machine, beside three other servers. */
 const startWithinMs = 180_000;
 const root = join(import.meta.dirname, "../..");
-/** What Node needs to run TypeScript is tens of megabytes, which would be counted with the server. */
+/**
+ * Types are stripped here: Node's support for TypeScript takes tens of megabytes, which would count as the server's
+ * memory.
+ */
 const recorder = stripTypeScriptTypes(readFileSync(new URL("./record-processes.ts", import.meta.url), "utf8"));
 
-/** Resolves when the server says that it is ready. */
+/** Resolves when the server reports that it is ready. */
 export async function startTowline(options: TowlineOptions): Promise<Towline> {
   const { name, stateDir, kubeconfig, redisUrl, kluctl, namespace, concurrency, forge, pageToken } = options;
   const program = options.program ?? join(root, "src/cli.ts");
@@ -163,13 +166,13 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
   };
 }
 
-/** The sample that counts loops in which nothing was done, because nothing can have changed. */
+/** The sample that counts skipped reconciliations. */
 export const leftOutLoops = 'towline_interval_loops_total{done="skipped",doubt=""}';
 
-/** On a connection of its own: one that was kept may just have been closed by the server, which nobody here would try again. */
+/** Forces a new connection: the server may just have closed a kept-alive one, and the bench does not retry. */
 export const closeConnection = { connection: "close" };
 
-/** By how much a sample grew; one that is not there yet is 0. */
+/** By how much a sample grew; a missing sample counts as 0. */
 export function growth(before: Metrics, after: Metrics, sample: string): number {
   return (after.get(sample) ?? 0) - (before.get(sample) ?? 0);
 }
@@ -186,7 +189,7 @@ function toLogLine(line: { time: string; msg: string }): LogLine {
   return { ...line, at: Date.parse(line.time) };
 }
 
-/** The last line may be half written, and Node may have warned. */
+/** The last line may be incomplete, and Node may have printed warnings. */
 function parseLines<T>(text: string): T[] {
   return text.split("\n").flatMap((line) => {
     try {

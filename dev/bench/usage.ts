@@ -1,4 +1,4 @@
-/** What a process and its children take, from /proc. */
+/** CPU and memory of a process and its children, from /proc. */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 
@@ -6,7 +6,7 @@ interface Stat {
   readonly parent: number;
   /** Ticks of the process alone. */
   readonly ownTicks: number;
-  /** Ticks of the process and of those of its children that have ended. */
+  /** Ticks of the process and of its children that have ended. */
   readonly ticks: number;
 }
 
@@ -19,21 +19,21 @@ export interface Usage {
 const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
 /**
- * CPU seconds of the process and of all below it. What has ended counts with whoever waited for it; kluctl, its controller
- * and our fork server wait for their Python, so nothing escapes to init.
+ * CPU seconds of the process and all its descendants. A process that has ended counts for the parent that waited for
+ * it; kluctl, its controller and our fork server wait for their Python processes, so none are lost to init.
  */
 export function cpuSeconds(pid: number): number {
   return treeOf(pid).reduce((sum, one) => sum + (readStat(one)?.ticks ?? 0), 0) / ticksPerSecond;
 }
 
-/** CPU seconds of the process alone, all its threads together. */
+/** CPU seconds of the process alone, with all its threads. */
 export function ownCpuSeconds(pid: number): number {
   return (readStat(pid)?.ownTicks ?? 0) / ticksPerSecond;
 }
 
 /**
- * Starts to count what others do on this machine; the returned function says how many cores they kept busy since. Others
- * are all but this process and everything below it.
+ * Starts to count the load from unrelated processes; the returned function returns how many cores they kept busy since.
+ * Unrelated are all except this process and its descendants.
  */
 export function watchOthers(): () => number {
   const count = () => ({ at: performance.now(), busy: machineSeconds() - cpuSeconds(process.pid) });
@@ -50,14 +50,16 @@ function machineSeconds(): number {
   return (user + nice + system + irq + softirq + steal) / ticksPerSecond;
 }
 
-/** The process below `pid` that runs `command`: what our supervisor, a shell, has started. */
+/** Process id of the descendant of `pid` that runs `command`, started by our supervisor, a shell. */
 export function findCommand(pid: number, command: string): number {
   const found = treeOf(pid).find((one) => argumentsOf(one)[0] === command);
   if (found === undefined) throw new Error(`There is no ${command} below process ${pid}.`);
   return found;
 }
 
-/** Looks often, and remembers the most; CPU is the mean from the start to the call of the returned function. */
+/**
+ * Samples memory regularly and keeps the maximum; CPU is the mean from the start to the call of the returned function.
+ */
 export function startSampling(pid: number, everyMs = 500): () => Usage {
   const [cpuBefore, startedAt] = [cpuSeconds(pid), performance.now()];
   let [serverBytes, withChildrenBytes] = [0, 0];
@@ -90,7 +92,7 @@ function treeOf(root: number): number[] {
 function readStat(pid: number): Stat | undefined {
   const text = read(`/proc/${pid}/stat`);
   if (text === "") return undefined;
-  // The name, in parentheses, may hold anything. Fields are counted as in proc(5), from the third on.
+  // The name, in parentheses, may contain any character. Fields are numbered as in proc(5), from the third on.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const field = (number: number) => Number(fields[number - 3]);
   const ownTicks = field(14) + field(15);
@@ -105,7 +107,10 @@ function residentBytes(pid: number): number {
   return kibibytes(read(`/proc/${pid}/status`), "VmRSS");
 }
 
-/** Pages that several processes share count by their share: four Pythons are not four times their libraries. */
+/**
+ * Pages shared by several processes are divided among them, so that four Pythons do not count their libraries four
+ * times.
+ */
 export function ownBytes(pid: number): number {
   return kibibytes(read(`/proc/${pid}/smaps_rollup`), "Pss");
 }
@@ -114,7 +119,7 @@ function kibibytes(text: string, field: string): number {
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024;
 }
 
-/** Processes end while they are looked at. */
+/** Processes may end while they are read. */
 function read(path: string): string {
   try {
     return readFileSync(path, "utf8");
