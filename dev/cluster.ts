@@ -49,7 +49,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** They are no commands: they lie where distributions put them. */
+/** The plugins are not on the PATH, but in the directories of the distributions. */
 async function findCniPlugins(): Promise<string> {
   const places = ["/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"];
   const find = async () => {
@@ -65,7 +65,7 @@ async function findCniPlugins(): Promise<string> {
   return installed;
 }
 
-/** Path of an archive, which is made if there is none. */
+/** Returns the path of an image archive, which is built if none was given. */
 async function findImage(file: string): Promise<string> {
   const { image } = options;
   if (image !== undefined && (await exists(image))) return image;
@@ -87,13 +87,13 @@ async function runInCluster(inside: Inside): Promise<number> {
   const space = ["bash", join(root, "dev/cluster/space.sh"), inside.stateDir];
   const script = [process.execPath, join(root, "dev/cluster/inside.ts"), JSON.stringify(inside)];
   const child = spawn("unshare", [...namespaces, ...space, ...script], { stdio: "inherit", cwd: root });
-  // It heeds no other signal, and all that is in the namespaces ends with it.
+  // It ignores other signals, and everything in the namespaces ends with it.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => void child.kill("SIGKILL"));
   const [code] = (await once(child, "exit")) as [number | null];
   return code ?? 1;
 }
 
-/** Containers are gone with their namespace; the control groups of theirs are not. */
+/** Containers end with their namespace, but their control groups remain and are removed here. */
 async function clearAway(dir: string): Promise<void> {
   const script = 'find /sys/fs/cgroup -depth -type d -path "*/$0*" -exec rmdir {} +';
   await run("bash", ["-c", script, basename(dir)]);

@@ -1,6 +1,6 @@
 /**
- * Pictures of comments as a real Gitea makes them of their Markdown: `dev/run dev/comment-pictures.ts [DIR]`. With a
- * directory all samples, without one those of the docs. Needs Chromium on the PATH.
+ * Renders pictures of comments as a real Gitea displays them: `dev/run dev/comment-pictures.ts [DIR]`. With a directory
+ * all samples, without one those of the docs. Needs Chromium on the PATH.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ import { findTools } from "./tools.ts";
 import { createWorld } from "./world.ts";
 
 const inDocs = ["change", "deletion", "errors", "many-deployments", "working"];
-/** Samples whose folded sections are shown open, besides what is open anyway. */
+/** Samples whose folded sections are shown open, in addition to those that are open by default. */
 const unfolded = new Set(["change", "deletion", "prune-waits", "merged", "hostile"]);
 
 const [target = join(import.meta.dirname, "..", "docs", "images"), names] =
@@ -37,7 +37,7 @@ try {
   await world.stop();
 }
 
-/** Returns the address of its page. */
+/** Returns the URL of its page. */
 async function openPullRequest(gitea: GiteaClient, { user }: GiteaLogin): Promise<string> {
   const { pushUrl } = await gitea.createRepository(user, "shop");
   const copy = await createWorkCopy(work, pushUrl);

@@ -7,8 +7,8 @@ export interface TestCounts {
 }
 
 /**
- * Counts what a run came to. A file that could not be loaded, a hook that failed and an error outside of any test count
- * as one failed test each: nothing that went wrong is missing in the last line.
+ * Counts the results of a run. A file that could not be loaded, a failed hook and an error outside of any test count as
+ * one failed test each, so that the last line omits no failure.
  */
 export function countTests(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): TestCounts {
   const counts: TestCounts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
@@ -16,7 +16,7 @@ export function countTests(modules: readonly TestModule[], unhandledErrors: read
     const failedBefore = counts.failed;
     for (const test of module.children.allTests()) {
       const { state } = test.result();
-      counts[state === "pending" ? "failed" : state] += 1; // pending: it never came to an end
+      counts[state === "pending" ? "failed" : state] += 1; // pending: the test never ended
     }
     if (module.state() === "failed" && counts.failed === failedBefore) counts.failed += 1;
   }

@@ -11,9 +11,9 @@ interface Definition {
 }
 
 /**
- * Teaches a cluster what a KluctlDeployment is, unless it knows. Resolves when it takes them. The definition is sent as it
- * is: the typed client of @kubernetes/client-node leaves out `x-kubernetes-preserve-unknown-fields`, and then the API
- * server forgets every argument and result.
+ * Creates the KluctlDeployment CRD unless the cluster has it, and resolves when the cluster accepts KluctlDeployments.
+ * The definition is sent as raw JSON: the typed client of @kubernetes/client-node omits
+ * `x-kubernetes-preserve-unknown-fields`, and the API server would then prune all arguments and results.
  */
 export async function installCustomResource(kubeconfig: string): Promise<void> {
   const client = createKubeClient({ kubeconfig });

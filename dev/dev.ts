@@ -27,7 +27,7 @@ const flags = readOptions({ state: { type: "string" }, "no-server": { type: "boo
 const say = (line: string) => process.stderr.write(`${line}\n`);
 const end = endOfRun();
 let up = false;
-end.addEventListener("abort", () => up || process.exit(130)); // everything that was started until then ends with this process
+end.addEventListener("abort", () => up || process.exit(130)); // everything started up to now ends with this process
 const { kluctl, kubectl } = await findTools(["kluctl", "kubectl"], { say });
 const world = await startWorld(partNames, { say, stateParent: flags.state });
 const addresses = world.addresses as Addresses;
@@ -45,7 +45,10 @@ try {
   await world.stop();
 }
 
-/** The server's own namespace keeps it away from those of a test run that uses the same parts. Returns where it is. */
+/**
+ * Writes the configuration and returns its path. The server's own namespace separates it from the servers of a test run
+ * that uses the same parts.
+ */
 async function writeServerConfig({ controlPlane, redis, gitea }: Addresses, stateDir: string): Promise<string> {
   const [port, adminPort, pagePort] = [await freePort(), await freePort(), await freePort()];
   const token = randomBytes(18).toString("base64url");
@@ -81,7 +84,7 @@ function describe({ controlPlane, redis, gitea }: Addresses, server: string, kub
 `;
 }
 
-/** Resolves when the run is to end, after the server has had time to finish. */
+/** Resolves when the run is to end, after the server has had time to stop. */
 async function runServer(config: string): Promise<void> {
   // Without explicit paths, Node also watches the temporary directory, because a module was looked up there: the server
   // would restart whenever a file is written there.

@@ -1,4 +1,4 @@
-/** How a test run finds the parts of a running `npm run dev`, to use them instead of starting its own. */
+/** Lets a test run find the parts of a running `npm run dev` and use them instead of starting its own. */
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -10,7 +10,7 @@ export interface RunningWorld {
   readonly addresses: Partial<Addresses>;
 }
 
-/** One for each checkout: another one's cluster may know other resources. */
+/** One file per checkout, because the cluster of another checkout may have other CRDs. */
 function file(): string {
   const checkout = createHash("sha256")
     .update(import.meta.dirname)
@@ -19,17 +19,17 @@ function file(): string {
   return join(cacheDir(), `dev-world-${checkout}.json`);
 }
 
-/** Makes the world known until the returned function is called. A second one does not take the first one's place. */
+/** Announces the world until the returned function is called. A second world does not replace the first one. */
 export async function announceWorld(world: RunningWorld): Promise<() => Promise<void>> {
   if (await findRunningWorld()) return async () => undefined;
   await mkdir(dirname(file()), { recursive: true });
   const partial = `${file()}.${world.pid}`;
-  await writeFile(partial, JSON.stringify(world), { mode: 0o600 }); // it holds the git host's token
+  await writeFile(partial, JSON.stringify(world), { mode: 0o600 }); // contains the git host's token
   await rename(partial, file());
   return () => rm(file(), { force: true });
 }
 
-/** Nothing is reused where `CI` is set: there a result has to be the checkout's own. */
+/** Returns nothing where `CI` is set: a result there must depend on this checkout only. */
 export async function findRunningWorld(env: NodeJS.ProcessEnv = process.env): Promise<RunningWorld | undefined> {
   if (env["CI"]) return undefined;
   try {
@@ -37,6 +37,6 @@ export async function findRunningWorld(env: NodeJS.ProcessEnv = process.env): Pr
     process.kill(world.pid, 0);
     return world;
   } catch {
-    return undefined; // none, or it was killed
+    return undefined; // no world was announced, or it was killed
   }
 }

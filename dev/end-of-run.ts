@@ -1,6 +1,7 @@
 /**
- * Aborts when the run is to end: on Ctrl-C, a closed terminal, SIGTERM, or the end of the parent process (npm does not
- * forward all signals). A second Ctrl-C ends the process at once; even then no part keeps running.
+ * Returns a signal that aborts when the run is to end: on Ctrl-C, a closed terminal, SIGTERM, or the end of the parent
+ * process (npm does not forward all signals). A second Ctrl-C ends the process at once; even then no part keeps
+ * running.
  */
 export function endOfRun(): AbortSignal {
   const controller = new AbortController();

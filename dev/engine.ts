@@ -103,7 +103,7 @@ async function workWith(using: Using): Promise<void> {
   if (standIns.size > 0) say(`substitutes: ${[...standIns.values()].join(", ")}`);
 }
 
-/** Where Docker's packages put what adds commands to `docker`. */
+/** Adds Docker's plugins, such as buildx and compose, from the directories in which its packages install them. */
 function withPlugins(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const folders = ["/usr/libexec/docker", "/usr/lib/docker", "/usr/local/lib/docker", join(homedir(), ".docker")];
   const plugins = folders.map((folder) => join(folder, "cli-plugins"));

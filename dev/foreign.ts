@@ -13,7 +13,7 @@ registry, against a real API server. The first run builds these programs from Go
 const args = process.argv.slice(2);
 if (args.includes("--help")) process.stdout.write(help);
 else {
-  // Built here, before the timeout of a test is running.
+  // Built here, because the timeout of a test is too short for it.
   await findTools(["flux", "kustomize-controller", "helm-controller", "argocd", "cosign", "docker-buildx"], {
     say: (line) => void process.stderr.write(`${line}\n`),
   });

@@ -1,6 +1,7 @@
 /**
- * The house's rooms and who may import whom. dependency-cruiser cannot read our sources (it needs the API of an older
- * TypeScript), and the linter's import rules see the text of an import, not the file it leads to: hence these lines.
+ * The rooms of the code and which of them may import which. dependency-cruiser cannot read our sources (it needs the
+ * API of an older TypeScript), and the linter's import rules match the text of an import, not the file it resolves to:
+ * hence this check.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative } from "node:path";
@@ -8,7 +9,7 @@ import { join, posix, relative } from "node:path";
 interface Room {
   readonly name: string;
   readonly files: RegExp;
-  /** Names of rooms. Its own is always allowed. */
+  /** Names of rooms; a room may always import itself. */
   readonly mayImport: readonly string[] | "anything";
 }
 
@@ -35,7 +36,7 @@ const house = [
   "jobs",
 ];
 
-/** The first room whose pattern fits a file is its room; a file without a room is a violation too. */
+/** A file belongs to the first room whose pattern matches; a file without a room is a violation too. */
 const rooms: readonly Room[] = [
   {
     name: "ground",
@@ -53,7 +54,7 @@ const rooms: readonly Room[] = [
   { name: "jail", files: /^src\/jail\//, mayImport: [] },
   { name: "kluctl", files: /^src\/kluctl\//, mayImport: ["ground", "ports", "jail"] },
   { name: "source", files: /^src\/source\//, mayImport: ["ground", "ports"] },
-  // Starts what those two want started.
+  // Starts processes for those two rooms.
   { name: "starter", files: /^src\/starter\//, mayImport: ["ground", "ports", "kluctl", "source"] },
   { name: "kube", files: /^src\/kube\//, mayImport: ["ground", "ports"] },
   { name: "overrides", files: /^src\/overrides\//, mayImport: ["ground", "ports"] },
@@ -66,7 +67,7 @@ const rooms: readonly Room[] = [
   { name: "login", files: /^src\/login\//, mayImport: ["ground", "ports"] },
   { name: "doctor", files: /^src\/doctor\//, mayImport: [...decisions, "kube"] },
   { name: "routes", files: /^routes\//, mayImport: [...decisions, "forges"] },
-  // What runs in a browser: of the server it knows only the shapes of what it is told.
+  // Runs in a browser: of the server, it knows only the shapes of the data it receives.
   { name: "the page", files: /^ui\//, mayImport: ["ground", "decisions", "routes"] },
   { name: "jobs", files: /^jobs\//, mayImport: decisions },
   { name: "the top", files: /^src\/(?:app|cli)(?:\.ts|\/)/, mayImport: house },
@@ -74,7 +75,7 @@ const rooms: readonly Room[] = [
   { name: "tests", files: /^(?:test\/|[^/]+\.config\.ts$)/, mayImport: "anything" },
 ];
 
-/** Packages that only some rooms know, so that replacing one concerns one room. */
+/** Packages that only some rooms may import, so that replacing one affects only these rooms. */
 const packages: Readonly<Record<string, readonly string[]>> = {
   bullmq: ["jobs"],
   ioredis: ["jobs", "the top"],
@@ -99,7 +100,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
 
 const imported = /^\s*(?:import|export)\b[^;"']*?\bfrom\s+"([^"]+)"|^\s*import\s+"([^"]+)"|\bimport\(\s*"([^"]+)"/gm;
 
-/** Every violation below the root, as `file: what is wrong`. */
+/** Returns every violation below the root as `file: what is wrong`. */
 export function checkHouse(root: string): string[] {
   return sourceFiles(root).flatMap((file) => {
     const room = findRoom(file);
@@ -108,7 +109,7 @@ export function checkHouse(root: string): string[] {
     const wrong = [...text.matchAll(imported)].flatMap(([, from, effect, lazy]) =>
       explain(file, room, from ?? effect ?? lazy ?? ""),
     );
-    // A shell would read what comes from outside as commands.
+    // A shell would interpret input from outside as commands.
     if (room.name !== "tests" && /\bshell:\s*(?!false)\S/.test(text)) wrong.push("runs a shell");
     return wrong.map((what) => `${file}: ${what}`);
   });
@@ -125,7 +126,7 @@ function explain(file: string, room: Room, specifier: string): string[] {
   if (target === "package.json") return [];
   const other = findRoom(target);
   if (other === undefined) return [`imports ${target}, which belongs to no room`];
-  // Rooms that stand for several, as there are several forges, are told apart by their folder.
+  // A room with several instances, such as the forges, is divided by folder.
   const same =
     other.name === room.name && (room.name !== "a forge" || posix.dirname(target).startsWith(posix.dirname(file)));
   return same || room.mayImport.includes(other.name) ? [] : [`(${room.name}) imports ${target} (${other.name})`];

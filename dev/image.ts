@@ -99,7 +99,7 @@ function describe({ instruction: { name, text, flags } }: Layer): string {
   return `${name} ${from}${text.replaceAll(/\s+/g, " ").slice(0, 60)}`;
 }
 
-/** Bytes of the layer as it is pulled. */
+/** Compressed size of the layer in bytes, as it is pulled. */
 async function packed(dir: string, { enter: [command, ...args] }: Followed): Promise<number> {
   const pack = ["bash", "-c", 'tar -C "$0" -c . | gzip -6 | wc -c', dir];
   return Number((await run(command, [...args, ...pack])).stdout);

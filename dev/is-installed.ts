@@ -1,10 +1,10 @@
-// Exits with 0 if node_modules holds what package-lock.json names. npm itself writes down what it has installed, so
-// nothing has to be remembered here, and an installation by hand counts as well. Runs before there are dependencies.
+// Exits with 0 if node_modules matches package-lock.json. npm itself records what it has installed, so no state is
+// needed here, and an installation by hand counts as well. Runs before there are dependencies.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 interface LockedPackage {
-  /** Of our own package only. */
+  /** Present only for our own package. */
   readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly version?: string;
   readonly optional?: boolean;
@@ -21,7 +21,7 @@ function packagesOf(path: string): Record<string, LockedPackage> {
 function isInstalled(): boolean {
   const installed = packagesOf("node_modules/.package-lock.json");
   const locked = packagesOf("package-lock.json");
-  // Those of ours are for any system; npm leaves them out under a Node that is too old for them.
+  // Our own optional dependencies are for all systems; npm skips them under a Node that is too old for them.
   const ours = Object.keys(locked[""]?.optionalDependencies ?? {}).map((name) => `node_modules/${name}`);
   return Object.entries(locked).every(([path, { version, optional, devOptional }]) => {
     const there = installed[path];

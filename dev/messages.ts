@@ -1,4 +1,4 @@
-/** `npm run messages`: all that people read in the program, file by file, to be read in one sitting. */
+/** `npm run messages`: prints all texts for users in the program, file by file, for review. */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { findMessages } from "./language/messages.ts";

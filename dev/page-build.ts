@@ -1,11 +1,14 @@
-/** Builds the page from the sources as they are, for a server that runs from them. */
+/** Builds the page from the current sources, for a server that runs from sources. */
 import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { build } from "vite";
 
 const root = join(import.meta.dirname, "..");
 
-/** Puts it where the server looks for it. Several runs may do so side by side: each file is there, whole, from the first one on. */
+/**
+ * Puts the page where the server expects it. Concurrent runs are safe: from the first one on, each file exists and is
+ * complete.
+ */
 export async function buildPage(): Promise<void> {
   const dist = join(root, "dist");
   await mkdir(dist, { recursive: true });
@@ -14,7 +17,7 @@ export async function buildPage(): Promise<void> {
     await build({ configFile: join(root, "vite.config.ts"), logLevel: "warn", build: { outDir } });
     const found = await readdir(outDir, { recursive: true, withFileTypes: true });
     const files = found.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
-    // The page itself last: it names the others.
+    // The HTML comes last, because it refers to the other files.
     for (const file of files.toSorted((one) => (one.endsWith("index.html") ? 1 : -1))) {
       const target = join(dist, "ui", file.slice(outDir.length));
       await mkdir(dirname(target), { recursive: true });

@@ -75,7 +75,7 @@ function schemas(): { readonly spec: FieldSchema; readonly status: FieldSchema }
   return { spec, status };
 }
 
-/** All fields, with nested ones, by their full names. */
+/** All fields, including nested ones, with their full names. */
 function fieldsOf({ properties = {}, required = [] }: FieldSchema, path: string): string[][] {
   return Object.entries(properties).flatMap(([name, schema]) => {
     const { type = "", items, description = "", enum: values } = schema;

@@ -1,4 +1,4 @@
-/** `npm test`: all tests, or those that the arguments name, as vitest takes them. Ends with the count. */
+/** `npm test`: runs all tests, or those that the arguments select as in vitest. Ends with the counts. */
 import { join } from "node:path";
 import { parseCLI, startVitest } from "vitest/node";
 import { countTests, formatCounts } from "./count-tests.ts";
@@ -9,5 +9,6 @@ const counts = countTests(vitest.state.getTestModules(), vitest.state.getUnhandl
 await vitest.close();
 
 if (counts.failed > 0 || counts.passed === 0) process.exitCode = 1;
-// The world is stopped by now, so nothing comes after this line. A handle that a test forgot must not keep us.
+// The world has stopped by now, so no output follows this line. A handle that a test left open must not keep the
+// process running.
 process.stdout.write(`\n${formatCounts(counts)}\n`, () => process.exit());

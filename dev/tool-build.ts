@@ -22,7 +22,7 @@ function toolDir({ folder, version, architecture }: GoBuild): string {
   return join(cacheDir(), "tools", [folder, version, architecture].filter(Boolean).join("-"));
 }
 
-/** The cached build, if it is whole. */
+/** Returns the path of the cached build if it is complete. */
 export async function findBuilt(name: string, build: GoBuild): Promise<string | undefined> {
   const binary = join(toolDir(build), name);
   const parts = [binary, ...(build.data?.folders ?? []).map((folder) => join(toolDir(build), folder))];
@@ -30,7 +30,7 @@ export async function findBuilt(name: string, build: GoBuild): Promise<string | 
   return found.every(Boolean) ? binary : undefined;
 }
 
-/** Two runs at once build a tool once: the second waits for the first. */
+/** Builds the tool into the cache. If two runs need it at once, the second one waits for the first. */
 export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildOptions): Promise<string> {
   const title = [tool.name, build.version, build.architecture].filter(Boolean).join(" ");
   return withLock(join(cacheDir(), "locks", title.replaceAll(" ", "-")), title, say, async () => {
@@ -94,7 +94,9 @@ function duration(seconds: number): string {
   return seconds < 90 ? `about ${seconds} s` : `about ${Math.round(seconds / 60)} min`;
 }
 
-/** Puts what the program reads at run time beside it, so that the cache is whole without Go's own. */
+/**
+ * Copies the files that the program reads at run time beside it, so that the build does not depend on Go's own cache.
+ */
 async function copyData(build: GoBuild, data: NonNullable<GoBuild["data"]>, work: string, env: NodeJS.ProcessEnv) {
   const source = await downloadModule(data.module, build, work, env);
   for (const folder of data.folders) {
@@ -106,7 +108,7 @@ async function copyData(build: GoBuild, data: NonNullable<GoBuild["data"]>, work
   }
 }
 
-/** Has the program built from a copy of its module, with the files that it lacks. */
+/** Copies the module and adds the files that it lacks, to build the program from the copy. */
 async function copyModule(build: GoBuild, lacks: NonNullable<GoBuild["lacks"]>, work: string, env: NodeJS.ProcessEnv) {
   const copy = join(work, "module");
   await copyWritable(await downloadModule(lacks.module, build, work, env), copy);
@@ -117,13 +119,13 @@ async function copyModule(build: GoBuild, lacks: NonNullable<GoBuild["lacks"]>, 
   await run("go", ["mod", "edit", `-replace=${lacks.module}=./module`], { cwd: work, env });
 }
 
-/** Where Go keeps it, checked against our go.sum. */
+/** Returns the module's directory in Go's cache, checked against our go.sum. */
 async function downloadModule(module: string, { version }: GoBuild, cwd: string, env: NodeJS.ProcessEnv) {
   const { stdout } = await run("go", ["mod", "download", "-json", `${module}@v${version}`], { cwd, env });
   return (JSON.parse(stdout) as { Dir: string }).Dir;
 }
 
-/** Go's cache is read-only, and so is a copy of it: nobody could ever remove it. */
+/** Go's cache is read-only, and so would be a copy of it, which could not be removed. */
 async function copyWritable(from: string, to: string): Promise<void> {
   await cp(from, to, { recursive: true });
   await run("chmod", ["-R", "u+w", to]);
@@ -136,8 +138,8 @@ async function needs(command: string, args: string[], env: NodeJS.ProcessEnv, me
 }
 
 /**
- * A file that holds the owner's process id; one left behind by a killed run is taken over. If two take it over in the
- * same instant both build, which costs time and nothing else: results appear by rename.
+ * Runs the work under a lock: a file with the owner's process id. A lock left by a killed run is taken over. If two
+ * runs take it over at the same instant, both build, which only costs time: results appear by rename.
  */
 export async function withLock<T>(
   path: string,

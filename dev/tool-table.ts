@@ -1,19 +1,19 @@
-/** The programs of the local world: which versions will do, and how to build the one we know. */
+/** The programs of the local world: the accepted versions, and how to build the pinned one. */
 
 export interface Tool {
   readonly name: ToolName;
   /** Environment variable that names the program to use. */
   readonly variable: string;
-  /** Names it goes by on PATH. */
+  /** Its names on PATH. */
   readonly commands: readonly string[];
   /** Arguments that make it print its version. */
   readonly versionArgs: readonly string[];
-  /** From (inclusive) and below (exclusive); a program on PATH outside of it is passed over. */
+  /** From (inclusive) and below (exclusive); a program on PATH with another version is ignored. */
   readonly versions: { readonly from: string; readonly below: string };
-  /** What the version's output has to say besides, for a program on PATH. */
+  /** Must match the version output of a program on PATH. */
   readonly needs?: RegExp;
   readonly build?: GoBuild;
-  /** Debian's package, for what is not built. */
+  /** Debian's package, for a program that is not built. */
   readonly debian?: string;
 }
 
@@ -22,16 +22,19 @@ export interface GoBuild {
   readonly folder: string;
   readonly version: string;
   readonly package: string;
-  /** The module whose version `go.mod` pins, with folders that the program needs at run time. */
+  /** The module whose version `go.mod` pins, and the folders of it that the program needs at run time. */
   readonly data?: { readonly module: string; readonly folders: readonly string[] };
-  /** What the module puts into its program and does not bring along, by path. It is built from a copy that has it. */
+  /**
+   * Files that the program embeds but the module does not contain, by path. It is built from a copy of the module with
+   * these files.
+   */
   readonly lacks?: { readonly module: string; readonly files: Readonly<Record<string, string>> };
   readonly cgo?: true;
   readonly tags?: string;
   readonly ldflags?: string;
-  /** As Go calls it; this machine's own when absent. */
+  /** Go's name of the architecture; this machine's own if absent. */
   readonly architecture?: "amd64" | "arm64" | undefined;
-  /** On two cores with nothing downloaded yet. */
+  /** Build time on two cores with an empty download cache. */
   readonly aboutSeconds: number;
 }
 
@@ -77,8 +80,8 @@ export type ToolName = (typeof toolNames)[number];
 const versionPackage = "k8s.io/component-base/version";
 
 /**
- * 1.32, because kluctl 2.22 reports a deprecation warning of newer servers in every result. `aboutSeconds` of the first
- * counts what all four share.
+ * Version 1.32, because kluctl 2.22 reports a deprecation warning of newer servers in every result. `aboutSeconds` of
+ * the first one includes the code that all four share.
  */
 function kubernetes(name: ToolName, versionArgs: readonly string[], aboutSeconds: number): Tool {
   return {
@@ -97,7 +100,10 @@ function kubernetes(name: ToolName, versionArgs: readonly string[], aboutSeconds
   };
 }
 
-/** 1.15 is the last one whose modules can all be had. It is built, as its agent compiles what is beside it in its module. */
+/**
+ * 1.15 is the last version whose modules are all available. It is always built, because the agent compiles sources of
+ * its module at run time.
+ */
 function cilium(name: ToolName, folder: string, aboutSeconds: number, folders: readonly string[] = []): Tool {
   const version = "1.15.19";
   const module = "github.com/cilium/cilium";
@@ -119,7 +125,7 @@ function cilium(name: ToolName, folder: string, aboutSeconds: number, folders: r
   };
 }
 
-/** With the definition of its resources. It is built, as it does not tell its version. */
+/** Includes the CRDs. It is always built, because the program does not report its version. */
 function fluxController(name: ToolName, version: string, aboutSeconds: number): Tool {
   const module = `github.com/fluxcd/${name}`;
   return {
@@ -132,7 +138,7 @@ function fluxController(name: ToolName, version: string, aboutSeconds: number): 
   };
 }
 
-/** What charts are rendered for where no cluster is asked; without it, Helm would take them to be for 1.20. */
+/** The Kubernetes version that charts are rendered for without a cluster; otherwise Helm would assume 1.20. */
 const helmFor = ["pkg/chartutil.k8sVersion", "pkg/lint/rules.k8sVersion"].map(
   (name) => `-X helm.sh/helm/v3/${name}Major=1 -X helm.sh/helm/v3/${name}Minor=32`,
 );
@@ -179,7 +185,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
     variable: "TOWLINE_CONTAINERD",
     commands: ["containerd"],
     versionArgs: ["--version"],
-    versions: { from: "1.6.0", below: "2.0.0" }, // 2 reads another configuration
+    versions: { from: "1.6.0", below: "2.0.0" }, // version 2 has another configuration format
     debian: "containerd",
   },
   iptables: {
@@ -230,7 +236,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
     commands: ["gitea"],
     versionArgs: ["--version"],
     versions: { from: "1.22.0", below: "2.0.0" },
-    needs: /bindata.*sqlite|sqlite.*bindata/, // a release carries its templates and its database in itself
+    needs: /bindata.*sqlite|sqlite.*bindata/, // a release embeds its templates and SQLite
     build: {
       folder: "gitea",
       version: "1.26.0",
@@ -310,7 +316,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       folder: "prometheus",
       version: "3.11.3",
       package: "github.com/prometheus/prometheus/cmd/promtool",
-      tags: "remove_all_sd", // finding targets is nothing we check, and most of the code
+      tags: "remove_all_sd", // service discovery is not tested, and is most of the code
       ldflags: "-X github.com/prometheus/common/version.Version=3.11.3",
       aboutSeconds: 180,
     },
@@ -355,7 +361,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
     variable: "TOWLINE_DOCKER_COMPOSE",
     commands: ["docker-compose"],
     versionArgs: ["version", "--short"],
-    versions: { from: "2.24.0", below: "100.0.0" }, // version 1 was another program
+    versions: { from: "2.24.0", below: "100.0.0" }, // version 1 is a different program
     build: {
       folder: "compose",
       version: "2.40.3",
@@ -374,7 +380,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       folder: "flux",
       version: "2.9.5",
       package: "github.com/fluxcd/flux2/v2/cmd/flux",
-      // What `flux install` installs, which is made when it is released.
+      // The manifests that `flux install` installs, which are generated for a release.
       lacks: { module: "github.com/fluxcd/flux2/v2", files: { "cmd/flux/manifests/none.yaml": "" } },
       ldflags: "-X main.VERSION=2.9.5",
       aboutSeconds: 210,
@@ -382,11 +388,11 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
   },
   "kustomize-controller": fluxController("kustomize-controller", "1.9.5", 150),
   "helm-controller": fluxController("helm-controller", "1.6.4", 150),
-  // All of Argo CD: which part of it runs says the name that it is called by.
+  // All of Argo CD in one program; its name decides which component runs.
   argocd: {
     name: "argocd",
     variable: "TOWLINE_ARGOCD",
-    commands: [], // a released one has not the definitions of its resources beside it
+    commands: [], // a release does not have the CRDs beside it
     versionArgs: ["version", "--client", "--short"],
     versions: { from: "3.0.0", below: "4.0.0" },
     build: {

@@ -1,7 +1,7 @@
 /**
- * Finds the programs of the local world: the variable, PATH in a usable version, the cache, and at last Debian's
- * package (Redis) or a build from Go modules. There is no step that downloads release binaries: we could not check them
- * against a checksum of our own, while Go checks every module against the committed go.sum.
+ * Finds the programs of the local world, in this order: the variable, PATH if the version is accepted, the cache, and
+ * finally Debian's package (Redis) or a build from Go modules. Release binaries are not downloaded: there is no
+ * checksum of our own to check them against, while Go checks every module against the committed go.sum.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -14,14 +14,14 @@ import { type GoBuild, type Tool, type ToolName, tools } from "./tool-table.ts";
 export type ToolPaths<Name extends ToolName = ToolName> = Readonly<Record<Name, string>>;
 
 export interface FindOptions {
-  /** Tells a person what takes time. */
+  /** Reports steps that take long to the user. */
   readonly say: (line: string) => void;
   readonly env?: NodeJS.ProcessEnv;
 }
 
 const run = promisify(execFile);
 
-/** Finds all of them; the missing ones are installed or built one after the other. */
+/** Finds all of the programs; missing ones are installed or built one after the other. */
 export async function findTools<Name extends ToolName>(
   names: readonly Name[],
   { say, env = process.env }: FindOptions,
@@ -32,7 +32,7 @@ export async function findTools<Name extends ToolName>(
   return Object.fromEntries(paths) as ToolPaths<Name>;
 }
 
-/** A tool for machines of another kind; it is always built. */
+/** Finds a tool for another architecture; it is always built. */
 export async function findForeignTool(
   name: ToolName,
   architecture: GoBuild["architecture"],
@@ -63,7 +63,7 @@ async function findOnPath(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | 
   return undefined;
 }
 
-/** Merging two commits without a working copy came with git 2.38. */
+/** Merging two commits without a working copy needs git 2.38. */
 export async function requireGit(): Promise<void> {
   const git = { versionArgs: ["--version"], versions: { from: "2.38.0", below: "100.0.0" } };
   if (!(await isUsable(git, "git"))) throw new Error("No git 2.38 or newer on PATH: install git.");

@@ -48,7 +48,7 @@ async function main(): Promise<void> {
   const state = await createStateDir();
   const logs = options.logs ?? join(cacheDir(), "upstream", "logs", new Date().toISOString().replaceAll(/[:.]/g, "-"));
   await mkdir(logs, { recursive: true });
-  // The suite looks for both in one folder.
+  // The suite expects both in one folder.
   const assets = join(state.path, "assets");
   await mkdir(assets);
   for (const tool of [tools.etcd, tools["kube-apiserver"]]) await symlink(tool, join(assets, basename(tool)));
@@ -72,7 +72,7 @@ async function main(): Promise<void> {
       UPSTREAM_LOGS: logs,
       XDG_STATE_HOME: state.path,
       TOWLINE_KLUCTL: tools.kluctl,
-      TOWLINE_KLUCTL_CACHE_DIR: join(state.path, "kluctl"), // charts of an earlier run would need no login
+      TOWLINE_KLUCTL_CACHE_DIR: join(state.path, "kluctl"), // cached charts of an earlier run would not require a login
       TOWLINE_REDIS_SERVER: tools["redis-server"],
     },
   });
@@ -84,7 +84,7 @@ async function main(): Promise<void> {
   await state.remove();
 
   const { failures, ...counts } = summarize(started, results);
-  const broken = !ok && counts.failed === 0; // it ended without reporting any test
+  const broken = !ok && counts.failed === 0; // the suite ended without reporting any test
   say(`logs: ${logs}`);
   for (const name of failures) say(`failed: ${name}`);
   if (broken) say(`the test process failed: ${reason}`);
@@ -94,10 +94,11 @@ async function main(): Promise<void> {
   );
 }
 
-/** The suite starts its clusters in process groups of their own, and a suite that is ended leaves them behind. */
+/** The suite starts its clusters in process groups of their own and leaves them behind when it is killed. */
 async function endLeftovers(assets: string): Promise<void> {
   for (const pid of (await readdir("/proc").catch(() => [])).filter((name) => /^\d+$/.test(name))) {
-    const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""); // it may just have ended
+    // the process may have ended meanwhile
+    const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     if (commandLine.startsWith(assets)) process.kill(Number(pid), "SIGKILL");
   }
 }
@@ -112,7 +113,7 @@ async function follow(
   let at = 0;
   for (let last = false; !last;) {
     last = await Promise.race([over, sleep(1_000, false)]);
-    // Only whole lines: the rest is read again.
+    // Only complete lines: the rest is read again.
     for await (const line of wholeLines(path, at, (bytes) => (at += bytes))) {
       const name = parseStart(line);
       if (name !== undefined) started.add(name);

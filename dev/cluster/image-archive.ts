@@ -1,4 +1,4 @@
-/** Writes an image of one layer as `docker save` does, for containerd to import. */
+/** Writes an image with one layer in the format of `docker save`, for containerd to import. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -8,9 +8,9 @@ import { promisify } from "node:util";
 
 export interface ImageContent {
   readonly name: string;
-  /** The directory that is the image's `/`. */
+  /** The directory that becomes the image's `/`. */
   readonly root: string;
-  /** As a container's configuration has it: Entrypoint, Env, User, … */
+  /** As in a container's configuration: Entrypoint, Env, User, … */
   readonly config: object;
 }
 

@@ -1,4 +1,7 @@
-/** Within the cluster's namespaces: starts the cluster, then runs a command that can use it. Ends with the command's status. */
+/**
+ * Runs inside the cluster's namespaces: starts the cluster, then runs a command that uses it. Exits with the command's
+ * status.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
@@ -10,7 +13,7 @@ import { nodeTools, startNode } from "./node.ts";
 export interface Inside {
   readonly stateDir: string;
   readonly cniPlugins: string;
-  /** An archive. */
+  /** Path of an image archive. */
   readonly image: string;
   readonly command: readonly [string, ...string[]];
 }
@@ -26,7 +29,7 @@ try {
   say(`the cluster is up (${elapsed()} s)`);
   await node.importImage(image, await namesOfChart());
   say(`the images are imported (${elapsed()} s)`);
-  // At its end: what of them was on it is there already.
+  // Appended, so that programs already on the PATH take precedence.
   const PATH = [process.env["PATH"], ...[tools.kubectl, tools.kluctl, tools.helm].map(dirname)].join(delimiter);
   const env = {
     ...process.env,
@@ -41,7 +44,7 @@ try {
   await node.stop();
 }
 
-/** The server's image has a Valkey in it: it serves as that one, too. */
+/** The server's image contains a Valkey, so it also serves under the name of the chart's Redis image. */
 async function namesOfChart(): Promise<string[]> {
   const read = async (name: string) =>
     parse(await readFile(join(import.meta.dirname, "../../chart", name), "utf8")) as unknown;

@@ -1,6 +1,6 @@
 /**
- * A machine of the cluster: containerd, the kubelet, kube-proxy, and DNS for the pods. All of it expects to be in namespaces
- * of its own (see space.ts), where it may take addresses, mounts and rules as it likes.
+ * A node of the cluster: containerd, the kubelet, kube-proxy, and DNS for the pods. It expects to run in namespaces of
+ * its own (see space.ts), where it can use addresses, mounts and rules freely.
  */
 import { execFile } from "node:child_process";
 import { access, mkdir, readdir, symlink, writeFile } from "node:fs/promises";
@@ -32,29 +32,29 @@ export const nodeTools = [
 export interface NodeOptions {
   readonly tools: ToolPaths<(typeof nodeTools)[number]>;
   readonly stateDir: string;
-  /** Where Debian, or whoever it was, put the plugins of CNI. */
+  /** Directory of the CNI plugins, as installed by a package of the distribution or by hand. */
   readonly cniPlugins: string;
 }
 
 export interface Node {
-  /** Of an administrator. */
+  /** Kubeconfig of an administrator. */
   readonly kubeconfig: string;
-  /** Puts the one image of an archive (`docker save`) where the kubelet finds it, under these names as well. */
+  /** Imports the one image of an archive (`docker save`) for the kubelet, also under these names. */
   importImage(archive: string, names: readonly string[]): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** The node's address, from a range that is nobody's; what listens here is reached by pods as well. */
+/** The node's address, from a range reserved for documentation; pods can reach services that listen on it. */
 export const nodeAddress = "192.0.2.1";
 const nodeName = "node-1";
 const podRange = "10.244.0.0/24";
 const podGateway = "10.244.0.1";
-/** Addresses that the agent of the policies may take for itself. */
+/** Addresses reserved for the agent that enforces policies. */
 const agentRange = "10.245.0.0/24";
 const socket = "/run/containerd/containerd.sock";
 const run = promisify(execFile);
 
-/** Resolves when the node takes pods. */
+/** Resolves when the node accepts pods. */
 export async function startNode({ tools, stateDir, cniPlugins }: NodeOptions): Promise<Node> {
   const dir = join(stateDir, "node");
   await mkdir(dir, { recursive: true });
@@ -112,7 +112,10 @@ export async function startNode({ tools, stateDir, cniPlugins }: NodeOptions): P
   }
 }
 
-/** Everything leads to an interface that leads nowhere, so that addresses of Services can be asked for at all. */
+/**
+ * Routes everything to an interface without a network behind it, because addresses of Services need a route to be
+ * reachable.
+ */
 async function connectNetwork(iptables: string): Promise<void> {
   const commands = [
     "link set lo up",
@@ -122,7 +125,7 @@ async function connectNetwork(iptables: string): Promise<void> {
     "route add default dev node0",
   ];
   for (const command of commands) await run("ip", command.split(" "));
-  // What the node itself sends to a pod, it would send from the gateway of pods: policies are to know it as the node's.
+  // Traffic from the node to a pod would have the gateway's address: translate it, so that policies recognize the node.
   const rule = `-s ${podGateway} -d ${podRange} -j SNAT --to-source ${nodeAddress}`;
   await run(iptables, ["-t", "nat", "-A", "POSTROUTING", ...rule.split(" ")]);
 }
@@ -140,7 +143,8 @@ function toApiServerArgs({ adminCert, adminKey }: ControlPlaneFiles): string[] {
 async function writeContainerdConfig(dir: string, cniPlugins: string): Promise<string> {
   const network = join(dir, "cni");
   await mkdir(network, { recursive: true });
-  // Each pod has a cable of its own to the node: what it sends always passes the node's rules, those of Services too.
+  // Each pod has a point-to-point link to the node: its traffic always passes the node's rules, including those of
+  // Services.
   const plugins = [
     {
       type: "ptp",
@@ -181,7 +185,7 @@ runtime_type = "io.containerd.runc.v2"
   return path;
 }
 
-/** containerd looks in one directory. */
+/** containerd searches only one directory. */
 async function gatherPlugins(dir: string, cniPlugins: string, ...more: readonly string[]): Promise<string> {
   const all = join(dir, "cni-plugins");
   await mkdir(all);
@@ -210,10 +214,10 @@ async function toKubeletArgs(dir: string, stateDir: string, files: ControlPlaneF
     clusterDomain: "cluster.local",
     resolvConf: join(dir, "resolv.conf"),
     podLogsDir: join(dir, "pod-logs"),
-    // However full somebody's disk is.
+    // Thresholds low enough not to depend on how full the machine's disk is.
     evictionHard: { "nodefs.available": "1%", "imagefs.available": "1%" },
     imageGCHighThresholdPercent: 100,
-    // Its defaults are for thousands of nodes.
+    // The defaults are meant for clusters with thousands of nodes.
     kubeAPIQPS: 200,
     kubeAPIBurst: 400,
   };
@@ -229,7 +233,7 @@ async function toKubeletArgs(dir: string, stateDir: string, files: ControlPlaneF
   ];
 }
 
-/** Where those of containers are, of every kind: `dev/cluster.ts` clears it away. */
+/** Creates the parent of the containers' control groups in every hierarchy; `dev/cluster.ts` removes them. */
 async function makeControlGroup(name: string): Promise<string> {
   const root = "/sys/fs/cgroup";
   const isUnified = await access(join(root, "cgroup.controllers")).then(
@@ -249,7 +253,7 @@ async function writeProxyConfig(dir: string, kubeconfig: string): Promise<string
     hostnameOverride: nodeName,
     mode: "iptables",
     iptables: { syncPeriod: "30s", minSyncPeriod: "100ms" },
-    // Limits of the whole machine, which are not ours to set.
+    // These are limits of the whole machine, which must not be changed.
     conntrack: { maxPerCore: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" },
   };
   const path = join(dir, "kube-proxy.yaml");
@@ -264,7 +268,7 @@ async function writeCorefile(dir: string, kubeconfig: string): Promise<string> {
   return path;
 }
 
-/** For whoever claims one without saying of which class. */
+/** Creates a volume for claims that name no storage class. */
 async function createVolume(server: string, files: ControlPlaneFiles, dir: string, name: string): Promise<void> {
   const path = join(dir, name);
   await mkdir(path);

@@ -1,4 +1,7 @@
-/** What holds a pod's network: an image with one small program that does nothing. There is no registry to take it from. */
+/**
+ * Builds the pause image, which holds a pod's network: one small program that does nothing. It is not pulled from a
+ * registry.
+ */
 import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";

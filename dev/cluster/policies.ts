@@ -1,6 +1,7 @@
 /**
- * Who enforces NetworkPolicies: Cilium's agent, with programs in the kernel at each pod's cable. The cable itself is laid by the
- * plugin before it, as on nodes where a cloud connects the pods, and addresses of Services stay with kube-proxy.
+ * Enforces NetworkPolicies with Cilium's agent, whose BPF programs run on each pod's interface. The plugin before it in
+ * the chain creates the interface, as on nodes where a cloud provider connects the pods, and Services stay with
+ * kube-proxy.
  */
 import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
@@ -15,14 +16,14 @@ export interface PolicyOptions {
   readonly tools: ToolPaths<(typeof policyTools)[number]>;
   readonly dir: string;
   readonly nodeName: string;
-  /** Of all pods. */
+  /** Address range of all pods. */
   readonly podRange: string;
 }
 
-/** The last one of a network's plugins. */
+/** The last plugin in the chain of the network. */
 export const policyPlugin = { type: "cilium-cni", "chaining-mode": "generic-veth" };
 
-/** What the agent keeps in the cluster, it expects to be defined. */
+/** Creates the CRDs that the agent expects to exist. */
 export async function defineKinds(
   { tools }: Pick<PolicyOptions, "tools">,
   server: string,
@@ -37,13 +38,13 @@ export async function defineKinds(
   }
 }
 
-/** How the agent is started: the command, its arguments, and the environment that it needs besides. */
+/** Returns the agent's command, arguments and additional environment. */
 export async function prepareAgent(options: PolicyOptions, kubeconfig: string) {
   const { tools, dir, nodeName, podRange } = options;
   const [lib, bin, proc] = [join(dir, "cilium"), join(dir, "cilium-bin"), join(dir, "cilium-proc")];
   for (const one of [lib, bin, proc]) await mkdir(one);
   await symlink(join(dirname(tools["cilium-agent"]), "bpf"), join(lib, "bpf"));
-  // It calls them by these names. Warnings that came with newer compilers are no errors.
+  // The agent calls them by these names. Warnings that newer compilers introduced must not be errors.
   for (const name of ["bpftool", "ipset"] as const) await symlink(tools[name], join(bin, name));
   const compiler = `#!/bin/sh\nexec '${tools.clang}' "$@" -Wno-error\n`;
   await writeFile(join(bin, "clang"), compiler, { mode: 0o755 });
@@ -64,7 +65,7 @@ export async function prepareAgent(options: PolicyOptions, kubeconfig: string) {
     "--ipam=kubernetes",
     "--kube-proxy-replacement=false",
     "--enable-host-legacy-routing",
-    "--allow-localhost=always", // the kubelet's probes
+    "--allow-localhost=always", // for the kubelet's probes
     ...["l7-proxy", "hubble", "health-checking", "endpoint-health-checking"].map((name) => `--enable-${name}=false`),
   ];
   const PATH = [bin, process.env["PATH"]].join(delimiter);

@@ -1,4 +1,4 @@
-/** A browser without a window, spoken to by its own protocol. */
+/** A headless browser, controlled through the DevTools protocol. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,9 +7,9 @@ import { freePort } from "../parts/port.ts";
 
 export interface Browser {
   open(url: string): Promise<void>;
-  /** Runs in the page, whose own scripts do not; what it gives comes back as JSON. */
+  /** Runs the script in the page, whose own scripts are disabled; the result is passed as JSON. */
   evaluate<T>(script: string): Promise<T>;
-  /** A PNG of what the selector finds first. */
+  /** A PNG of the first element that the selector matches. */
   picture(selector: string): Promise<Buffer>;
   stop(): Promise<void>;
 }
@@ -44,7 +44,7 @@ export async function startBrowser(command: string): Promise<Browser> {
     return (answer as { result: { value: T } }).result.value;
   }
   await session.call("Page.enable");
-  // A page that alerts would wait for somebody to read it.
+  // An alert of the page would block until a user closes it.
   await session.call("Emulation.setScriptExecutionDisabled", { value: true });
   return {
     evaluate,

@@ -1,4 +1,4 @@
-/** Reports as previews make them, one for each thing that a comment can say. */
+/** Sample reports of previews, one for each message that a comment can contain. */
 import type { Preview, PreviewObject, Report } from "../../src/report.ts";
 
 const startedAt = Date.UTC(2026, 0, 2, 14, 2, 9);
@@ -21,7 +21,7 @@ export function sampleReport(previews: readonly Preview[], fields: Partial<Repor
   };
 }
 
-/** Its counts follow from its objects and messages, unless they are given. */
+/** Derives the counts from its objects and messages unless they are given. */
 export function samplePreview(name: string, fields: Partial<Preview> = {}): Preview {
   const { objects = [], errors = [], warnings = [] } = fields;
   const count = (action: PreviewObject["action"]) => objects.filter((object) => object.action === action).length;

@@ -1,4 +1,4 @@
-/** What became different about an object, in words. Pure. */
+/** Describes what changed in an object. Pure. */
 import type { KubernetesObject } from "./cluster.ts";
 
 export interface Change {
@@ -8,7 +8,9 @@ export interface Change {
   readonly to: unknown;
 }
 
-/** What somebody wants of the object; what the cluster says about it (metadata, status) is left out. */
+/**
+ * Compares the desired state of two versions; what the cluster reports about the object (metadata, status) is ignored.
+ */
 export function findChanges(before: KubernetesObject, after: KubernetesObject): Change[] {
   return [...compare(before.spec, after.spec, "spec"), ...compare(before.data, after.data, "data")];
 }
@@ -26,7 +28,7 @@ function isContainer(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }
 
-/** `image 1.4.2 → 1.5.0`; the part of an image's name that stays is left out. */
+/** `image 1.4.2 → 1.5.0`; omits the part of an image's name that stays the same. */
 export function shortChange({ path, from, to }: Change): string {
   const name = path.split(".").at(-1) ?? path;
   const [was, is] = [shortValue(from), shortValue(to)];
@@ -36,7 +38,7 @@ export function shortChange({ path, from, to }: Change): string {
     : `${name} ${was} → ${is}`;
 }
 
-/** As a diff, for reading. */
+/** The lines of a diff. */
 export function longChange({ path, from, to }: Change): string[] {
   const side = (sign: string, value: unknown) => (value === undefined ? [] : [`${sign} ${shortValue(value)}`]);
   return [`  ${path}`, ...side("-", from), ...side("+", to)];

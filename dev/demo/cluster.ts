@@ -1,4 +1,4 @@
-/** What the demo puts into the cluster, and what it sees there. */
+/** Creates the demo's resources in the cluster and watches their changes. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -25,24 +25,24 @@ export interface KluctlDeployment extends KubernetesObject {
   };
 }
 
-/** An object, as it was and as it is. */
+/** Called with the previous and the current version of an object. */
 export type Listener = (object: KubernetesObject, before: KubernetesObject | undefined, at: number) => void;
 
 export interface DemoCluster {
   readonly client: KubeClient;
-  /** What the watch has seen last. */
+  /** The version that the watch reported last. */
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined;
   onChange(listener: Listener): () => void;
   stop(): Promise<void>;
 }
 
 export const namespace = "shop";
-/** Where the two targets of the shop go; they are created by the deployments themselves. */
+/** The two targets of the shop. The deployments create their namespaces themselves. */
 export const targets = ["staging", "prod"] as const;
 export const namespaceOf = (target: (typeof targets)[number]): string => `shop-${target}`;
 const examples = join(import.meta.dirname, "../../examples/deployments");
 
-/** Everything that the time lines are made of, from the API server's own watch. */
+/** Watches everything that the time lines need. */
 export async function watchCluster(kubeconfig: string): Promise<DemoCluster> {
   const client = createKubeClient({ kubeconfig });
   const log = createLogger({ level: "silent", format: "json" });
@@ -51,7 +51,7 @@ export async function watchCluster(kubeconfig: string): Promise<DemoCluster> {
   const keyOf = (kind: string, where: string, name: string) => `${kind} ${where}/${name}`;
 
   function see(kind: string, raw: unknown): void {
-    const object = { ...(raw as KubernetesObject), kind }; // lists leave it out
+    const object = { ...(raw as KubernetesObject), kind }; // lists omit the kind
     const key = keyOf(kind, object.metadata.namespace, object.metadata.name);
     const before = objects.get(key);
     objects.set(key, object);
@@ -93,8 +93,8 @@ export async function watchCluster(kubeconfig: string): Promise<DemoCluster> {
 const ownNamespaces = [namespace, ...targets.map(namespaceOf)];
 
 /**
- * The kind and a namespace for the demo's own resources, in a cluster that has neither a controller nor a shop yet.
- * Returns the namespaces that are there because of the demo.
+ * Creates the CRD and a namespace for the demo's own resources, in a cluster that has neither a controller nor a shop
+ * yet. Returns the namespaces that exist because of the demo.
  */
 export async function prepareCluster(kubeconfig: string): Promise<readonly string[]> {
   return withClient(kubeconfig, async (client) => {
@@ -128,7 +128,7 @@ async function findController(client: KubeClient): Promise<string | undefined> {
   return running && `${running.metadata.namespace}/${running.metadata.name}`;
 }
 
-/** The examples that a reader finds in the repository, pointed at the demo's own repository. */
+/** Creates the deployments from the examples in the repository, with the URL of the demo's own repository. */
 export async function createDeployments(client: KubeClient, repositoryUrl: string): Promise<void> {
   for (const target of targets) {
     const text = await readFile(join(examples, `${target}.yaml`), "utf8");
@@ -136,7 +136,7 @@ export async function createDeployments(client: KubeClient, repositoryUrl: strin
     const resource = resources.find(({ kind }) => kind === "KluctlDeployment");
     if (!resource) throw new Error(`${target}.yaml contains no KluctlDeployment.`);
     resource.spec.source.git.url = repositoryUrl;
-    // Validation looks once, right after the deploy, when pods cannot be ready yet: the time line waits for them itself.
+    // Validation runs once, right after the deploy, when pods cannot be ready yet: the time line waits for them itself.
     resource.spec.validate = false;
     resource.spec.delete = true;
     const path = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
@@ -150,7 +150,7 @@ interface Spec {
   delete: boolean;
 }
 
-/** While the server still runs: it deletes what it deployed. */
+/** To be called while the server still runs, because it deletes what it deployed. */
 export async function deleteDeployments(client: KubeClient): Promise<void> {
   const list = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
   for (const target of targets) await client.request({ method: "DELETE", path: `${list}/${target}` }).catch(ignoreGone);
@@ -174,7 +174,7 @@ function ignoreGone(error: unknown): void {
   if (!(error instanceof ApiError && error.status === 404)) throw error;
 }
 
-/** Ready at this commit, or why not. */
+/** `ready` at this commit, or the error. */
 export function readiness(object: KubernetesObject | undefined, commit: string): "ready" | "waiting" | Error {
   const { status } = (object ?? {}) as Partial<KluctlDeployment>;
   if (status?.observedCommit !== commit) return "waiting";

@@ -1,4 +1,4 @@
-/** The second part: a pull request shows what merging it would change; it is pushed to, and merged. */
+/** The second part: a pull request shows what merging it would change, receives another push, and is merged. */
 import { tellChanges } from "./play-push.ts";
 import { confirm, readPresent } from "./present.ts";
 import { type PreviewStory, watchStatuses } from "./preview-story.ts";
@@ -80,7 +80,7 @@ async function merge(scene: Scene, opened: Opened): Promise<void> {
   if (check) confirm("Merging did not deploy", await mergedFacts(scene, opened, { commit, story }), tell);
 }
 
-/** As it was posted. */
+/** Prints the comment as it was posted. */
 export function tellComment(story: PreviewStory, tell: Scene["tell"]): void {
   const comment = story.comment();
   if (comment === undefined) return;

@@ -22,7 +22,7 @@ export async function playPush(scene: Scene): Promise<void> {
   if (scene.check) confirm("The push did not arrive everywhere", await findFacts(scene, story, commit), scene.tell);
 }
 
-/** Of a push that somebody else made. */
+/** Prints the time line of a push that the user made. */
 export async function tellPush(
   story: PushStory,
   commit: string,

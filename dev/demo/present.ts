@@ -1,4 +1,4 @@
-/** What is so at this moment, asked anew of the API server: nothing that the demo has seen before is believed. */
+/** Reads the present state from the API server, independently of what the demo has observed before. */
 import {
   type DemoCluster,
   type KluctlDeployment,
@@ -13,9 +13,9 @@ export type Fact = readonly [what: string, holds: boolean];
 
 export interface Present {
   kluctlDeployment(target: Target): Promise<KluctlDeployment>;
-  /** Of the first container of a Deployment of the shop. */
+  /** Image of the first container of one of the shop's Deployments. */
   image(target: Target, name: "frontend" | "api"): Promise<string | undefined>;
-  /** The shop's ConfigMap. */
+  /** Data of the shop's ConfigMap. */
   settings(target: Target): Promise<Readonly<Record<string, string>>>;
 }
 
@@ -35,7 +35,7 @@ export function readPresent({ client }: DemoCluster): Present {
   };
 }
 
-/** Tells each fact; throws with all that do not hold. */
+/** Prints each fact; throws with all facts that do not hold. */
 export function confirm(title: string, facts: readonly Fact[], tell: (line?: string) => void): void {
   const wrong = facts.filter(([, holds]) => !holds).map(([fact]) => `\n  not true: ${fact}`);
   if (wrong.length > 0) throw new Error(`${title}:${wrong.join("")}`);

@@ -1,4 +1,4 @@
-/** What becomes of one event of a pull request, as it was really seen: in the server's log and on the git host. */
+/** Follows one pull request event through the server's log and on the git host. */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Comment, findPullRequest, type PullRequest, type Status, statusesOf } from "./pull-request.ts";
 import type { ShopRepository } from "./repository.ts";
@@ -7,7 +7,7 @@ import type { Step, Strand } from "./time-line.ts";
 
 export interface PreviewStory extends Strand {
   readonly pullRequest: PullRequest;
-  /** The comment as it was seen last. */
+  /** The comment as it was last read. */
   comment(): Comment | undefined;
 }
 
@@ -19,13 +19,13 @@ export interface PreviewStoriesDeps {
 type Shop = Pick<ShopRepository, "host" | "repository" | "reporter">;
 
 export interface PreviewStories {
-  /** Calls back for each event of a pull request that the server takes up; returns how to stop. */
+  /** Calls back for each pull request event that the server accepts; returns a function that stops this. */
   onEvent(listener: (story: PreviewStory) => void): () => void;
 }
 
 const lookEveryMs = 50;
 
-/** Remembers each pull request's comment, so that a change is seen as one. */
+/** Remembers the comment of each pull request, to detect changes. */
 export function createPreviewStories(deps: PreviewStoriesDeps): PreviewStories {
   const { owner, name } = deps.shop.repository;
   const comments = new Map<number, Comment>();
@@ -50,12 +50,15 @@ function startStory(
   const steps = receipt(accepted);
   const compared: LogLine[] = [];
   const failed: LogLine[] = [];
-  /** What the comment said before it was known when the merge was made: steps are told in their order. */
+  /**
+   * Steps from a comment that reports work in progress; held back until the merge is logged, so that steps are in
+   * order.
+   */
   const early: Step[] = [];
   let [ended, missing] = [false, "the server has not reported to the git host"];
   let failure: Error | undefined;
 
-  /** Tells if it is another one than before. */
+  /** Adds a step if the comment has changed. */
   async function lookAtComment(): Promise<void> {
     const comment = (await pullRequest.comments()).at(-1);
     const before = comments.get(pullRequest.number);
@@ -116,7 +119,7 @@ function receipt(line: LogLine): Step[] {
   ];
 }
 
-/** A line for each deployment. */
+/** One log line for each deployment. */
 interface Previewed {
   readonly compared: readonly LogLine[];
   readonly failed: readonly LogLine[];
@@ -164,7 +167,7 @@ function toStep({ context, state, description }: Status, at: number): Step {
   return { at, what: "status", detail: `${context}: ${state}, ${description}` };
 }
 
-/** Until the commit's statuses say what became of it. */
+/** Waits until the commit statuses show the result. */
 export function watchStatuses(shop: Shop, commit: string): Strand {
   const steps: Step[] = [];
   let [ended, missing] = [false, `${commit.slice(0, 7)} has no final status`];

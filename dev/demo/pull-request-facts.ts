@@ -1,4 +1,4 @@
-/** What has to be so in the cluster and on the git host after each step of the pull request. */
+/** The expected state of the cluster and the git host after each step of the pull request. */
 import { type KluctlDeployment, readiness } from "./cluster.ts";
 import { type Fact, readPresent } from "./present.ts";
 import { type PullRequest, statusesOf } from "./pull-request.ts";
@@ -9,13 +9,13 @@ export interface Opened {
   readonly pullRequest: PullRequest;
   readonly head: string;
   readonly commentId: number | undefined;
-  /** The deployment that it concerns, as it was. */
+  /** The affected deployment before the pull request. */
   readonly before: KluctlDeployment;
 }
 
 export interface Merged {
   readonly commit: string;
-  /** Of the push that the merge is. */
+  /** The push that the merge causes. */
   readonly story: PushStory;
 }
 
@@ -80,7 +80,7 @@ async function statusFacts({ shop }: Scene, head: string): Promise<Fact[]> {
   ]);
 }
 
-/** A preview changes neither what is deployed nor what is said about it. */
+/** A preview changes neither the deployed objects nor the deployment's status. */
 async function untouchedFacts({ cluster }: Scene, before: KluctlDeployment): Promise<Fact[]> {
   const present = readPresent(cluster);
   const [now, image] = [await present.kluctlDeployment("staging"), await present.image("staging", "api")];

@@ -1,26 +1,26 @@
-/** A pull request on the git host, as its page shows it. */
+/** A pull request as the git host's page shows it. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { ShopRepository } from "./repository.ts";
 
 export interface PullRequest {
   readonly number: number;
   readonly url: string;
-  /** The newest commit that it proposes. */
+  /** Its newest commit. */
   head(): Promise<string>;
-  /** What the server's account has written there, oldest first. */
+  /** The comments of the server's account, oldest first. */
   comments(): Promise<readonly Comment[]>;
-  /** Resolves with the commit that the merge makes. */
+  /** Resolves with the merge commit. */
   merge(): Promise<string>;
 }
 
 export interface Comment {
   readonly id: number;
-  /** Its own address. */
+  /** URL of the comment. */
   readonly url: string;
   readonly body: string;
 }
 
-/** One line beside a commit. */
+/** A commit status. */
 export interface Status {
   readonly context: string;
   readonly state: string;
@@ -31,7 +31,7 @@ type Shop = Pick<ShopRepository, "host" | "repository" | "reporter">;
 
 const mergePatienceMs = 20_000;
 
-/** A pull request into `main`. */
+/** Opens a pull request into `main`. */
 export async function openPullRequest(shop: Shop, branch: string, title: string): Promise<PullRequest> {
   const body = { title, head: branch, base: "main" };
   const { number } = await shop.host.call<{ number: number }>("POST", `${pathOf(shop)}/pulls`, body);
@@ -54,7 +54,7 @@ export function findPullRequest(shop: Shop, number: number): PullRequest {
     },
     async merge() {
       const deadline = Date.now() + mergePatienceMs;
-      // Gitea finds out in the background whether it can be merged, and refuses until it knows.
+      // Gitea checks in the background whether it can be merged, and refuses until that is done.
       for (;;) {
         try {
           await host.call("POST", `${pull}/merge`, { Do: "merge" });
@@ -68,7 +68,7 @@ export function findPullRequest(shop: Shop, number: number): PullRequest {
   };
 }
 
-/** What stands beside the commit, the newest of each context. */
+/** The latest commit status of each context. */
 export async function statusesOf(shop: Shop, commit: string): Promise<readonly Status[]> {
   type Answer = { statuses: { context: string; status: string; description: string }[] | null };
   const { statuses } = await shop.host.call<Answer>("GET", `${pathOf(shop)}/commits/${commit}/status`);

@@ -1,4 +1,4 @@
-/** What becomes of one push, as it was really seen: in the server's log and by the API server's watch. */
+/** Follows one push through the server's log and the watch of the API server. */
 import { type Change, findChanges, longChange, shortChange } from "./changes.ts";
 import { type DemoCluster, type KubernetesObject, namespace, namespaceOf, readiness, targets } from "./cluster.ts";
 import type { ShopRepository } from "./repository.ts";
@@ -13,17 +13,17 @@ export interface Changed {
 export interface PushStory {
   /** The branch that was pushed to. */
   readonly branch: string;
-  /** The deployments that the server says it concerns, by name. */
+  /** Names of the deployments that the push affects, according to the server. */
   readonly targets: readonly string[];
-  /** What the server says of the others, for people. */
+  /** Messages of the server about the other deployments. */
   readonly ignored: readonly string[];
   readonly steps: readonly Step[];
   readonly changed: readonly Changed[];
-  /** Until the commit is deployed everywhere. */
+  /** Waits until the commit is deployed everywhere. */
   until(commit: string): Strand;
-  /** A newer push to the same branch: it may be deployed in this one's place. */
+  /** Adds a newer push to the same branch, which may be deployed instead of this one. */
   overtake(commit: string): void;
-  /** Listens no longer. For a story that is not told. */
+  /** Stops following a push that is not shown. */
   end(): void;
 }
 
@@ -31,12 +31,12 @@ export interface PushStoriesDeps {
   readonly server: Pick<DemoServer, "onLine">;
   readonly cluster: DemoCluster;
   readonly shop: Pick<ShopRepository, "repository">;
-  /** Pods become ready here; elsewhere the shop's made-up images cannot be pulled. */
+  /** True if pods become ready; otherwise the shop's fictitious images cannot be pulled. */
   readonly podsRun: boolean;
 }
 
 export interface PushStories {
-  /** Calls back for each push to the shop; returns how to stop. */
+  /** Calls back for each push to the shop; returns a function that stops this. */
   onEvent(listener: (story: PushStory) => void): () => void;
 }
 
@@ -61,7 +61,7 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: PushStories
   const newer: string[] = [];
 
   const unhear = server.onLine((line) => {
-    // Not by delivery: several pushes in a row may be one job's.
+    // Not matched by delivery: several pushes in a row may end up in one job.
     if (line["namespace"] !== namespace || !concerned.some((target) => target === line["name"])) return;
     const step = fromLog(line);
     if (step) steps.push(several ? { ...step, detail: `${String(line["name"])}: ${step.detail}` } : step);
@@ -87,7 +87,7 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: PushStories
     unwatch();
   }
 
-  /** Adds a step for each deployment that is through; returns those that are not. */
+  /** Adds a step for each deployment that is ready; returns the others. */
   function look(waiting: readonly string[], commit: string): string[] {
     return waiting.filter((target) => {
       const object = cluster.find("KluctlDeployment", namespace, target);
@@ -152,7 +152,7 @@ function readyMessage(target: string, object: KubernetesObject | undefined): str
   return `${namespace}/${target}  ${conditions.find(({ type }) => type === "Ready")?.message ?? ""}`;
 }
 
-/** As `kubectl rollout status` sees it. */
+/** True if the rollout is complete by the rules of `kubectl rollout status`. */
 function isRolledOut({ metadata, spec, status = {} }: KubernetesObject): boolean {
   const replicas = Number(spec?.["replicas"] ?? 1);
   const counts = ["replicas", "updatedReplicas", "availableReplicas"].map((name) => Number(status[name] ?? 0));

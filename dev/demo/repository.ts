@@ -1,4 +1,4 @@
-/** The shop on the git host, with the webhook, as a team would have set it up. */
+/** The shop's repository on the git host, with the webhook, as a team would set it up. */
 import { randomBytes } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,13 +13,13 @@ export interface ShopRepository {
   readonly host: GiteaClient;
   readonly repository: GiteaRepository;
   readonly workCopy: WorkCopy;
-  /** The commit that `main` and `release` start with. */
+  /** The first commit of `main` and `release`. */
   readonly firstCommit: string;
-  /** The account that the server writes with: it may no more than it needs. */
+  /** The account that the server writes with; it has only the rights it needs. */
   readonly reporter: GiteaLogin;
-  /** For the git host's pages. */
+  /** Login for the git host's pages. */
   readonly login: { readonly user: string; readonly password: string };
-  /** Where the branch is, by the git host; `undefined` if there is no such branch. */
+  /** The head of the branch on the git host; `undefined` if there is no such branch. */
   head(branch: string): Promise<Commit | undefined>;
 }
 
@@ -28,7 +28,7 @@ export interface Commit {
   readonly message: string;
 }
 
-/** Before there is a webhook: the first push is nothing to tell. */
+/** Pushes before the webhook is created: the first push is not shown. */
 export async function createShopRepository(login: GiteaLogin, dir: string): Promise<ShopRepository> {
   const host = createGiteaClient(login);
   const password = randomBytes(9).toString("base64url");
@@ -38,7 +38,7 @@ export async function createShopRepository(login: GiteaLogin, dir: string): Prom
   const repository = await host.createRepository("example", "shop");
   const reporter = await host.createCollaborator(repository, "towline", reporterScopes);
   const workCopy = await createWorkCopy(dir, repository.pushUrl);
-  await workCopy.git("config", "user.name", "Ada"); // for whoever goes on from here by hand
+  await workCopy.git("config", "user.name", "Ada"); // for users who continue by hand
   await workCopy.git("config", "user.email", "ada@example.com");
   const firstCommit = await workCopy.push(await readFiles(shop), { message: "The shop" });
   await workCopy.git("push", "--quiet", "--set-upstream", "origin", "HEAD:refs/heads/release", "main");
@@ -71,11 +71,11 @@ export interface Release {
   readonly file: string;
   readonly from: string;
   readonly to: string;
-  /** Of the commit. */
+  /** Commit message. */
   readonly message: string;
 }
 
-/** Pushes what is in the working copy with one word changed. Returns the commit. */
+/** Pushes the working copy with one value changed. Returns the commit. */
 export async function pushRelease({ workCopy }: ShopRepository, release: Release, branch = "main"): Promise<string> {
   const { file, from, to, message } = release;
   const text = await readFile(join(workCopy.dir, file), "utf8");
@@ -83,7 +83,7 @@ export async function pushRelease({ workCopy }: ShopRepository, release: Release
   return workCopy.push({ [file]: text.replace(from, to) }, { branch, message });
 }
 
-/** Brings the working copy to what the git host has on `main`, for whoever goes on from there by hand. */
+/** Updates the working copy to `main` on the git host, for users who continue by hand. */
 export async function followMain({ workCopy }: ShopRepository): Promise<void> {
   await workCopy.git("checkout", "--quiet", "main");
   await workCopy.git("pull", "--quiet", "--ff-only", "origin", "main");

@@ -1,4 +1,4 @@
-/** What the demo is played with. */
+/** What the parts of the demo need. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { DemoCluster } from "./cluster.ts";
 import type { PreviewStories } from "./preview-story.ts";
@@ -10,7 +10,7 @@ export interface Scene {
   readonly shop: ShopRepository;
   readonly pushes: PushStories;
   readonly previews: PreviewStories;
-  /** Whether the cluster and the git host are asked at the end of each part if everything is as it should be. */
+  /** Verifies the state of the cluster and the git host at the end of each part. */
   readonly check: boolean;
   readonly tell: (line?: string) => void;
 }
@@ -24,7 +24,7 @@ export interface Caused<T, Story> {
   readonly story: Story;
 }
 
-/** Does it, with somebody listening already; resolves with what it returned, and with the first story that came of it. */
+/** Runs `act` with a listener already in place; resolves with its result and with the first story that it causes. */
 export async function cause<T, Story>(
   act: () => Promise<T>,
   stories: { onEvent(listener: (story: Story) => void): () => void },

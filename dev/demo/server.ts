@@ -1,4 +1,4 @@
-/** The real `towline serve`, as a process of its own, and what it says in its log. */
+/** The real `towline serve` as a separate process, and its log. */
 import { open, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { randomBytes } from "node:crypto";
@@ -15,18 +15,18 @@ export interface LogLine {
 }
 
 export interface DemoServer {
-  /** Where the git host sends its deliveries, and the secret it signs them with. */
+  /** The URL and the signing secret of the git host's webhook. */
   readonly webhook: { readonly url: string; readonly secret: string };
-  /** Port of health and metrics. */
+  /** URL of the port with health and metrics. */
   readonly adminUrl: string;
-  /** Where a browser gets the page, and what it asks for there. */
+  /** URL of the page, and the token that it asks for. */
   readonly page: { readonly url: string; readonly token: string };
-  /** With it, the command line knows the server's cluster, Redis and forge. */
+  /** Lets the command line find the server's cluster, Redis and forge. */
   readonly configFile: string;
   readonly logFile: string;
-  /** Resolves with the reason when the server is gone. */
+  /** Resolves with the reason when the server has exited. */
   readonly exited: Promise<string>;
-  /** Calls back for each line of the log from now on; returns how to stop. */
+  /** Calls back for each further line of the log; returns a function that stops this. */
   onLine(listener: (line: LogLine) => void): () => void;
   stop(): Promise<void>;
 }
@@ -35,16 +35,16 @@ export interface ServerOptions {
   readonly stateDir: string;
   readonly kubeconfig: string;
   readonly redis: Addresses["redis"];
-  /** The login is the server's own, for comments and statuses. */
+  /** The login of the server's own account, for comments and statuses. */
   readonly gitea: Addresses["gitea"];
   readonly kluctl: string;
-  /** The only one whose KluctlDeployments it looks at. */
+  /** The only namespace whose KluctlDeployments it reconciles. */
   readonly namespace: string;
 }
 
 const root = join(import.meta.dirname, "../..");
 
-/** Resolves when the server says that it is ready. */
+/** Resolves when the server reports that it is ready. */
 export async function startServer(options: ServerOptions): Promise<DemoServer> {
   const { stateDir, kubeconfig, redis, gitea, kluctl, namespace } = options;
   const [port, adminPort, pagePort] = [await freePort(), await freePort(), await freePort()];
@@ -56,17 +56,17 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
     ],
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
-    // Whoever looks may also try the buttons: nobody but the server has a login to this cluster.
+    // Allows the page's buttons to be tried: only the server has a login to this cluster.
     ui: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
     log: { format: "json" },
-    // Nobody but whoever runs the demo can push to its Gitea: previews are confined as far as this machine's kernel can,
-    // and no account has to be made for them in a cluster that is somebody's.
+    // Only the user of the demo can push to its Gitea: previews are isolated as far as this machine's kernel supports
+    // it, and no account for them has to be created in the user's cluster.
     preview: { enabled: true, isolation: "auto" },
     clusterName: "demo",
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },
     kubernetes: { kubeconfig, namespaces: [namespace] },
-    kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl") }, // filled once, not once for each run
+    kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl") }, // shared by all runs, so that it is filled only once
   };
   const file = join(stateDir, "towline.yaml");
   await writeFile(file, JSON.stringify(config, undefined, 2), { mode: 0o600 });
@@ -93,7 +93,10 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
   return { webhook, adminUrl, page, configFile: file, logFile, exited, onLine: tail.onLine, stop };
 }
 
-/** Reads what is appended to the file. Asking often is enough: each line says itself when it was written. */
+/**
+ * Follows what is appended to the file. Polling is sufficient, because each line contains the time at which it was
+ * written.
+ */
 async function followLog(path: string) {
   const listeners = new Set<(line: LogLine) => void>();
   const file = await open(path, "r");
@@ -132,6 +135,6 @@ function parseLine(text: string): LogLine | undefined {
     const line = JSON.parse(text) as { time: string; msg: string };
     return { ...line, at: Date.parse(line.time) };
   } catch {
-    return undefined; // not ours: a warning of Node's, say
+    return undefined; // not a line of ours, but for example a warning of Node
   }
 }

@@ -12,7 +12,7 @@ interface Told {
   readonly endedAt: number;
 }
 
-/** One thing is told after the other. Returns how to stop. */
+/** Prints one time line after the other. Returns a function that stops this. */
 export function tellOthers(scene: Scene, complain: (line: string) => void): () => void {
   let told: Promise<unknown> = Promise.resolve();
   const next = (work: () => Promise<void>) => {
@@ -31,7 +31,7 @@ export function tellOthers(scene: Scene, complain: (line: string) => void): () =
     }).finally(() => void untold.splice(untold.indexOf(story), 1));
     scene.shop.head(story.branch).then(
       (head) => head && overtaken.forEach((older) => older.overtake(head.id)),
-      () => undefined, // the older ones say themselves that they do not get there
+      () => undefined, // older stories report their own failures
     );
   });
   const unhearPullRequests = scene.previews.onEvent((story) => {
@@ -52,7 +52,7 @@ async function tellOnePush(
   const { branch, targets: concerned, ignored } = story;
   const head = await shop.head(branch);
   if (head && concerned.length > 0) {
-    // Of several pushes in a row the newest is told, once: it is what is deployed.
+    // Of several pushes in a row only the newest is shown, once, because it is the one that is deployed.
     if (last?.branch === branch && last.commit === head.id && startedAt < last.endedAt) {
       story.end();
       return last;

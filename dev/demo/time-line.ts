@@ -1,4 +1,6 @@
-/** A time line at the terminal, woven of several strands: whoever sees something adds it, and it is printed in order. */
+/**
+ * A time line in the terminal, merged from several strands: each source adds its steps, and they are printed in order.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 
 export interface Step {
@@ -9,24 +11,24 @@ export interface Step {
 }
 
 export interface Strand {
-  /** Grows while it is looked at. */
+  /** Grows while it is followed. */
   readonly steps: readonly Step[];
-  /** What is still to come, in words; empty when all is there. Throws if it will not come. */
+  /** What is still to come, in words; empty if nothing is missing. Throws if it cannot come any more. */
   missing(): readonly string[];
-  /** Looks no longer. */
+  /** Stops following. */
   end(): void;
 }
 
-/** What the demo itself has done. */
+/** A strand with one step of the demo itself. */
 export function moment(at: number, what: string, detail?: string): Strand {
   return { steps: [{ at, what, detail }], missing: () => [], end: () => undefined };
 }
 
-/** Two sources tell of one moment, one a little later than the other: a step is printed when none before it can come. */
+/** Two sources may report one moment with some delay: a step is printed only when no earlier one can follow. */
 const settleMs = 200;
 const patienceMs = 60_000;
 
-/** Prints the steps as they come, until none is missing or time is up. Throws if it does not get there. */
+/** Prints the steps as they arrive until none is missing or the time limit is reached. Throws if a strand fails. */
 export async function tellTimeLine(
   strands: readonly Strand[],
   startedAt: number,

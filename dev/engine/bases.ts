@@ -1,6 +1,6 @@
 /**
- * The images that ours and docker-compose.yml start from. An engine pulls them from a registry. Where none can be reached,
- * a private engine gets stand-ins under the same names, made of Debian's packages and of what this machine has.
+ * The base images of our image and of docker-compose.yml. An engine pulls them from a registry. If none can be reached,
+ * a private engine gets stand-ins under the same names, built from Debian's packages and programs of this machine.
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -28,17 +28,17 @@ export interface BaseOptions {
 }
 
 interface Base {
-  /** As the Dockerfile or docker-compose.yml has it, with its digest. */
+  /** As in the Dockerfile or docker-compose.yml, with its digest. */
   readonly reference: string;
-  /** Without the digest, which a stand-in does not have. */
+  /** Without the digest, because a stand-in has another one. */
   readonly name: string;
   readonly recipe: "node" | "valkey" | "gitea";
   readonly architecture: Architecture;
-  /** Puts what the recipe copies into a directory. */
+  /** Writes the files that the recipe copies to a directory. */
   fill(dir: string): Promise<void>;
 }
 
-/** Returns the name of each stand-in, by the reference that it stands in for. */
+/** Returns the names of the stand-ins by the references that they replace. */
 export async function provideBases(options: BaseOptions): Promise<Map<string, string>> {
   const standIns = new Map<string, string>();
   for (const base of await listBases(options.say)) {
@@ -57,14 +57,15 @@ export async function provideBases(options: BaseOptions): Promise<Map<string, st
 }
 
 export interface Together {
-  /** As a Dockerfile names it. */
+  /** Name to use in a Dockerfile. */
   readonly name: string;
   stop(): Promise<void>;
 }
 
 /**
- * The base of the image for this architecture and for another one, under one name. An engine keeps one image for a name, a
- * registry has both. `undefined` where the engine can pull it, so that nothing has to be done.
+ * Provides the base of the image for this architecture and for another one under one name, through a registry: an
+ * engine keeps one image per name, a registry one per architecture. Returns `undefined` if the engine can pull it, so
+ * that nothing needs to be done.
  */
 export async function provideBothBases({
   architecture,
@@ -108,7 +109,7 @@ export async function provideBothBases({
   }
 }
 
-/** The hash of what a stand-in was made of; empty for what was pulled, `undefined` where there is no such image yet. */
+/** The hash of a stand-in's sources; empty for an image that was pulled, `undefined` if there is no such image. */
 async function labelOf(name: string, engine: Engine): Promise<string | undefined> {
   return engine.docker("image", "inspect", "--format", '{{index .Config.Labels "towline.recipe"}}', name).then(
     (text) => text.trim(),
@@ -123,7 +124,7 @@ async function isPullable(engine: Engine, name: string): Promise<boolean> {
   );
 }
 
-/** What the Dockerfile starts from unless a build argument says otherwise. */
+/** The base image in the Dockerfile, unless a build argument overrides it. */
 export async function baseOfDockerfile(): Promise<string> {
   return parseDockerfile(await readFile(join(root, "Dockerfile"), "utf8")).args["NODE_IMAGE"]!;
 }
@@ -174,7 +175,7 @@ async function compose(base: Base, hash: string, { engine, tools, say }: BaseOpt
   }
 }
 
-/** Built rather than imported: older engines take whatever is imported to be of their own architecture. */
+/** Built rather than imported, because older engines assume their own architecture for imported images. */
 async function buildDebian(
   name: string,
   dir: string,
@@ -201,7 +202,7 @@ async function fillNode(dir: string, architecture: Architecture): Promise<void> 
   await writeFile(join(dir, "etc/npmrc"), authorities === "" ? "" : "cafile=/usr/local/etc/npm-authorities.pem\n");
 }
 
-/** For another architecture, npm's package of the same version. */
+/** For another architecture, installs npm's `node` package of the same version. */
 async function findNode(architecture: Architecture): Promise<string> {
   if (architecture === ownArchitecture) return process.execPath;
   const name = `node-linux-${architecture === "amd64" ? "x64" : architecture}`;
@@ -211,19 +212,19 @@ async function findNode(architecture: Architecture): Promise<string> {
     () => true,
     () => false,
   );
-  // Forced, as npm sees that it is for another machine.
+  // Forced, because npm refuses packages for other machines.
   const args = ["install", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund", "--force"];
   if (!isThere) await run("npm", [...args, `${name}@${process.versions.node}`]);
   return node;
 }
 
-/** Whom this machine's Node trusts besides, as behind a proxy. */
+/** The additional authorities that this machine's Node trusts, for example behind a proxy. */
 async function readAuthorities(): Promise<string> {
   const path = process.env["NODE_EXTRA_CA_CERTS"];
   return path === undefined ? "" : readFile(path, "utf8");
 }
 
-/** The program and its templates as they were built, and from its module the scripts that its own image has. */
+/** Copies the program and its templates as they were built, and from its module the scripts of the official image. */
 async function fillGitea(dir: string, say: BaseOptions["say"]): Promise<void> {
   const { gitea } = await findTools(["gitea"], { say });
   await cp(dirname(gitea), join(dir, "gitea"), { recursive: true });

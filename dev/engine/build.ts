@@ -1,4 +1,4 @@
-/** Builds the Dockerfile as it is. */
+/** Builds the Dockerfile unchanged. */
 import { createReadStream } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -18,14 +18,14 @@ export interface BuildOptions {
   readonly tools: ToolPaths<"docker-buildx">;
   readonly tag: string;
   readonly architecture: Architecture;
-  /** In place of what the Dockerfile starts from. */
+  /** Replaces the base image of the Dockerfile. */
   readonly base?: string | undefined;
   readonly say: (line: string) => void;
 }
 
 /**
- * With the checksum of kluctl's release in the environment (`KLUCTL_SHA256_AMD64` or `_ARM64`), the image has the release;
- * without, this machine's own kluctl, lent to the build as a release would be.
+ * Builds the image. With the checksum of kluctl's release in the environment (`KLUCTL_SHA256_AMD64` or `_ARM64`) it
+ * contains the release; otherwise this machine's own kluctl, which is offered to the build in the form of a release.
  */
 export async function buildImage({ engine, tools, tag, architecture, base, say }: BuildOptions): Promise<void> {
   const variables = [`KLUCTL_SHA256_${architecture.toUpperCase()}`].filter((name) => process.env[name]);

@@ -1,7 +1,8 @@
 /**
- * A container engine: the one that answers, or a private one. The private one ends with us, keeps what it has built in the
- * cache, and leaves this machine's network alone: it has no rules of a firewall, and a bridge of its own, as an engine
- * without a bridge takes away that of another one. What it runs is on the host's network, or on one that compose makes.
+ * A container engine: the one that is running, or a private one. The private one ends with this process, keeps what it
+ * has built in the cache, and leaves this machine's network alone: it adds no firewall rules, and it has a bridge of
+ * its own, because an engine without one removes the bridge of another engine. Its containers use the host's network,
+ * or one that compose creates.
  */
 import { execFile } from "node:child_process";
 import { mkdir } from "node:fs/promises";
@@ -13,21 +14,21 @@ import { installPackage } from "../tools.ts";
 
 const run = promisify(execFile);
 const bridge = "towline0";
-const bridgeAddress = "198.51.100.129/26"; // of a range for documentation: nobody has it
+const bridgeAddress = "198.51.100.129/26"; // from a range reserved for documentation, which is not in use
 
 export interface Engine {
-  /** With it, every client of Docker speaks to this engine. */
+  /** Environment with which every Docker client uses this engine. */
   readonly env: NodeJS.ProcessEnv;
-  /** Nobody else's images are in it. */
+  /** The engine has no images of other users. */
   readonly isPrivate: boolean;
-  /** Runs `docker` and returns what it prints. */
+  /** Runs `docker` and returns its output. */
   docker(...args: readonly string[]): Promise<string>;
   stop(): Promise<void>;
 }
 
 export interface EngineOptions {
   readonly say: (line: string) => void;
-  /** Even if another one answers. */
+  /** Starts a private engine even if another one is running. */
   readonly isPrivate: boolean;
 }
 
@@ -60,10 +61,10 @@ async function startPrivate(say: EngineOptions["say"]): Promise<Engine> {
     throw new Error("No Docker engine is running, and starting one needs Linux and root: install or start Docker.");
   await install(say);
   const dir = join(cacheDir(), "engine");
-  // What it keeps for a run has to be out of the way of a run that was killed.
+  // Data of this run must not collide with that of a run that was killed.
   const [data, exec, socket] = [join(dir, "data"), join(dir, "exec"), join(dir, "socket")];
   await mkdir(dir, { recursive: true, mode: 0o700 });
-  await removeBridge(); // of a run that was killed
+  await removeBridge(); // left by a run that was killed
   await run("ip", ["link", "add", bridge, "type", "bridge"]);
   await run("ip", ["address", "add", bridgeAddress, "dev", bridge]);
   const daemon = await startProcess({
@@ -82,7 +83,7 @@ async function startPrivate(say: EngineOptions["say"]): Promise<Engine> {
   });
   try {
     await daemon.ready(async () => (await engine.docker("version")) !== "");
-    // Of a run that was killed.
+    // Left by a run that was killed.
     const left = (await engine.docker("ps", "--all", "--quiet")).split("\n").filter(Boolean);
     if (left.length > 0) await engine.docker("rm", "--force", "--volumes", ...left);
     await engine.docker("volume", "prune", "--force");
@@ -105,7 +106,7 @@ async function install(say: EngineOptions["say"]): Promise<void> {
   for (const [command, name] of [
     ["dockerd", "docker.io"],
     ["ip", "iproute2"],
-    ["docker", "docker-cli"], // a package of its own since Debian 13
+    ["docker", "docker-cli"], // a separate package since Debian 13
   ] as const) {
     const found = await run(command, [command === "ip" ? "-V" : "--version"]).catch(() => undefined);
     if (found === undefined) await installPackage(name, hint, say);

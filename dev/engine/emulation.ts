@@ -1,6 +1,6 @@
 /**
- * Lets this machine run what was built for another architecture: the kernel starts qemu for it. It is the whole machine
- * that can, so what was not there before is taken back.
+ * Lets this machine run programs built for another architecture: the kernel starts qemu for them. This affects the
+ * whole machine, so a rule that was not there before is removed afterwards.
  */
 import { execFile } from "node:child_process";
 import { access, readdir, readFile, writeFile } from "node:fs/promises";
@@ -11,7 +11,7 @@ import { installPackage } from "../tools.ts";
 
 const run = promisify(execFile);
 const handlers = "/proc/sys/fs/binfmt_misc";
-/** Where packages say what is to be told to the kernel; at a start, systemd does. */
+/** Directories in which packages declare rules for the kernel; systemd registers them at boot. */
 const folders = ["/etc/binfmt.d", "/usr/lib/binfmt.d"];
 const names: Record<Architecture, string> = { amd64: "qemu-x86_64", arm64: "qemu-aarch64" };
 
@@ -33,7 +33,7 @@ export async function startEmulation(architecture: Architecture, say: (line: str
       (await installPackage("qemu-user-static", `Install qemu's emulation of ${architecture} for programs.`, say),
       await findRule(name));
     if (rule === undefined) throw new Error(`There is no ${name}.conf in ${folders.join(" or ")}.`);
-    // Installing it may have told the kernel.
+    // The installation of the package may have registered it already.
     if (await exists(join(handlers, name))) return { stop };
     await writeFile(join(handlers, "register"), rule);
     taken.push(() => writeFile(join(handlers, name), "-1"));
@@ -45,7 +45,7 @@ export async function startEmulation(architecture: Architecture, say: (line: str
   }
 }
 
-/** The interpreter has to be opened at once (`F`): in a container there is none. */
+/** The kernel has to open the interpreter at registration (`F`), because there is none in a container. */
 async function findRule(name: string): Promise<string | undefined> {
   for (const folder of folders) {
     const files = await readdir(folder).catch(() => [] as string[]);

@@ -1,4 +1,4 @@
-/** How large each layer of an image is, as it lies on a disk and as it is pulled, and how fast kluctl starts from it. */
+/** Measures the size of each layer of an image, unpacked and as it is pulled, and how fast kluctl starts from it. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ export async function measure(engine: Engine, image: string, architecture: Archi
     await run("bash", ["-o", "pipefail", "-c", 'docker save "$0" | tar -x -C "$1"', image, dir], { env: engine.env });
     const [saved] = JSON.parse(await readFile(join(dir, "manifest.json"), "utf8")) as Saved[];
     const history = await engine.docker("history", "--no-trunc", "--format", "{{.Size}}\t{{.CreatedBy}}", image);
-    // The newest comes first; what has made no layer has no size, but for an empty directory.
+    // The newest instruction comes first; one that made no layer has no size, except for an empty directory.
     const made = history.trim().split("\n").toReversed();
     const instructions = made
       .map((line) => line.split("\t"))

@@ -1,4 +1,4 @@
-/** A registry of this run's own: what an engine pulls from one may have an image for each architecture under one name. */
+/** A registry for this run: images pulled from a registry can have one variant per architecture under one name. */
 import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { installPackage } from "../tools.ts";
 const run = promisify(execFile);
 
 export interface Registry {
-  /** As names of images begin with it. */
+  /** The host part of image names. */
   readonly host: string;
   stop(): Promise<void>;
 }

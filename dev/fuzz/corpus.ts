@@ -1,4 +1,7 @@
-/** What git hosts send: GitHub's published examples, deliveries recorded from a Gitea, and GitLab's as it documents them. */
+/**
+ * Sample deliveries of git hosts: GitHub's published examples, deliveries recorded from a Gitea, and GitLab's
+ * documented ones.
+ */
 import { createHmac } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -8,7 +11,7 @@ export type ForgeKind = "github" | "gitlab" | "gitea";
 
 export interface Sample {
   readonly kind: ForgeKind;
-  /** In the host's own words. */
+  /** The host's name of the event. */
   readonly event: string;
   readonly payload: unknown;
 }
@@ -19,10 +22,10 @@ export const secrets: Readonly<Record<ForgeKind, string>> = {
   gitea: "the-fuzz-secret-of-gitea",
 };
 
-/** Names and values in turn. */
+/** Names and values alternate. */
 export type RawHeaders = readonly string[];
 
-/** What makes a body genuine, beside the headers that say what it is about. */
+/** Returns the headers that authenticate a body and name its event. */
 export function headersOf({ kind, event }: Pick<Sample, "kind" | "event">, body: Buffer, id: string): string[] {
   const signature = () => createHmac("sha256", secrets[kind]).update(body).digest("hex");
   const type = ["Content-Type", "application/json"];

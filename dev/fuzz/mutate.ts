@@ -1,4 +1,4 @@
-/** One delivery, made wrong in a way that nobody has thought of: in what it says, in its bytes, or in how it is sent. */
+/** Mutates a delivery at random: its content, its bytes, or the way it is sent. */
 import { randomUUID } from "node:crypto";
 import { deflateSync, gzipSync } from "node:zlib";
 import { type ForgeKind, headersOf, type Sample } from "./corpus.ts";
@@ -7,12 +7,12 @@ import type { Random } from "./random.ts";
 export interface Mutant {
   readonly method: string;
   readonly path: string;
-  /** Names and values in turn; without a length, it is sent in chunks. */
+  /** Names and values alternate; without a length, the body is sent in chunks. */
   readonly headers: readonly string[];
   readonly body: Buffer;
-  /** Its last byte never comes, and the connection is closed. */
+  /** The last byte is not sent, and the connection is closed. */
   readonly breaksOff: boolean;
-  /** Whether nothing was done to it, so that it has to be taken. */
+  /** Nothing was changed, so the server has to accept it. */
   readonly isGenuine: boolean;
 }
 
@@ -58,7 +58,7 @@ const names = [
   "then",
 ];
 
-/** The same one for the same numbers. */
+/** Returns the same mutant for the same random numbers. */
 export function mutate(sample: Sample, corpus: readonly Sample[], random: Random): Mutant {
   const payload = structuredClone(sample.payload);
   const isGenuine = random.chance(5);
@@ -68,7 +68,7 @@ export function mutate(sample: Sample, corpus: readonly Sample[], random: Random
   let body: Buffer = Buffer.from(deepen(JSON.stringify(root.payload) ?? ""), "utf8");
   if (!isGenuine && random.chance(15)) body = breakBytes(body, random);
   const event = isGenuine || random.chance(90) ? sample.event : random.pick([...corpus, sample]).event;
-  // Signed as it is by now, mostly: what is not genuine is refused before anybody reads it.
+  // Usually signed after the change: a delivery that is not genuine is rejected before it is parsed.
   let headers = headersOf({ kind: sample.kind, event }, body, randomUUID());
   let [method, path] = ["POST", `/webhooks/${sample.kind}`];
   let breaksOff = false;
@@ -83,7 +83,7 @@ export function mutate(sample: Sample, corpus: readonly Sample[], random: Random
 
 type Holder = Record<string, unknown> | unknown[];
 
-/** Walks down from the root to some value, and puts something else there. */
+/** Descends from the root to a random value and replaces it. */
 function changeSomewhere(root: { payload: unknown }, corpus: readonly Sample[], random: Random): void {
   let holder: Holder = root as unknown as Record<string, unknown>;
   let key = "payload";
@@ -128,7 +128,7 @@ function somethingElse(value: unknown, corpus: readonly Sample[], random: Random
   }
 }
 
-/** Deeper than JSON.stringify goes: written into the text. */
+/** Deeper than JSON.stringify can handle, so it is inserted into the text. */
 function nested(depth: number): string {
   return `${deep}${depth}`;
 }
@@ -147,7 +147,7 @@ function valueAt(holder: Holder, key: string): unknown {
   return (holder as Record<string, unknown>)[key];
 }
 
-/** As JSON may have it: `__proto__` is a name like any other. */
+/** Sets a key as JSON would: `__proto__` is an ordinary name. */
 function setAt(holder: Holder, key: string, value: unknown): void {
   if (Array.isArray(holder) && !/^\d+$/.test(key)) holder.push(value);
   else Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
@@ -185,7 +185,7 @@ interface Sent {
 }
 
 function sendStrangely(headers: string[], body: Buffer, random: Random): Sent {
-  // The server takes its time for these, so that a few are as good as many.
+  // The server takes long for these, and a few are sufficient.
   if (random.chance(6)) return pack(headers, body, random);
   const at = 2 * random.below(headers.length / 2);
   switch (random.below(6)) {

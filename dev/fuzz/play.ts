@@ -1,4 +1,4 @@
-/** Sends a server as many mutated deliveries as wanted, and judges each answer. */
+/** Sends mutated deliveries to a server and judges each answer. */
 import { Agent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { quantile } from "../bench/measurement.ts";
@@ -12,28 +12,28 @@ import { createTimes } from "./times.ts";
 export interface FuzzOptions extends Omit<ServerOptions, "repositories"> {
   readonly seed: number;
   readonly deliveries: number;
-  /** Begins there, to see one again. */
+  /** Number of the first delivery, to repeat a single one. */
   readonly from?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((done: number, report: FuzzReport) => void) | undefined;
 }
 
 export interface Finding {
-  /** Which delivery of the seed; none if it is about all of them. */
+  /** Number of the delivery of the seed; absent if the finding is about all of them. */
   readonly delivery?: number;
   readonly what: string;
 }
 
 export interface FuzzReport {
   readonly sent: number;
-  /** Status, or why there was no answer → how often. */
+  /** Number of answers by status, or by the reason why there was none. */
   readonly answers: ReadonlyMap<string, number>;
   readonly findings: readonly Finding[];
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
   readonly longest: number;
-  /** Of the server, sampled over the run. */
+  /** Memory of the server, sampled during the run. */
   readonly bytes: readonly number[];
 }
 
@@ -43,7 +43,7 @@ const ordinaryBytes = 1024 * 1024;
 const mostFindings = 50;
 const mostSlow = 500;
 const sampleMs = 500;
-/** More than a collector's mood, less than a leak of a kilobyte per delivery. */
+/** More than the variation between garbage collections, less than a leak of a kilobyte per delivery. */
 const growthAllowed = 1.3;
 const bytesAllowed = 64 * 1024 * 1024;
 
@@ -82,7 +82,10 @@ export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
     }
   }
 
-  /** A busy machine, or many at once, make any delivery slow. What is slow alone as well is so by what it says. */
+  /**
+   * Repeats a slow delivery alone: a busy machine or many at once make any delivery slow, but one that is slow alone is
+   * slow because of its content.
+   */
   async function sendAlone(delivery: number): Promise<void> {
     const { ms } = await send(mutantOf(corpus, options.seed, delivery), server.port, agent);
     if (ms > slowMs)
@@ -97,7 +100,7 @@ export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
     await Promise.all(Array.from({ length: atOnce }, sendInTurn));
     clearInterval(sampling);
     for (const delivery of slow.slice(0, mostSlow)) await sendAlone(delivery);
-    // What the last ones have set off is over, or it is a fault as well.
+    // Work that the last deliveries caused must be done by now, or it counts as a fault.
     await sleep(1_000);
     const trouble = await server.findTrouble();
     if (trouble !== undefined) find({ what: trouble });
@@ -112,33 +115,33 @@ export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
   }
 }
 
-/** The delivery of that number; the same one each time. */
+/** The delivery with this number; always the same one. */
 export function mutantOf(corpus: readonly Sample[], seed: number, delivery: number): Mutant {
   const random = createRandom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(delivery + 1, 0x85ebca6b));
   return mutate(random.pick(corpus), corpus, random);
 }
 
-/** Why an answer is a fault of the server; Redis is there all the time, so that no 5xx is an excuse. */
+/** Why an answer is a fault of the server. Redis is available all the time, so no 5xx is justified. */
 export function judge({ isGenuine, breaksOff, body }: Mutant, { status }: Pick<Answer, "status">): string | undefined {
   if (breaksOff) return undefined;
-  // What is too large is answered and cut off, and whoever still writes may see the cut alone.
+  // A body that is too large is answered and the connection closed; a client that still writes may only see the reset.
   const mayBeCut = body.length > ordinaryBytes && (status === "ECONNRESET" || status === "EPIPE");
   if (typeof status === "string") return mayBeCut ? undefined : status;
   if (status >= 500) return `answered with ${status}`;
   return isGenuine && status !== 202 ? `a valid delivery was answered with ${status}` : undefined;
 }
 
-/** Compares the second quarter with the last: the first one is the start. */
+/** Compares the second quarter with the last one; the first one is the warm-up. */
 export function findGrowth(bytes: readonly number[]): string | undefined {
   const quarter = Math.floor(bytes.length / 4);
-  if (quarter < 10) return undefined; // too short to tell
+  if (quarter < 10) return undefined; // too few samples to judge
   const middle = (from: number) => quantile(bytes.slice(from * quarter, (from + 1) * quarter), 0.5) ?? 0;
   const [early, late] = [middle(1), middle(3)];
   if (late <= early * growthAllowed || late - early <= bytesAllowed) return undefined;
   return `memory grew from ${Math.round(early / 1e6)} to ${Math.round(late / 1e6)} MB`;
 }
 
-/** Nothing of this machine shall ask a host of the world for anything: their names lead back to it. */
+/** Replaces the host names in the samples, so that this machine contacts no host on the internet. */
 function atHome(corpus: readonly Sample[]): Sample[] {
   const text = JSON.stringify(corpus).replaceAll(/\b(?:[\w-]+\.)*(?:github|example)\.com\b/g, "git.localhost");
   return JSON.parse(text) as Sample[];

@@ -1,14 +1,16 @@
-/** Numbers that look random and come again with the same seed. */
+/** Pseudorandom numbers that repeat for the same seed. */
 
 export interface Random {
-  /** From 0 to below `end`. */
+  /** From 0 up to but excluding `end`. */
   below(end: number): number;
   pick<T>(from: readonly T[]): T;
-  /** True in so many of a hundred cases. */
+  /** True in this percentage of cases. */
   chance(percent: number): boolean;
 }
 
-/** Mulberry32, of 32 bits: https://gist.github.com/tommyettinger/46a874533244883189143505d203312c */
+/**
+ * Mulberry32, a generator with 32 bits of state: https://gist.github.com/tommyettinger/46a874533244883189143505d203312c
+ */
 export function createRandom(seed: number): Random {
   let state = seed >>> 0;
   function next(): number {

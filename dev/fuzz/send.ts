@@ -1,9 +1,9 @@
-/** Sends one delivery and says what came of it. */
+/** Sends one delivery and returns the answer. */
 import { type Agent, type IncomingMessage, request } from "node:http";
 import type { Mutant } from "./mutate.ts";
 
 export interface Answer {
-  /** Or in words, why there is none. */
+  /** The HTTP status, or the reason why there was no answer. */
   readonly status: number | string;
   readonly ms: number;
 }

@@ -1,4 +1,4 @@
-/** The real `towline serve` that is sent what nobody would send, with deployments that some of it concerns. */
+/** The real `towline serve` as the target of mutated deliveries, with deployments that some of them affect. */
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,19 +14,19 @@ export interface ServerOptions {
   readonly kubeconfig: string;
   readonly redisUrl: string;
   readonly kluctl: string;
-  /** Made anew, and removed at the end. Begins the server's keys in Redis, too. */
+  /** Created for the run and removed at the end. Also the prefix of the server's keys in Redis. */
   readonly namespace: string;
-  /** Repositories that a suspended deployment follows. */
+  /** Repositories that a suspended deployment uses. */
   readonly repositories: readonly string[];
 }
 
 export interface FuzzedServer {
   readonly port: number;
-  /** Of memory that it holds, without its children. */
+  /** Resident memory of the server without its children. */
   bytes(): number;
-  /** Why it is not the process any more that was started, or does not say that it is ready. */
+  /** Why the server is not the process that was started, or does not report that it is ready. */
   findTrouble(): Promise<string | undefined>;
-  /** Lines of its log that tell of a fault of its own. */
+  /** Lines of its log that report a fault of the server itself. */
   faults(): readonly string[];
   stop(): Promise<void>;
 }
@@ -34,8 +34,8 @@ export interface FuzzedServer {
 const kinds: readonly ForgeKind[] = ["github", "gitlab", "gitea"];
 const root = join(import.meta.dirname, "../..");
 const startWithinMs = 180_000;
-const errorLevel = 50; // pino's
-/** Longer than any run: nothing but deliveries is to wake it. */
+const errorLevel = 50; // pino's level
+/** Longer than any run: only deliveries must trigger work. */
 const never = "24h";
 
 export async function startServer(options: ServerOptions): Promise<FuzzedServer> {
@@ -93,7 +93,7 @@ export async function startServer(options: ServerOptions): Promise<FuzzedServer>
   };
 }
 
-/** What Node itself writes, when it ends or warns, is no JSON. */
+/** Lines that are not JSON are written by Node itself when it ends or warns. */
 function isFault(line: string): boolean {
   try {
     return (JSON.parse(line) as { level: number }).level >= errorLevel;

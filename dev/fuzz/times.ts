@@ -1,14 +1,16 @@
-/** How long answers took, counted by tenths of a millisecond: a million of them is as quick to sum up as the first ten. */
+/**
+ * Latencies counted in steps of a tenth of a millisecond, so that a million of them are summarized as quickly as ten.
+ */
 
 export interface Times {
   add(ms: number): void;
-  /** Milliseconds, a tenth at most too little; `NaN` of none. */
+  /** Milliseconds, at most a tenth too low; `NaN` without values. */
   quantile(share: number): number;
   longest(): number;
 }
 
 const perMs = 10;
-/** What takes longer than a minute counts as a minute. */
+/** Anything longer than a minute counts as a minute. */
 const most = 60_000 * perMs;
 
 export function createTimes(): Times {

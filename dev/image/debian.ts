@@ -1,4 +1,4 @@
-/** A Debian as the official image has it: the smallest set of packages, without their documentation. */
+/** A Debian with the package set of the official image: the smallest one, without documentation. */
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,8 +9,8 @@ export const suite = "trixie";
 const run = promisify(execFile);
 
 /**
- * Makes one in a directory; about a minute, and five where its programs are emulated. It needs root, and the mirrors that
- * this machine's apt asks.
+ * Creates it in a directory; takes about a minute, or five if its programs are emulated. Needs root, and the mirrors
+ * that this machine's apt uses.
  */
 export async function makeDebian(dir: string, architecture: Architecture = ownArchitecture): Promise<string> {
   const [packages, security] = await Promise.all(["Debian", "Debian-Security"].map(findMirror));
@@ -22,7 +22,7 @@ export async function makeDebian(dir: string, architecture: Architecture = ownAr
   return dir;
 }
 
-/** Where apt has the archive of this label from: what a company mirrors comes from its mirror. */
+/** Returns the mirror from which apt reads the archive with this label, so that a company's own mirror is used. */
 async function findMirror(label: string): Promise<string> {
   const { stdout } = await run("apt-get", [
     "indextargets",

@@ -1,12 +1,15 @@
-/** Reads a Dockerfile: what ours uses of the language. Anything else is an error, so that nothing is passed over. Pure. */
+/**
+ * Parses the subset of the Dockerfile language that ours uses. Anything else is an error, so that nothing is ignored.
+ * Pure.
+ */
 
 export interface Instruction {
   readonly line: number;
-  /** In capitals. */
+  /** In upper case. */
   readonly name: string;
-  /** `--from=build` as `from` → `build`. */
+  /** `--from=build` becomes `from` → `build`. */
   readonly flags: Readonly<Record<string, string>>;
-  /** All after the flags, lines joined. */
+  /** Everything after the flags, with continued lines joined. */
   readonly text: string;
   /** The members of a JSON array, or `undefined` for the shell form. */
   readonly list?: readonly string[] | undefined;
@@ -19,7 +22,7 @@ export interface Stage {
 }
 
 export interface Dockerfile {
-  /** Before the first stage, with their defaults. */
+  /** Arguments before the first stage, with their defaults. */
   readonly args: Readonly<Record<string, string>>;
   readonly stages: readonly Stage[];
 }
@@ -61,7 +64,7 @@ function* readInstructions(text: string): Generator<Instruction> {
 
 function toInstruction(text: string, line: number): Instruction {
   const [, name = "", flagText = "", rest = ""] = /^\s*(\S+)((?:\s+--\S+)*)\s+(.*)$/s.exec(text) ?? [];
-  // CMD's own options come after `HEALTHCHECK --interval=… CMD`; what they belong to is the instruction before.
+  // In `HEALTHCHECK --interval=… CMD` the flags come before CMD and belong to HEALTHCHECK.
   const flags = Object.fromEntries(
     flagText
       .trim()
@@ -80,17 +83,17 @@ function toList(text: string): string[] | undefined {
   try {
     return JSON.parse(text) as string[];
   } catch {
-    return undefined; // as the engine does: it is a command for the shell
+    return undefined; // like the engine, treat it as a command for the shell
   }
 }
 
-/** `A=1 B="two words"`, and `A` alone as an empty one. */
+/** Parses `A=1 B="two words"`; a lone `A` has an empty value. */
 export function toPairs(text: string): Record<string, string> {
   const pairs = text.matchAll(/([\w.]+)(?:=("(?:[^"\\]|\\.)*"|[^\s"]*))?/g);
   return Object.fromEntries(Array.from(pairs, ([, key = "", value = ""]) => [key, value.replace(/^"(.*)"$/s, "$1")]));
 }
 
-/** `$A`, `${A}` and `${A:-default}`. */
+/** Expands `$A`, `${A}` and `${A:-default}`. */
 export function expand(text: string, values: Readonly<Record<string, string>>): string {
   return text.replaceAll(
     /\$(?:(\w+)|\{(\w+)(?::-([^}]*))?\})/g,

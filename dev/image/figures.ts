@@ -1,8 +1,8 @@
-/** What is measured of an image, with an engine or without. */
+/** The measurements of an image, with an engine or without one. */
 
 /**
- * How long kluctl takes to start, measured in the image with the examples in /lent/examples: each the shortest of three.
- * Rendering offline is the least that a run of kluctl does.
+ * A script that measures how long kluctl takes to start in the image, with the examples in /lent/examples: each figure
+ * is the shortest of three. Rendering offline is the least that a run of kluctl does.
  */
 export const startKluctl = String.raw`
 unpacked=/usr/local/lib/towline/unpacked/tmp

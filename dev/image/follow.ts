@@ -1,7 +1,7 @@
 /**
- * Follows a Dockerfile without an engine: each instruction in a layer of its own, by the kernel's overlays, as an engine
- * does it. It needs Linux and root. All mounts are in a namespace of their own, so that nothing of them is left when the
- * process that holds it ends.
+ * Builds a Dockerfile without an engine: each instruction makes a layer of its own with the kernel's overlays, as in an
+ * engine. Needs Linux and root. All mounts are in a namespace of their own, so none remain when the process that holds
+ * it ends.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,24 +11,24 @@ import { type Dockerfile, expand, type Instruction, type Stage, toPairs } from "
 
 export interface FollowOptions {
   readonly dockerfile: Dockerfile;
-  /** What the instructions may copy from. */
+  /** The build context that instructions copy from. */
   readonly context: string;
-  /** The root directory of the base image; `/` is one as well. */
+  /** The root directory of the base image; `/` is possible as well. */
   readonly base: string;
-  /** What lies above the base. */
+  /** Directory with the changes of this layer. */
   readonly layer: string;
   /** An empty directory. */
   readonly workDir: string;
   readonly buildArgs?: Readonly<Record<string, string>>;
-  /** What commands see besides: paths in the image → paths of this machine. They leave nothing in a layer. */
+  /** Additional paths that commands see: paths in the image → paths of this machine. They are not part of a layer. */
   readonly lent?: Readonly<Record<string, string>>;
-  /** The same for whoever runs the image as well. */
+  /** The same, but also visible when the image is run. */
   readonly kept?: Readonly<Record<string, string>>;
-  /** Directories of the base that are no part of it: empty for every command. */
+  /** Directories of the base that do not belong to it: empty for every command. */
   readonly hidden?: readonly string[];
-  /** A command to run in place of that of a RUN. */
+  /** Returns a command to run instead of that of a RUN, if any. */
   readonly instead?: (stage: Stage, command: string) => string | undefined;
-  /** Environment of commands, besides that of the image. */
+  /** Environment of commands, in addition to that of the image. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -54,27 +54,27 @@ export interface Image {
 }
 
 export interface Followed {
-  /** Of the stage that the Dockerfile ends with. */
+  /** The configuration of the last stage. */
   readonly image: Image;
-  /** As this process sees a path of the image, to read it. */
+  /** Returns the path by which this process can read a path of the image. */
   hostPath(path: string): string;
-  /** The beginning of a command line for which the layers' directories are there. */
+  /** A command line prefix that enters the namespace in which the layers' directories exist. */
   readonly enter: readonly [string, ...string[]];
   /**
-   * The command line that runs it as `docker run --read-only --cap-drop ALL` does: on a read-only root with empty volumes
-   * of its own and without any capability. It becomes the process that it starts.
+   * The command line that runs the image like `docker run --read-only --cap-drop ALL`: with a read-only root, empty
+   * volumes of its own and no capabilities. It replaces itself with the process that it starts.
    */
   toContainer(options: ContainerOptions): readonly [string, ...string[]];
   end(): Promise<void>;
 }
 
 export interface ContainerOptions {
-  /** Numbers, as `1000:0`; the image's own when absent. */
+  /** Numeric, such as `1000:0`; the image's own if absent. */
   readonly user?: string | undefined;
   readonly env?: Readonly<Record<string, string>>;
-  /** Files in its volumes, that only the user can read: paths in the image → files of this machine. */
+  /** Files in its volumes that only the user can read: paths in the image → files of this machine. */
   readonly files?: Readonly<Record<string, string>>;
-  /** In place of the image's own. */
+  /** Replaces the image's own. */
   readonly entrypoint?: readonly string[] | undefined;
   readonly cmd?: readonly string[] | undefined;
 }
@@ -96,7 +96,7 @@ export async function follow(options: FollowOptions): Promise<Followed> {
       builds.set(stage, known);
       return known;
     };
-    // Stages that do not wait for each other run side by side.
+    // Stages that do not depend on each other are built concurrently.
     const all = await Promise.all(options.dockerfile.stages.map(build));
     const image = all.at(-1)!;
     const root = await mountReadOnly(image, options, space);
@@ -123,7 +123,7 @@ interface Namespace {
   readonly pid: number;
   readonly dir: string;
   readonly enter: readonly [string, ...string[]];
-  /** Runs a script of bash in it; throws with what it said. */
+  /** Runs a bash script in it; throws with the script's output if it fails. */
   run(script: string): Promise<string>;
   end(): Promise<void>;
 }
@@ -146,7 +146,7 @@ async function openNamespace({ workDir: dir, layer }: FollowOptions): Promise<Na
       await ended;
     },
   };
-  // Its own file system: an overlay cannot lie on the one that it covers.
+  // A file system of its own, because an overlay's upper directory cannot be on the overlay that it covers.
   await space.run(`mount -t tmpfs -o mode=0755,size=4g tmpfs ${quote(dir)}; cp -a ${quote(layer)} ${quote(dir)}/base`);
   return space;
 }
@@ -219,7 +219,7 @@ async function followStage(
   return { ...image, layers, merged };
 }
 
-/** The uppermost first. */
+/** The uppermost layer first. */
 function toLower(layers: readonly Layer[], { base }: FollowOptions, { dir }: Namespace): string {
   return [...layers.map((layer) => layer.dir).toReversed(), join(dir, "base"), base].join(":");
 }
@@ -244,7 +244,7 @@ async function copy(
   const intoDirectory = last.endsWith("/") || paths.length > 1;
   for (const path of paths) {
     const source = quote(join(from, path));
-    // A directory's files are copied, a file is copied as such.
+    // The contents of a directory are copied; a file is copied as such.
     const into = intoDirectory ? `${quote(target)}` : `"$(dirname ${quote(target)})"`;
     await space.run(
       `umask 022; if [ -d ${source} ]; then mkdir -p ${quote(target)}; cp -a --no-preserve=ownership ${source}/. ${quote(target)}; ` +
@@ -273,14 +273,14 @@ async function runInside(
     await space.run(
       mounts
         .toReversed()
-        // With what lies below: /proc brings what the machine has mounted there.
+        // Including nested mounts: /proc brings along what is mounted below it on the machine.
         .map((path) => `umount --recursive ${quote(path)}`)
         .join("; "),
     );
   }
 }
 
-/** Returns what it has mounted. */
+/** Mounts the paths and returns the mount points. */
 async function lend(
   root: string,
   { lent, kept, hidden = [] }: Partial<FollowOptions>,
@@ -305,7 +305,7 @@ async function lend(
   return mounted;
 }
 
-/** An overlay without an upper directory. */
+/** Mounts an overlay without an upper directory. */
 async function mountReadOnly(image: Built, options: FollowOptions, space: Namespace): Promise<string> {
   const root = join(space.dir, "image");
   await space.run(
@@ -343,7 +343,7 @@ function toAssignments(env: Readonly<Record<string, string>>): string[] {
   return Object.entries(env).map(([key, value]) => `${key}=${value}`);
 }
 
-/** The files that a `.dockerignore` leaves over, which has to begin with `*`. */
+/** Copies the files that `.dockerignore`, which has to begin with `*`, does not exclude. */
 export async function createContext(root: string, dir: string): Promise<void> {
   const lines = (await readFile(join(root, ".dockerignore"), "utf8")).split("\n");
   const [all, ...allowed] = lines.map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));

@@ -1,4 +1,4 @@
-/** What a linter for Dockerfiles (hadolint) would say, as far as it concerns ours; each with the name of its rule. Pure. */
+/** The checks of a Dockerfile linter (hadolint) that apply to ours, each with the name of its rule. Pure. */
 import type { Dockerfile, Instruction, Stage } from "./dockerfile.ts";
 
 type Rule = (instruction: Instruction, stage: Stage) => string | undefined;

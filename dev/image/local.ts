@@ -1,6 +1,6 @@
 /**
- * What this machine has in place of what an image is built from elsewhere: its own Node, npm with what it has downloaded
- * already, and a kluctl that is packed as a release is. So nothing is asked of the network for them.
+ * Local replacements for what an image build downloads: this machine's Node, npm with the packages in its cache, and a
+ * kluctl packed like a release. The build needs no network for them.
  */
 import { execFile } from "node:child_process";
 import { mkdir, realpath, writeFile } from "node:fs/promises";
@@ -14,14 +14,14 @@ const run = promisify(execFile);
 export type LocalBase = Pick<FollowOptions, "layer" | "lent" | "kept" | "env" | "buildArgs" | "instead">;
 
 export interface LocalBaseOptions {
-  /** Empty. */
+  /** An empty directory. */
   readonly dir: string;
   readonly kluctl: string;
-  /** Commands in place of those of the base, by path. */
+  /** Commands that replace those of the base, by path. */
   readonly standIns?: Readonly<Record<string, string>>;
 }
 
-/** Takes the file that is asked for from where the release is lent. */
+/** A stand-in for curl that copies the requested file from the lent release. */
 const curl = `#!/bin/sh
 while [ $# -gt 0 ]; do
   case $1 in
@@ -66,12 +66,15 @@ export async function createLocalBase({ dir, kluctl, standIns }: LocalBaseOption
   };
 }
 
-/** The directory of this machine's npm. */
+/** Returns the directory of this machine's npm. */
 export async function findNpm(): Promise<string> {
   return dirname(dirname(await realpath((await run("which", ["npm"])).stdout.trim())));
 }
 
-/** All packages lie in the checkout; those that the server needs come from npm's cache or, if it was emptied, from there. */
+/**
+ * All packages are in the checkout; those that the server needs come from npm's cache or, if it is empty, from the
+ * checkout.
+ */
 function toLocal(install: string): string {
   if (!install.includes("--omit=dev")) return "ln -s /lent/node_modules .;";
   return `${install} || { rm -rf node_modules; cp -a /lent/node_modules . && npm prune --omit=dev --ignore-scripts; };`;

@@ -1,8 +1,8 @@
-/** Which images ours is made of, or runs beside, and whether each is pinned by its digest. Pure. */
+/** The images that ours is built from or runs beside, and whether each is pinned by its digest. Pure. */
 
 interface Place {
   readonly file: string;
-  /** What stands before the name, the name with its tag, and the digest if there is one. */
+  /** Matches the text before the name, the name with its tag, and the digest if there is one. */
   readonly find: RegExp;
 }
 
@@ -26,7 +26,7 @@ export interface Pin {
   readonly file: string;
   /** `name:tag` */
   readonly reference: string;
-  /** Absent: whatever the tag is moved to. */
+  /** Absent if only the tag is given, which may move. */
   readonly digest?: string | undefined;
 }
 
@@ -42,7 +42,7 @@ export function findPins(file: string, text: string): Pin[] {
   return found;
 }
 
-/** The file with the digest of each reference. */
+/** Returns the text of the file with the digest of each reference. */
 export function writePins(file: string, text: string, digests: ReadonlyMap<string, string>): string {
   return text.replaceAll(placeOf(file).find, (whole, name: string) => {
     const found = digests.get(name);

@@ -1,4 +1,4 @@
-/** A kluctl of this machine, packed as a release of it is. */
+/** Packs this machine's kluctl like one of its releases. */
 import { execFile, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
@@ -10,7 +10,7 @@ import { createGzip } from "node:zlib";
 
 const run = promisify(execFile);
 
-/** As kluctl's releases, Debian and Docker call it. */
+/** The name that kluctl's releases, Debian and Docker use. */
 export type Architecture = "amd64" | "arm64";
 
 export const ownArchitecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64";
@@ -18,7 +18,7 @@ export const ownArchitecture: Architecture = process.arch === "arm64" ? "arm64" 
 export interface Release {
   readonly version: string;
   readonly architecture: Architecture;
-  /** Name of the file in the directory. */
+  /** File name in the directory. */
   readonly archive: string;
   readonly sha256: string;
 }
@@ -35,7 +35,7 @@ export async function packRelease(kluctl: string, dir: string, architecture = ow
   return { version, architecture, archive, sha256: hash.digest("hex") };
 }
 
-/** The arguments of the Dockerfile for it. */
+/** Returns the Dockerfile's build arguments for the release. */
 export function toBuildArgs({ version, architecture, sha256 }: Release): Record<string, string> {
   return { KLUCTL_VERSION: version, [`KLUCTL_SHA256_${architecture.toUpperCase()}`]: sha256 };
 }

@@ -1,4 +1,6 @@
-/** Finds what people read in the sources: help, errors, log lines, statuses, the page. Pure but for reading files. */
+/**
+ * Finds the texts for users in the sources: help, errors, log lines, statuses, the page. Pure except for reading files.
+ */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAst } from "vite";
@@ -8,7 +10,7 @@ export interface Message {
   readonly file: string;
   readonly line: number;
   readonly kind: "error" | "log" | "text";
-  /** What is computed stands as `…`. */
+  /** Computed parts are replaced by `…`. */
   readonly text: string;
 }
 
@@ -28,7 +30,7 @@ export function findMessages(root: string): Message[] {
     .flatMap((file) => messagesIn(file, readFileSync(join(root, file), "utf8")));
 }
 
-/** The texts of two words or more: fewer are names. Programs in other languages are not read. */
+/** Returns texts of at least two words; shorter ones are names. Programs in other languages are skipped. */
 export function messagesIn(file: string, source: string): Message[] {
   const found: Message[] = [];
   const visit = (node: Node, kind: Message["kind"]): void => {
@@ -61,7 +63,7 @@ function tidy(text: string): string {
   return text.replaceAll(/\s+/g, " ").trim();
 }
 
-/** Two words with a blank between, in a text that is not a program, a pattern or a path. */
+/** Two words separated by a space, in a text that is not a program, a pattern or a path. */
 function isProse(text: string): boolean {
   return (
     /\p{L}{2,}[,.:;)"'`]* [("'`]*\p{L}{2,}/u.test(text) &&
@@ -69,7 +71,7 @@ function isProse(text: string): boolean {
   );
 }
 
-/** Of what is said within this node. */
+/** The kind of the messages below this node. */
 function kindOf(node: Node): Message["kind"] | undefined {
   if (node.type === "NewExpression") {
     const { name = "" } = node["callee"] as { name?: string };

@@ -1,4 +1,4 @@
-/** One word per idea: words that texts for people do not use, and what they say instead. Pure. */
+/** One word per idea: words that texts for users must not contain, and their replacements. Pure. */
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmFromMarkdown } from "mdast-util-gfm";
 import { gfm } from "micromark-extension-gfm";
@@ -14,7 +14,7 @@ export interface Offence {
   readonly text: string;
 }
 
-/** In messages and in the documentation. */
+/** Apply to messages and to the documentation. */
 export const banned: readonly Banned[] = [
   { words: /\b(?:tells|told|telling|(?<!cannot |can |to )tell)\b/i, instead: "report, notify, log, show, explain" },
   { words: /\b(?:looked|looks) at\b|\blook (?:after|round)\b/i, instead: "check, read, reconcile" },
@@ -30,7 +30,7 @@ export const banned: readonly Banned[] = [
   { words: /\bso long\b|\bbe it\b/i, instead: "the duration, or the case, in plain words" },
 ];
 
-/** In messages only: they name the user, the sender, the server. */
+/** Apply to messages only: these name the user, the sender, the server. */
 export const bannedInMessages: readonly Banned[] = [
   ...banned,
   { words: /\b(?:some|no|any)body\b/i, instead: "the user, the caller, no server" },
@@ -49,7 +49,7 @@ interface Markdown {
   readonly children?: readonly Markdown[];
 }
 
-/** The paragraphs, headings and cells of a page, without code. */
+/** Returns the paragraphs, headings and cells of a page, without code. */
 export function findProse(markdown: string): string[] {
   const texts: string[] = [];
   const read = ({ type, value = "", children = [] }: Markdown): string =>

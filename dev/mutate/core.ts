@@ -1,11 +1,12 @@
 /**
- * The decisions that `npm run mutate` changes one small thing at a time, the tests that have to notice, and the mutants that
- * may live, with the reason. Any other that lives fails the command, and so does one of these that does not live any more.
+ * The decision functions that `npm run mutate` changes one small thing at a time, the tests that must detect the
+ * changes, and the mutants that may survive, with the reason. Any other survivor fails the command, and so does a
+ * listed mutant that no longer survives.
  */
 import type { Allowed } from "./survivors.ts";
 
 export interface CoreFile {
-  /** A glob: what is decided there is for its own tests to say, and not for whatever happens to run it. */
+  /** A glob: only the functions' own tests count, not others that happen to execute them. */
   readonly tests: string;
   readonly mayLive: readonly Allowed[];
 }

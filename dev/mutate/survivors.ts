@@ -1,6 +1,9 @@
-/** What a run of `npm run mutate` says of one file: the mutants that no test notices, and how they compare with those that may live. */
+/**
+ * Evaluates the result of `npm run mutate` for one file: compares the mutants that no test detects with those that may
+ * survive.
+ */
 
-/** A mutant, as far as it is needed here. Lines and columns count from 1. */
+/** The fields of a mutant that are used here. Lines and columns count from 1. */
 export interface Mutant {
   readonly status: string;
   readonly location: { readonly start: Position; readonly end: Position };
@@ -15,16 +18,16 @@ interface Position {
 /** Mutants that no test can or should notice. */
 export interface Allowed {
   readonly why: string;
-  /** As `describeMutant` writes them. */
+  /** In the format of `describeMutant`. */
   readonly mutants: readonly string[];
 }
 
 export interface FileVerdict {
   readonly killed: number;
   readonly total: number;
-  /** Alive, and not allowed to be. */
+  /** Survived, but may not. */
   readonly survivors: readonly Survivor[];
-  /** Allowed to live, and not alive: the list is out of date. */
+  /** Listed as allowed to survive, but killed: the list is out of date. */
   readonly outdated: readonly string[];
 }
 
@@ -50,7 +53,10 @@ export function judge(source: string, mutants: readonly Mutant[], allowed: reado
   };
 }
 
-/** `if ([-a < b-]{+a <= b+}) return;`: the line as `git diff --word-diff` would show it, so that it stays true when lines move. */
+/**
+ * `if ([-a < b-]{+a <= b+}) return;`: the line in the format of `git diff --word-diff`, which stays valid when lines
+ * move.
+ */
 export function describeMutant(source: string, { location, replacement = "" }: Mutant): string {
   const { start, end } = location;
   const lines = source.split("\n");

@@ -1,9 +1,12 @@
-/** The unit tests, as `npm run mutate` runs them: always with the same random input, so that a mutant lives or dies every time. */
+/**
+ * Runs the unit tests for `npm run mutate`: always with the same random input, so that the result for a mutant never
+ * varies.
+ */
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    // Stryker's own option for that (10.1) leaves mutants of a module's constants asleep.
+    // Stryker's own option for that (10.1) does not activate mutants in module-level constants.
     include: [process.env["MUTATE_TESTS"] ?? "test/unit/**/*.test.ts"],
     setupFiles: ["dev/mutate/same-input.ts"],
     testTimeout: 30_000,

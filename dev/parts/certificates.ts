@@ -10,17 +10,17 @@ export interface Issued {
 
 export interface Subject {
   readonly commonName: string;
-  /** Kubernetes reads it as the group. */
+  /** Kubernetes treats it as the group. */
   readonly organization?: string | undefined;
 }
 
 export interface CertificateAuthority extends Issued {
   issueClient(subject: Subject): Issued;
-  /** `names`: host names and IPv4 addresses. */
+  /** `names` are host names and IPv4 addresses. */
   issueServer(commonName: string, names: readonly string[]): Issued;
 }
 
-/** A pair of PEM keys, as the service account tokens are signed and checked with. */
+/** Creates a pair of PEM keys for signing and verifying service account tokens. */
 export function createKeyPair(): { publicKey: string; privateKey: string } {
   const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
   return { publicKey: toPublicPem(pair.publicKey), privateKey: toPrivatePem(pair.privateKey) };

@@ -8,15 +8,15 @@ export interface ControlPlaneFiles {
   readonly serverKey: string;
   readonly serviceAccountPublicKey: string;
   readonly serviceAccountKey: string;
-  /** An administrator's. */
+  /** Kubeconfig of an administrator. */
   readonly kubeconfig: string;
   readonly admin: Issued & { readonly ca: string };
-  /** The same, as files. */
+  /** The same certificate and key as files. */
   readonly adminCert: string;
   readonly adminKey: string;
 }
 
-/** Writes the keys, certificates and the kubeconfig of a new control plane. Everything is readable by us only. */
+/** Writes the keys, certificates and the kubeconfig of a new control plane, readable only by the current user. */
 export async function writeControlPlaneFiles(dir: string, server: string): Promise<ControlPlaneFiles> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const write = async (name: string, text: string) => {
@@ -45,7 +45,7 @@ export async function writeControlPlaneFiles(dir: string, server: string): Promi
   };
 }
 
-/** JSON is YAML too: every client reads it. */
+/** JSON is valid YAML, so every client can read it. */
 function toKubeconfig(server: string, { ca, cert, key }: Issued & { ca: string }): object {
   const base64 = (text: string) => Buffer.from(text).toString("base64");
   const name = "towline-dev";

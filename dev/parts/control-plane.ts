@@ -28,7 +28,7 @@ export const controlPlaneTools = [
 
 export const apiServerTools = ["etcd", "kube-apiserver"] as const;
 
-/** An API server that nothing works for: objects can be had, and nothing comes of them. */
+/** Starts only an API server: objects can be stored, but no controller acts on them. */
 export async function startApiServer({
   tools,
   stateDir,
@@ -42,7 +42,7 @@ export async function startApiServer({
   return { kubeconfig: parts.files.kubeconfig, server: parts.server, stop: parts.stop };
 }
 
-/** Resolves when the API server is ready and a node takes pods. */
+/** Resolves when the API server is ready and a node accepts pods. */
 export async function startControlPlane({ tools, stateDir }: ControlPlaneOptions): Promise<ControlPlane> {
   const { server, files, start, stop } = await startParts(tools, stateDir);
   try {
@@ -62,8 +62,8 @@ export async function startControlPlane({ tools, stateDir }: ControlPlaneOptions
 }
 
 /**
- * etcd and the API server, ready; and how to start what else shall run, and end, with them. Of an argument that is there
- * twice, the API server takes the later one.
+ * Starts etcd and the API server and waits until they are ready; also returns functions that start further processes
+ * and stop all of them together. If an argument is given twice, the API server uses the later one.
  */
 export async function startParts(
   tools: ToolPaths<(typeof apiServerTools)[number]>,
@@ -77,13 +77,14 @@ export async function startParts(
   const running: RunningProcess[] = [];
   const start = async (name: string, command: string, args: string[], more: NodeJS.ProcessEnv = {}) => {
     const logFile = join(stateDir, "logs", `${name}.log`);
-    // Collecting garbage takes an eighth of their time with Go's default; they are small, and share few cores with tests.
+    // With Go's default, an eighth of their time goes to garbage collection; they are small, and share few cores with
+    // tests.
     const env = { ...process.env, GOGC: process.env["GOGC"] ?? "400", ...more };
     const started = await startProcess({ name, command, args, logFile, env, cwd: dir });
     running.push(started);
     return started;
   };
-  // What they hold is thrown away: nothing here is worth a long farewell.
+  // Their data is discarded, so they need not shut down gracefully.
   const stop = async () => void (await Promise.all(running.map((one) => one.stop(500))));
 
   try {
@@ -109,7 +110,7 @@ function etcdArgs(dataDir: string, clientUrl: string, peerUrl: string): string[]
     `--listen-peer-urls=${peerUrl}`,
     `--initial-advertise-peer-urls=${peerUrl}`,
     `--initial-cluster=default=${peerUrl}`,
-    "--unsafe-no-fsync", // what it holds is thrown away with the run
+    "--unsafe-no-fsync", // the data is discarded with the run
     "--log-level=warn",
   ];
 }
@@ -126,7 +127,7 @@ function apiServerArgs(files: ControlPlaneFiles, dir: string, etcdUrl: string, p
     `--service-account-key-file=${files.serviceAccountPublicKey}`,
     `--service-account-signing-key-file=${files.serviceAccountKey}`,
     "--service-account-issuer=https://kubernetes.default.svc",
-    // One for each Service that the measurements make, one after the other: 254 were too few for all of them.
+    // The measurements create many Services in succession: a /24 with 254 addresses was too small for all of them.
     "--service-cluster-ip-range=10.0.0.0/16",
     "--authorization-mode=RBAC",
     "--allow-privileged=true",
@@ -140,7 +141,7 @@ export function controllerManagerArgs(files: ControlPlaneFiles): string[] {
     "--use-service-account-credentials",
     "--leader-elect=false",
     "--controllers=*,-bootstrapsigner,-tokencleaner",
-    // Its defaults throttle it while it starts: four seconds more until the node takes pods.
+    // The defaults throttle it during startup, which delays the node by four seconds.
     "--kube-api-qps=500",
     "--kube-api-burst=1000",
     "--secure-port=0",
@@ -163,7 +164,7 @@ async function createNode(server: string, files: ControlPlaneFiles): Promise<voi
   });
 }
 
-/** As the administrator. */
+/** Creates an object as the administrator. */
 export async function createAsAdmin(
   server: string,
   files: ControlPlaneFiles,
@@ -174,7 +175,7 @@ export async function createAsAdmin(
   if (status !== 201) throw new Error(`POST ${path}: the API server answered ${status}: ${body}`);
 }
 
-/** Ready, and the not-ready taint that every new node gets is gone. */
+/** True if the node is ready and the not-ready taint that every new node gets is gone. */
 export async function takesPods(server: string, files: ControlPlaneFiles): Promise<boolean> {
   const { status, body } = await call(server, files, "GET", "/api/v1/nodes/node-1");
   if (status !== 200) return false;
@@ -186,7 +187,7 @@ export async function takesPods(server: string, files: ControlPlaneFiles): Promi
   return ready && node.spec.taints === undefined;
 }
 
-/** One request as the administrator. The Kubernetes client would do, but takes most of a second to load. */
+/** Sends one request as the administrator. The Kubernetes client could do this, but takes most of a second to load. */
 function call(server: string, files: ControlPlaneFiles, method: string, path: string, content?: object) {
   const { ca, cert, key } = files.admin;
   return new Promise<{ status: number; body: string }>((resolve, reject) => {

@@ -1,4 +1,6 @@
-/** Git over HTTP without a forge: `git http-backend` behind a CGI bridge. It counts, and fails when it is told to. */
+/**
+ * Git over HTTP without a forge: `git http-backend` behind a CGI bridge, which counts requests and can inject failures.
+ */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
@@ -9,23 +11,26 @@ import { promisify } from "node:util";
 import { gitEnvironment } from "./work-copy.ts";
 
 export interface GitHttpOptions {
-  /** Where the bare repositories lie. */
+  /** Directory of the bare repositories. */
   readonly root: string;
-  /** The address it listens at; the loopback interface's if left out. */
+  /** The address to listen on; that of the loopback interface if absent. */
   readonly host?: string | undefined;
-  /** Asks for it on every request. */
+  /** Required on every request. */
   readonly login?: { readonly username: string; readonly password: string } | undefined;
 }
 
 export interface GitHttp {
   readonly url: string;
-  /** What was asked for since the start: one `infoRefs` per ls-remote, fetch or push, one `uploadPack` per fetch at the least. */
+  /** Requests since the start: one `infoRefs` per ls-remote, fetch or push, and at least one `uploadPack` per fetch. */
   readonly requests: { infoRefs: number; uploadPack: number; receivePack: number };
   /** Creates an empty bare repository and returns its URL. */
   createRepository(name: string): Promise<string>;
-  /** Serves what is read from the repositories below another directory until it is called with `undefined`; pushes go on. */
+  /**
+   * Serves reads from the repositories below another directory until it is called with `undefined`; pushes still go to
+   * the originals.
+   */
   readFrom(root: string | undefined): void;
-  /** Answers everything with this status until it is called with `undefined`. */
+  /** Answers every request with this status until it is called with `undefined`. */
   failWith(status: number | undefined): void;
   stop(): Promise<void>;
 }
@@ -104,13 +109,13 @@ function serve(root: string, req: IncomingMessage, res: ServerResponse): void {
   };
   const backend = spawn("git", ["http-backend"], { env, stdio: ["pipe", "pipe", "ignore"] });
   backend.on("error", () => res.destroy());
-  backend.stdin.on("error", () => undefined); // it may answer without having read all
+  backend.stdin.on("error", () => undefined); // the backend may answer without reading the whole input
   req.pipe(backend.stdin);
   res.on("close", () => backend.kill());
   passOn(backend.stdout, res);
 }
 
-/** Translates a CGI answer: its header lines, an empty line, the body. */
+/** Converts a CGI answer: header lines, an empty line, the body. */
 function passOn(output: NodeJS.ReadableStream, res: ServerResponse): void {
   let head = Buffer.alloc(0);
   const readHead = (chunk: Buffer) => {

@@ -1,4 +1,4 @@
-/** What the demo and the tests do on the git host, through its API. */
+/** The actions of the demo and the tests on the git host, through its API. */
 import { randomBytes } from "node:crypto";
 import type { GiteaLogin } from "./gitea.ts";
 
@@ -6,7 +6,7 @@ export interface GiteaRepository {
   readonly owner: string;
   readonly name: string;
   readonly cloneUrl: string;
-  /** With the login in it: for a working copy of ours, never for a server. */
+  /** Contains the login: for our own working copies, never for a server. */
   readonly pushUrl: string;
 }
 
@@ -16,18 +16,18 @@ export interface GiteaWebhook {
   readonly events?: readonly string[];
 }
 
-/** What the token of a server needs that reports on pull requests. */
+/** The scopes that a server's token needs to report on pull requests. */
 export const reporterScopes = ["write:repository", "write:issue", "read:user"] as const;
 
 export interface GiteaClient {
   createOrganization(name: string): Promise<void>;
-  /** Empty, public unless said otherwise. */
+  /** Creates an empty repository, public by default. */
   createRepository(owner: string, name: string, options?: { private?: boolean }): Promise<GiteaRepository>;
-  /** An account of its own that may write to the repository, and a token of it that is good for these scopes only. */
+  /** Creates an account that may write to the repository, and a token limited to these scopes. */
   createCollaborator(repository: GiteaRepository, name: string, scopes: readonly string[]): Promise<GiteaLogin>;
-  /** Returns its id. */
+  /** Returns the id of the webhook. */
   registerWebhook(repository: GiteaRepository, webhook: GiteaWebhook): Promise<number>;
-  /** Any other call; throws with the host's words unless it answers 2xx. */
+  /** Any other API call; throws with the host's answer unless the status is 2xx. */
   call<T = unknown>(method: string, path: string, body?: object): Promise<T>;
 }
 
@@ -69,7 +69,7 @@ export function createGiteaClient({ url, user, token }: GiteaLogin): GiteaClient
       const account = { username: name, email: `${name}@example.com`, password, must_change_password: false };
       await call("POST", "/admin/users", account);
       await call("PUT", `${pathOf(repository)}/collaborators/${name}`, { permission: "write" });
-      // Only an account itself may ask for its tokens, and only with its password.
+      // Gitea lets an account create tokens only for itself, and only with its password.
       const basic = `Basic ${Buffer.from(`${name}:${password}`).toString("base64")}`;
       const { sha1 } = await ask<{ sha1: string }>(basic, "POST", `/users/${name}/tokens`, { name: "api", scopes });
       return { url, user: name, token: sha1 };

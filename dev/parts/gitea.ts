@@ -1,4 +1,4 @@
-/** A real git host: Gitea on the loopback interface, with an administrator and his token. */
+/** A real git host: Gitea on the loopback interface, with an administrator and a token of that account. */
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { access, mkdir, writeFile } from "node:fs/promises";
@@ -11,11 +11,11 @@ import { startProcess } from "./process.ts";
 export interface GiteaOptions {
   readonly tools: ToolPaths<"gitea">;
   readonly stateDir: string;
-  /** The address it listens at; the loopback interface's if left out. */
+  /** The address to listen on; that of the loopback interface if absent. */
   readonly host?: string | undefined;
 }
 
-/** What a client needs; see gitea-client.ts. */
+/** The login of a client; see gitea-client.ts. */
 export interface GiteaLogin {
   readonly url: string;
   readonly user: string;
@@ -51,7 +51,7 @@ export async function startGitea({ tools, stateDir, host = "127.0.0.1" }: GiteaO
   const account = ["--username", user, "--password", password, "--email", "ada@example.com", "--admin"];
   await gitea("admin", "user", "create", ...account, "--must-change-password=false");
   const answer = await gitea("admin", "user", "generate-access-token", "--username", user, "--scopes", "all", "--raw");
-  const token = answer.split("\n").at(-1) ?? ""; // as root, a warning comes first
+  const token = answer.split("\n").at(-1) ?? ""; // when run as root, a warning comes first
 
   const args = ["web", "--config", config, "--work-path", dir];
   const logFile = join(stateDir, "logs", "gitea.log");
@@ -67,7 +67,7 @@ export async function startGitea({ tools, stateDir, host = "127.0.0.1" }: GiteaO
 }
 
 async function configuration(binary: string, dir: string, address: string): Promise<string> {
-  // A release has its templates in itself; for one that was built from modules they lie beside it.
+  // A release embeds its templates; for a build from modules they are beside the program.
   const beside = dirname(binary);
   const [host, port] = address.split(":");
   const hasTemplates = await access(join(beside, "templates")).then(

@@ -1,4 +1,4 @@
-/** Stands between a client and the API server and misbehaves when told to. Plain HTTP on our side. */
+/** A proxy between a client and the API server that injects faults. Speaks plain HTTP to the client. */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -14,35 +14,38 @@ export interface FakeAnswer {
 }
 
 export interface FaultProxy {
-  /** A kubeconfig that goes through the proxy, as text. */
+  /** The text of a kubeconfig that uses the proxy. */
   readonly kubeconfig: string;
-  /** The proxy's own address. */
+  /** URL of the proxy. */
   readonly server: string;
   /** `METHOD /path?query` of all requests so far. */
   readonly requests: string[];
-  /** Answers matching requests itself, as often as said; returns how to stop before. */
+  /** Answers matching requests itself, at most `times` times; returns a function that stops this earlier. */
   answer(match: (request: string) => boolean, answer: FakeAnswer, times?: number): () => void;
   /** Passes matching requests on, but cuts the connection instead of answering. */
   swallow(match: (request: string) => boolean, times?: number): void;
-  /** Keeps matching requests until they are released, as often as said; one whose client gives up never gets through. */
+  /**
+   * Holds matching requests until they are released, at most `times` of them; one whose client gives up is never passed
+   * on.
+   */
   hold(match: (request: string) => boolean, times?: number): Hold;
   /** Resets all connections. */
   cut(): void;
-  /** Writes into every open watch, as if the API server had. */
+  /** Writes a line to every open watch, as if the API server had sent it. */
   inject(line: object | string): void;
-  /** Ends every open watch as a server does whose time is up. */
+  /** Ends every open watch like a server whose watch timeout has expired. */
   endWatches(): void;
-  /** From now on nothing gets through, in neither direction, and nobody is told. */
+  /** Drops all data in both directions without closing connections. */
   blackHole(on: boolean): void;
-  /** Refuses connections until it is opened again. */
+  /** Refuses connections until `open` is called. */
   close(): Promise<void>;
   open(): Promise<void>;
-  /** Ends it for good. */
+  /** Stops the proxy permanently. */
   stop(): void;
 }
 
 export interface Hold {
-  /** Resolves once such a request has come. */
+  /** Resolves when a matching request has arrived. */
   readonly arrived: Promise<void>;
   release(): void;
 }

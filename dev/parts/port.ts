@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 
 /**
- * A free port of the loopback interface. Drawn at random from below the range that systems hand out by themselves, so
- * that neither an outgoing connection nor a second run takes it before the part listens on it.
+ * Returns a free port of the loopback interface. Chosen at random below the range of ephemeral ports, so that neither
+ * an outgoing connection nor a second run takes it before the part listens on it.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 50; attempt++) {
@@ -15,7 +15,7 @@ export async function freePort(): Promise<number> {
       await once(server, "listening");
       return port;
     } catch {
-      // Taken: draw again.
+      // In use: try another one.
     } finally {
       server.close();
     }

@@ -1,8 +1,8 @@
-/** What confined previews ask the API server as, where nobody counts rights. The server's proxy keeps them to dry runs. */
+/** The service account of isolated previews where rights do not matter. The server's proxy limits them to dry runs. */
 
 export const previewAccount = "towline-preview";
 
-/** The account of a namespace, by the path at which each object is created. */
+/** The objects of the account in a namespace, with the path at which each is created. */
 export function previewAccountObjects(namespace: string): readonly { readonly path: string; readonly body: object }[] {
   const group = "rbac.authorization.k8s.io";
   const account = { kind: "ServiceAccount", name: previewAccount, namespace };

@@ -1,4 +1,4 @@
-/** The processes of the local world. Each has a process group of its own and ends with us, whatever ends us. */
+/** The processes of the local world. Each has its own process group and ends with this process, however that ends. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
@@ -7,8 +7,8 @@ import { dirname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 /**
- * Runs a command and hands SIGTERM on to it. The other end of descriptor 3 is ours alone: when we are gone, even by
- * SIGKILL, the read ends and takes the whole group with it.
+ * Runs a command and forwards SIGTERM to it. Only this process holds the other end of descriptor 3: when it ends, even
+ * by SIGKILL, the read returns and the whole group is killed.
  */
 const supervisor = `
 trap 'kill -TERM "$child" 2>/dev/null' TERM
@@ -21,22 +21,28 @@ export interface ProcessOptions {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** Where its output goes; without one, to our own terminal. */
+  /** File for its output; our own terminal if absent. */
   readonly logFile?: string | undefined;
   readonly env?: NodeJS.ProcessEnv | undefined;
   readonly cwd?: string | undefined;
-  /** What the process has started in its group is left alone when it ends, until `stop`: as where nothing else ends them. */
+  /**
+   * Child processes in its group survive its end until `stop` is called, as in an environment in which nothing else
+   * ends them.
+   */
   readonly leavesChildren?: boolean | undefined;
 }
 
 export interface RunningProcess {
   readonly name: string;
   readonly pid: number;
-  /** Resolves once the process is gone, whoever ended it. */
+  /** Resolves when the process has ended, for whatever reason. */
   readonly exited: Promise<Exit>;
-  /** Waits until `check` is true; fails with the end of the log if the process ends first or time runs out. */
+  /**
+   * Waits until `check` returns true; fails with the end of the log if the process exits first or the time limit is
+   * reached.
+   */
   ready(check: () => Promise<boolean>, withinMs?: number): Promise<void>;
-  /** SIGTERM, then SIGKILL for the whole group. */
+  /** Sends SIGTERM, then SIGKILL to the whole group. */
   stop(graceMs?: number): Promise<void>;
 }
 
@@ -57,7 +63,7 @@ export async function startProcess(options: ProcessOptions): Promise<RunningProc
   if (typeof log === "number") closeSync(log);
   await once(child, "spawn");
   const pid = child.pid as number;
-  // The pipe only holds the process; it is nothing to wait for. It breaks when the process ends.
+  // The pipe only keeps the process alive and must not be waited for. It breaks when the process ends.
   child.stdio[3]?.on("error", () => undefined);
   const exited = once(child, "exit").then(([code, signal]: unknown[]) => {
     if (!leavesChildren) killGroup(pid);
@@ -81,7 +87,7 @@ export async function startProcess(options: ProcessOptions): Promise<RunningProc
     async stop(graceMs = 5_000) {
       if (child.exitCode === null && child.signalCode === null) await end(child, pid, graceMs);
       await exited;
-      if (leavesChildren) killGroup(pid); // our own shell is in it still, so that the number is nobody else's
+      if (leavesChildren) killGroup(pid); // our shell is still in the group, so its number cannot have been reused
     },
   };
 }
@@ -97,7 +103,7 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // Nobody is left in it.
+    // The group is empty.
   }
 }
 
@@ -106,7 +112,7 @@ async function openLog(path: string): Promise<number> {
   return openSync(path, "a", 0o600);
 }
 
-/** What a person needs to see when a process did not do its work. */
+/** The end of the log, to explain why a process failed. */
 export async function endOfLog(path: string | undefined): Promise<string> {
   if (path === undefined) return "";
   const log = await readFile(path, "utf8").catch(() => "");

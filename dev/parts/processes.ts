@@ -1,4 +1,4 @@
-/** What runs on this machine, as far as tests of what must not be left behind care. */
+/** The processes of this machine, for tests of what must not be left behind. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
 export interface FoundProcess {
@@ -7,8 +7,8 @@ export interface FoundProcess {
 }
 
 /**
- * Processes that were started for a directory: it is in their environment, their command line, or they work in it.
- * Whoever adopts a process, and whatever group it is in, it is found.
+ * Processes that were started for a directory: it is in their environment or their command line, or is their working
+ * directory. This finds them whatever their parent and process group.
  */
 export function findProcessesOf(directory: string, except: readonly (number | undefined)[] = []): FoundProcess[] {
   return readdirSync("/proc")
@@ -16,13 +16,16 @@ export function findProcessesOf(directory: string, except: readonly (number | un
     .map(Number)
     .filter((pid) => pid !== process.pid && !except.includes(pid))
     .flatMap((pid) => {
-      const command = read(pid, "cmdline").replaceAll("\0", " ").trim(); // empty for one that ended already
+      const command = read(pid, "cmdline").replaceAll("\0", " ").trim(); // empty for a process that has ended
       const concerned = [command, read(pid, "environ"), workingDirectory(pid)].some((text) => text.includes(directory));
       return command !== "" && concerned ? [{ pid, command }] : [];
     });
 }
 
-/** What a server runs for its deployments: not itself, nor what starts git, kluctl and its renderers, which all stay. */
+/**
+ * The processes that a server runs for its deployments: excludes the server itself and the long-lived processes that
+ * start git, kluctl and its renderers.
+ */
 export function findRunsOf(directory: string, server: number): FoundProcess[] {
   return findProcessesOf(directory, [server]).filter(
     ({ command }) => !/fork-server\.py|starter-process\.[jt]s/.test(command),
@@ -33,7 +36,7 @@ function read(pid: number, name: string): string {
   try {
     return readFileSync(`/proc/${pid}/${name}`, "utf8");
   } catch {
-    return ""; // it ended meanwhile
+    return ""; // the process has ended meanwhile
   }
 }
 

@@ -15,7 +15,7 @@ export interface Redis {
   stop(): Promise<void>;
 }
 
-/** A Redis as it should be run for a queue: an append-only file, and nothing evicted. */
+/** Starts a Redis configured as a queue needs it: with an append-only file and without eviction. */
 export async function startRedis({ tools, stateDir }: RedisOptions): Promise<Redis> {
   const dir = join(stateDir, "redis");
   await mkdir(dir, { recursive: true });

@@ -1,6 +1,6 @@
 /**
- * Preloaded into a process whose machine's clock is off, by what a file says in milliseconds; a test may write it at any time.
- * `Date` follows it, and timers do not: so it is where somebody sets the clock.
+ * Preloaded into a process to shift its clock by the number of milliseconds in a file, which a test may change at any
+ * time. It changes `Date` but not timers, as when the clock of a machine is set.
  */
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -25,7 +25,7 @@ function shift(from: string): void {
   } as DateConstructor;
 }
 
-/** The variables of a process with such a clock, and how to set it. */
+/** Returns the environment of a process with such a clock, and a function that sets it. */
 export async function aShiftedClock(dir: string, ms: number, name = "clock") {
   const clockFile = join(dir, name);
   const set = (to: number) => writeFile(clockFile, String(to));

@@ -8,10 +8,13 @@ export interface StateDir {
   remove(): Promise<void>;
 }
 
-/** Waits until the other end of descriptor 3 is closed. Parts that die at that moment may still write: try again. */
+/**
+ * Waits until the other end of descriptor 3 is closed. Parts that are being killed at that moment may still write, so
+ * it retries.
+ */
 const janitor = `read -r _ <&3; n=0; while [ -e "$1" ] && [ "$n" -lt 50 ]; do rm -rf -- "$1" 2>/dev/null || sleep 0.1; n=$((n+1)); done`;
 
-/** One directory for all that a run writes. It is removed with the run, even if the run is killed. */
+/** Creates one directory for everything that a run writes. It is removed with the run, even if the run is killed. */
 export async function createStateDir(parent: string = tmpdir()): Promise<StateDir> {
   await mkdir(parent, { recursive: true });
   const path = await mkdtemp(join(parent, "towline-"));

@@ -1,4 +1,4 @@
-/** Stands between a client and a server and misbehaves as networks do, whatever is spoken. */
+/** A proxy between a client and a server that injects network faults, independent of the protocol. */
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,24 +7,24 @@ export interface TcpProxy {
   readonly port: number;
   /** Resets all connections. */
   cut(): void;
-  /** Half-closes all connections towards the clients; what they send still gets through. */
+  /** Half-closes all connections towards the clients; data they send still gets through. */
   halfClose(): void;
-  /** Refuses connections, and resets those that are open. */
+  /** Refuses connections and resets those that are open. */
   refuse(on: boolean): void;
-  /** Accepts connections and passes nothing on, in neither direction. */
+  /** Accepts connections but passes no data on in either direction. */
   blackHole(on: boolean): void;
-  /** Each piece of an answer comes this much later. */
+  /** Delays each piece of an answer by this much. */
   delay(ms: number): void;
-  /** Answers come a few bytes at a time. */
+  /** Passes answers on a few bytes at a time. */
   drip(on: boolean): void;
-  /** Resets the next connection after so many bytes of the answer. */
+  /** Resets the next connection after this many bytes of the answer. */
   resetAt(byte: number): void;
-  /** As if nothing had been. What a black hole swallowed is gone: its connections are reset. */
+  /** Ends all faults. Data dropped by `blackHole` is lost, so its connections are reset. */
   heal(): void;
   stop(): Promise<void>;
 }
 
-/** What drips: so many bytes, with so long a pause between them. */
+/** For `drip`: bytes per piece, and the pause between two pieces. */
 const [dripBytes, dripMs] = [256, 20];
 
 export async function startTcpProxy(behind: NetConnectOpts): Promise<TcpProxy> {
@@ -35,7 +35,7 @@ export async function startTcpProxy(behind: NetConnectOpts): Promise<TcpProxy> {
   let drips = false;
   let resetByte: number | undefined;
 
-  /** In order, however long each piece is held. */
+  /** Preserves the order, however long each piece is delayed. */
   function pass(from: Socket, to: Socket, isAnswer: boolean, onBytes: (count: number) => void = () => undefined): void {
     let passed = Promise.resolve();
     from.on("data", (chunk: Buffer) => {

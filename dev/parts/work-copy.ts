@@ -1,4 +1,4 @@
-/** A working copy to commit and push from, as a developer would. */
+/** A working copy for commits and pushes, like a developer's. */
 import { execFile } from "node:child_process";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** No setting of the machine or its user reaches git, and git never asks anybody. */
+/** Isolates git from the settings of the machine and its user, and keeps it from prompting. */
 export const gitEnvironment: NodeJS.ProcessEnv = {
   PATH: process.env["PATH"],
   HOME: "/nonexistent",
@@ -26,23 +26,23 @@ export type FileChanges = Readonly<Record<string, string | undefined>>;
 export interface PushOptions {
   readonly branch?: string;
   readonly message?: string;
-  /** Throws away the branch's history and files and starts it anew. */
+  /** Discards the branch's history and files and starts it from scratch. */
   readonly force?: boolean;
 }
 
 export interface WorkCopy {
   readonly dir: string;
-  /** Commits the changes to what is checked out, without pushing them. Returns the commit. */
+  /** Commits the changes to the checked-out branch without pushing them. Returns the commit. */
   commit(changes: FileChanges, message?: string): Promise<string>;
   /** Commits the changes to a branch (`main`; a new one starts at the current commit) and pushes it. Returns the commit. */
   push(changes: FileChanges, options?: PushOptions): Promise<string>;
   pushTag(name: string): Promise<void>;
   deleteBranch(name: string): Promise<void>;
-  /** Any other git command; returns what it prints. */
+  /** Runs any other git command and returns its output. */
   git(...args: string[]): Promise<string>;
 }
 
-/** `remote` may hold a login; the folder is a throw-away one. */
+/** `remote` may contain a login, because the directory is temporary. */
 export async function createWorkCopy(dir: string, remote: string): Promise<WorkCopy> {
   await mkdir(dir, { recursive: true });
   const git = async (...args: string[]) => {
@@ -84,7 +84,7 @@ export async function createWorkCopy(dir: string, remote: string): Promise<WorkC
         await git("rm", "-rfq", "--ignore-unmatch", ".");
       } else if (known) await git("checkout", "--quiet", branch);
       else if (await exists("HEAD")) await git("checkout", "--quiet", "-b", branch);
-      else await git("symbolic-ref", "HEAD", `refs/heads/${branch}`); // the very first commit
+      else await git("symbolic-ref", "HEAD", `refs/heads/${branch}`); // for the first commit
       const commitId = await commit(changes, message);
       await git("push", "--quiet", ...(force ? ["--force"] : []), "origin", `HEAD:refs/heads/${branch}`);
       return commitId;

@@ -9,12 +9,12 @@ import { type MarkdownPage, readMarkdown } from "./markdown.ts";
 import { navigation, sitePages } from "./navigation.ts";
 import { type Entry, toHtml } from "./page.ts";
 
-/** What the script of the site searches with has to know them too: dev/site/assets/site.js. */
+/** The script of the site (dev/site/assets/site.js) must use the same options. */
 const searchOptions = { fields: ["title", "words"], storeFields: ["title", "page", "address"] };
 
 export interface BuiltSite {
   readonly pages: number;
-  /** Files that pages lead to, shown as they are. */
+  /** Files that pages link to, shown unchanged. */
   readonly files: number;
 }
 
@@ -28,7 +28,7 @@ export function buildSite(root: string, out: string): BuiltSite {
     writeFileSync(path, content);
   }
 
-  /** From one page to what a link of its Markdown names. */
+  /** Returns the path from one page to the target of a Markdown link. */
   function targetOf(file: string, from: string, link: string): string {
     if (isElsewhere(link)) return link;
     const { path, anchor } = resolveLink(file, link);
@@ -89,7 +89,7 @@ function titleOf(file: string, page: MarkdownPage | undefined): string {
   return page?.title ?? file;
 }
 
-/** Where a file of the repository is on the site. */
+/** Returns the address on the site for a file of the repository. */
 function addressOf(path: string): string {
   if (path === "README.md") return "index.html";
   if (/\.(png|svg|jpg)$/.test(path)) return path;
@@ -100,7 +100,7 @@ function addressOf(path: string): string {
     .toLowerCase();
 }
 
-/** A file as it is, or all that a directory holds. */
+/** Shows the contents of a file, or the files of a directory. */
 function sourceOf(root: string, path: string): string {
   const title = `<h1>${escapeHtml(path)}</h1>\n`;
   const whole = join(root, path);

@@ -1,10 +1,10 @@
-/** Holds that every link of the documentation leads somewhere, and that every page can be found in the navigation. */
+/** Checks that every link of the documentation has a target and that the navigation lists every page. */
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, posix } from "node:path";
 import { readMarkdown } from "./markdown.ts";
 import { sitePages } from "./navigation.ts";
 
-/** Every violation, as `file:line: what is wrong`. */
+/** Returns every violation as `file:line: what is wrong`. */
 export function checkLinks(root: string): string[] {
   const pages = readdirSync(join(root, "docs")).filter((name) => name.endsWith(".md"));
   const lost = pages
@@ -46,7 +46,7 @@ export function isElsewhere(target: string): boolean {
   return /^[a-z][a-z0-9+.-]*:/i.test(target);
 }
 
-/** Where a link of a page leads, from the root of the repository. */
+/** Resolves the link of a page to a path relative to the root of the repository. */
 export function resolveLink(file: string, target: string): { readonly path: string; readonly anchor: string } {
   const [path = "", anchor = ""] = target.split("#");
   return { path: path === "" ? file : posix.join(posix.dirname(file), decodeURI(path)).replace(/\/$/, ""), anchor };

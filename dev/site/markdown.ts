@@ -1,4 +1,4 @@
-/** Markdown as the git hosts show it: the same anchors, so that a link is good here and there. */
+/** Renders Markdown like the git hosts, with the same anchors, so that a link works on both. */
 import MarkdownIt from "markdown-it";
 import { escapeHtml } from "./html.ts";
 import { drawSequence } from "./sequence.ts";
@@ -10,7 +10,7 @@ export interface Heading {
 }
 
 export interface PartOfPage extends Heading {
-  /** What stands below it, without markup: for the search. */
+  /** The text below it without markup, for the search. */
   readonly words: string;
 }
 
@@ -30,7 +30,7 @@ export interface MarkdownPage {
 type Markdown = InstanceType<typeof MarkdownIt>;
 type Token = ReturnType<Markdown["parse"]>[number];
 
-/** @param toTarget says where a link or picture of the page leads on the site */
+/** @param toTarget returns the address on the site that a link or picture of the page refers to */
 export function readMarkdown(text: string, toTarget: (link: string) => string = (link) => link): MarkdownPage {
   const markdown = new MarkdownIt({ html: true, linkify: false });
   markdown.renderer.rules.fence = markdown.renderer.rules.code_block = (tokens, index) => codeBlock(tokens[index]);
@@ -65,7 +65,7 @@ export function readMarkdown(text: string, toTarget: (link: string) => string = 
   }
   return {
     title: headings[0]?.text ?? "",
-    // A corner of a table without words is no heading.
+    // An empty corner cell of a table is not a heading.
     html: markdown.renderer.render(tokens, markdown.options, {}).replaceAll(/<th([^>]*)><\/th>/g, "<td$1></td>"),
     headings,
     parts: parts.map(({ heading, words }) => ({ ...heading, words: words.join(" ").replaceAll(/\s+/g, " ") })),
@@ -81,7 +81,7 @@ function plainText(token: Token | undefined): string {
     .join("");
 }
 
-/** As GitHub makes them: letters, digits, `-` and `_` stay; the second of a name gets `-1`. */
+/** As on GitHub: keeps letters, digits, `-` and `_`; the second heading of the same name gets `-1`. */
 function anchorOf(text: string, seen: Map<string, number>): string {
   const base = text
     .trim()
@@ -93,7 +93,7 @@ function anchorOf(text: string, seen: Map<string, number>): string {
   return before === 0 ? base : `${base}-${before}`;
 }
 
-/** Comments are paler, so that the command is what one sees first. */
+/** Renders comments paler, so that the commands stand out. */
 function codeBlock(token: Token | undefined): string {
   const { content = "", info = "" } = token ?? {};
   if (info === "mermaid") return drawSequence(content);

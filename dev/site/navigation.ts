@@ -1,10 +1,10 @@
-/** What the site shows, and in which order. Files are named from the root of the repository. */
+/** The pages of the site and their order. Paths are relative to the root of the repository. */
 export interface Section {
   readonly title: string;
   readonly pages: readonly string[];
 }
 
-/** The first one is the page that one comes to. */
+/** The first page is the start page. */
 export const navigation: readonly Section[] = [
   {
     title: "Start",

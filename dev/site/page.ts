@@ -1,14 +1,14 @@
-/** One page of the site as HTML. It asks no other host for anything, and can be read from the disk. */
+/** One page of the site as HTML. It loads nothing from other hosts and can be opened from the disk. */
 import { escapeHtml } from "./html.ts";
 import type { Heading, MarkdownPage } from "./markdown.ts";
 import type { Section } from "./navigation.ts";
 
 export interface PageParts {
   readonly page: Pick<MarkdownPage, "title" | "html" | "headings">;
-  /** Its address on the site. */
+  /** Address of the page on the site. */
   readonly address: string;
   readonly sections: readonly { readonly title: Section["title"]; readonly pages: readonly Entry[] }[];
-  /** The way back to the root of the site: `../`, or nothing. */
+  /** Relative path to the root of the site: `../`, or empty. */
   readonly up: string;
 }
 

@@ -1,13 +1,14 @@
 /**
- * Sequence diagrams as pictures. The git hosts draw the Mermaid text of a page themselves; the site draws it from the same
- * text, when it is built, in the colours of the page. It knows as much of Mermaid as our pages use, and refuses the rest.
+ * Renders sequence diagrams as pictures. The git hosts render the Mermaid text of a page themselves; the site renders
+ * the same text at build time in the colours of the page. Supports the subset of Mermaid that our pages use and rejects
+ * anything else.
  */
 import { escapeHtml } from "./html.ts";
 
 interface Message {
   readonly from: number;
   readonly to: number;
-  /** An answer: dashed. */
+  /** An answer has a dashed line. */
   readonly isAnswer: boolean;
   readonly words: string;
 }
@@ -22,7 +23,7 @@ interface Sequence {
 const [gap, side, top, lineHeight, letter] = [120, 66, 52, 16, 6.6];
 const loop = { width: 26, height: 18 };
 
-/** Throws on what it cannot draw, so that no page of the site loses anything silently. */
+/** Throws on what it cannot draw, so that no diagram loses anything silently. */
 export function drawSequence(text: string): string {
   const { numbered, participants, messages } = parseSequence(text);
   const x = (at: number) => side + at * gap;
@@ -106,7 +107,7 @@ function roomFor({ from, to }: Message): number {
   return from === to ? gap - loop.width - 12 : Math.abs(from - to) * gap - 26;
 }
 
-/** Lines that are about as wide as there is room for. */
+/** Breaks the text into lines of about this width. */
 function wrap(text: string, room: number): readonly string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {

@@ -1,13 +1,13 @@
-/** Whether something grows that should stay as it is. Pure. */
+/** Detects growth of a value that should stay constant. Pure. */
 
 export interface Bound {
-  /** Of what it is in the middle. */
+  /** As a share of the value in the middle. */
   readonly share: number;
-  /** And that much besides. */
+  /** Added to the share. */
   readonly more: number;
 }
 
-/** By how much the values of the second half rise from its begin to its end, by a straight line through them. */
+/** The rise of a straight line through the values of the second half, from its start to its end. */
 export function riseOf(values: readonly number[]): number {
   const half = secondHalf(values);
   const [middle, mean] = [(half.length - 1) / 2, half.reduce((sum, value) => sum + value, 0) / half.length];
@@ -21,7 +21,7 @@ export function grows(values: readonly number[], { share, more }: Bound): boolea
   return riseOf(values) > (half[half.length >> 1] ?? 0) * share + more;
 }
 
-/** What is warmed up and filled in the first one is no growth. */
+/** The first half is warm-up, which does not count as growth. */
 function secondHalf(values: readonly number[]): readonly number[] {
   return values.slice(values.length >> 1);
 }

@@ -1,4 +1,4 @@
-/** A server that works at a steady rate, and what it holds meanwhile. */
+/** Runs a server at a steady rate and samples what it uses. */
 import { readdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { median, quantile } from "../bench/measurement.ts";
@@ -14,7 +14,7 @@ export interface SoakOptions {
   readonly minutes: number;
   readonly deployments: number;
   readonly repositories: number;
-  /** From one push to the next. */
+  /** Time between two pushes. */
   readonly everyMs: number;
   readonly sampleEveryMs: number;
   readonly signal?: AbortSignal | undefined;
@@ -22,22 +22,22 @@ export interface SoakOptions {
 }
 
 export interface Sample {
-  /** Since the first push. */
+  /** Minutes since the first push. */
   readonly minutes: number;
-  /** What the server holds, in itself and with kluctl and its renderers. */
+  /** Memory of the server alone, and with kluctl and its renderers. */
   readonly serverMegabytes: number;
   readonly allMegabytes: number;
   readonly heapMegabytes: number;
-  /** Files and sockets. */
+  /** Open files and sockets. */
   readonly descriptors: number;
   readonly redisMegabytes: number;
 }
 
 export interface SoakReport {
   readonly samples: readonly Sample[];
-  /** From a push until all deployments of its repository are ready at it. */
+  /** Time from a push until all deployments of its repository are ready at it. */
   readonly pushes: readonly { readonly minutes: number; readonly seconds: number }[];
-  /** Those that were due while the one before was not done. */
+  /** Pushes that were due while the previous one was not done. */
   readonly skippedPushes: number;
   /** Reconciliations, and checks that were skipped because nothing can have changed. */
   readonly reconciliations: number;
@@ -119,7 +119,7 @@ export async function playSoak(stage: Stage, options: SoakOptions): Promise<Soak
   };
 }
 
-/** On a machine that is busy with others, too. */
+/** Long enough for a busy machine. */
 const firstWithinMs = 1_800_000;
 
 function findGrowth(samples: readonly Sample[]): string[] {
@@ -130,7 +130,7 @@ function findGrowth(samples: readonly Sample[]): string[] {
   });
 }
 
-/** The most since the sample before, of what comes and goes. */
+/** Reports the maximum since the previous sample for values that fluctuate. */
 async function takeSample(server: Towline, forMs: number) {
   const sampled = startSampling(server.pid, 1_000);
   await sleep(forMs);

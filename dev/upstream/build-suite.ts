@@ -1,4 +1,7 @@
-/** kluctl's own GitOps suite, compiled so that it starts any controller as a process. Nothing of it is kept in here. */
+/**
+ * Compiles kluctl's own GitOps suite, changed so that it starts any controller as a process. The suite's sources are
+ * not part of this repository.
+ */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { access, cp, mkdir, readFile, rename, writeFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-/** Menu, light and dark, copying, and the search. The pages can be read without it. */
+/** Menu, light and dark theme, copy buttons and search. The pages can be read without it. */
 const up = document.body.dataset.up ?? "";
 const menu = document.querySelector("#menu");
 const input = document.querySelector("#search");
@@ -31,7 +31,7 @@ for (const block of document.querySelectorAll(".code")) {
   block.append(button);
 }
 
-/** Made when somebody searches: most readers do not. */
+/** Created at the first search, because most readers do not search. */
 let search;
 function find(words) {
   search ??= window.MiniSearch.loadJSON(window.searchIndex, {

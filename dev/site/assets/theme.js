@@ -1,3 +1,3 @@
-/** Before anything is painted: what was chosen here last, else what the system says. */
+/** Sets the theme before the first paint: the one last chosen here, otherwise the system's. */
 const chosen = localStorage.getItem("theme");
 if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
