@@ -1,12 +1,12 @@
-/** Service accounts with few rights. */
+/** Creates service accounts with few rights. */
 import { AuthorizationV1Api, type V1ResourceAttributes } from "@kubernetes/client-node";
 import { expect, onTestFinished } from "vitest";
 import { patience } from "./patience.ts";
 import type { TestCluster } from "./world-cluster.ts";
 
 /**
- * A service account that may do everything with its namespace's ConfigMaps, and nothing else but see what there is:
- * kluctl has to list namespaces for every deploy, and ConfigMaps of all of them to find what it may delete.
+ * A service account with all rights on its namespace's ConfigMaps, and otherwise only rights to list: kluctl lists
+ * namespaces on every deploy, and ConfigMaps of all namespaces to find orphaned objects.
  */
 export async function createAccount(
   cluster: TestCluster,
@@ -45,7 +45,7 @@ export async function createAccount(
   ]);
 }
 
-/** The API server takes note of new roles and bindings a moment later. */
+/** Waits until the account has the right: the API server applies new roles and bindings with a delay. */
 export async function whenMay(
   { config, namespace }: TestCluster,
   name: string,

@@ -1,4 +1,4 @@
-/** Somebody with nothing but a service account's token, and what the API server says to them. */
+/** A client that has only a service account's token, and the API server's answers to it. */
 import { writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join } from "node:path";

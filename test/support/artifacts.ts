@@ -1,4 +1,4 @@
-/** Artifacts and charts in a real registry, which Gitea has, and in a Helm repository over TLS. */
+/** Artifacts and charts in a real registry, that of Gitea, and in a Helm repository over TLS. */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:https";
@@ -19,20 +19,20 @@ export interface TestRegistry {
   /** `host:port` */
   readonly host: string;
   readonly login: { readonly username: string; readonly password: string };
-  /** An organization whose artifacts anybody may read, and one whose members only may. */
+  /** One organization with public artifacts, and one whose artifacts only members can read. */
   readonly open: string;
   readonly closed: string;
   url(organization: string, name: string): string;
-  /** `kluctl oci push` of a working copy; returns the artifact's digest. */
+  /** Runs `kluctl oci push` on a working copy; returns the artifact's digest. */
   push(url: string, tag: string, projectDir: string): Promise<string>;
-  /** Pushes a chart as Helm does. */
+  /** Pushes a chart like Helm. */
   pushChart(organization: string, chart: Chart): Promise<void>;
 }
 
 export interface Chart {
   readonly name: string;
   readonly version: string;
-  /** Of the ConfigMap that it consists of. */
+  /** Namespace of the ConfigMap that the chart consists of. */
   readonly namespace: string;
 }
 
@@ -85,11 +85,11 @@ export interface TestHelmRepository {
   readonly url: string;
   readonly host: string;
   readonly login: { readonly username: string; readonly password: string };
-  /** The authority of its certificate. */
+  /** The authority that signed its certificate. */
   readonly ca: string;
 }
 
-/** With a password, and a certificate that nobody knows. */
+/** A Helm repository with a password and a certificate of an unknown authority. */
 export async function useHelmRepository(chart: Chart): Promise<TestHelmRepository> {
   const login = { username: "ada", password: "chart-horse-battery" };
   const authority = createCertificateAuthority("Charts");

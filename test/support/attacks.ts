@@ -1,30 +1,30 @@
-/** What the code of a hostile branch tries, in the renderers: a program in Python, and what it needs to find. */
+/** The attempts of a hostile branch whose code runs in the renderers: a Python program and the things it attacks. */
 import { confiningInPython } from "../../src/jail/python.ts";
 
 export interface AttackPlaces {
-  /** Files that hold `CANARY`, outside of all that a renderer may read, by what they are. */
+  /** Files with the content `CANARY` outside of what a renderer may read, by description. */
   readonly files: Readonly<Record<string, string>>;
-  /** Others, whatever is in them. */
+  /** Other files, with any content. */
   readonly others?: Readonly<Record<string, string>>;
-  /** Sockets in the file system that answer whoever connects. */
+  /** Unix sockets that answer every client. */
   readonly sockets?: Readonly<Record<string, string>>;
-  /** TCP ports of loopback that answer whoever connects. */
+  /** TCP ports on loopback that answer every client. */
   readonly ports: Readonly<Record<string, number>>;
   /** A directory above the files. */
   readonly above: string;
-  /** Where runs of kluctl have their directories. */
+  /** Parent of the directories of kluctl runs. */
   readonly work?: string;
-  /** A process that is none of the renderer's. */
+  /** A process that does not belong to the renderer. */
   readonly pid: number;
-  /** A bare repository that takes pushes. */
+  /** A bare repository that accepts pushes. */
   readonly remote?: string;
-  /** Aims and names that alone are told, where room is short; all, if left out. */
+  /** Aims and names to report if the output is limited; all if absent. */
   readonly tells?: readonly string[];
-  /** Seconds, as nobody else lets a `sleep` last: what outlives its run is known by it. */
+  /** A number of seconds that no other `sleep` uses, by which processes that outlive their run are found. */
   readonly lasting?: string;
 }
 
-/** What a branch can be up to by its code. */
+/** What a branch can attempt through its code. */
 export const codeAims = [
   "programs",
   "connections",
@@ -39,7 +39,7 @@ export const codeAims = [
 ] as const;
 export type CodeAim = (typeof codeAims)[number];
 
-/** Of the kernel's corners, by the names that they have below. */
+/** Rarely used kernel features, by their names below. */
 const kernelCalls = [
   "unshare",
   "io_uring",
@@ -59,20 +59,20 @@ const kernelCalls = [
   "newer than all",
 ] as const;
 
-/** What not every kernel or user has anyway, so that nothing is shown by their having it not. */
+/** Attempts that some kernels or users cannot make anyway, so that their failure proves nothing. */
 export const mayLack = new Set<string>([
   ...["IPv6", "packet", "vsock", "MPTCP", "fork server"].map((name) => `connections: ${name}`),
   ...["ptrace", "process_vm_readv", "pidfd_open"].map((name) => `processes: call ${name}`),
   "others: memory",
-  "others: what they may read", // only the fork server of previews knows
+  "others: what they may read", // only the fork server of previews knows this
   "kernel: chroot",
   ...kernelCalls.map((name) => `kernel: call ${name}`),
 ]);
 
-/** Files of a project that are there to be changed, one for each attempt. */
+/** Files of a project that attempts may change, one for each attempt. */
 export const victims = ["append", "truncate", "mode", "times", "rename", "remove"].map((name) => `victims/${name}`);
 
-/** What each is tried by: an expression that raises if it is refused. */
+/** The attempts as Python expressions, which raise if they are refused. */
 function attemptsOf(places: AttackPlaces): Readonly<Record<CodeAim, Readonly<Record<string, string>>>> {
   const { files, others = {}, sockets = {}, ports, remote } = places;
   const port = Object.values(ports)[0] ?? 9;
@@ -180,9 +180,10 @@ function attemptsOf(places: AttackPlaces): Readonly<Record<CodeAim, Readonly<Rec
 }
 
 /**
- * Tries all of it, each in a process of its own where that can be had, so that what succeeds spoils nothing for the next.
- * `result`: each by its aim and name, as `refused` or what it got. Some have the kernel run a call by its number, as what
- * confines renderers does; of these what counts is whether the kernel looked at it.
+ * Makes all attempts, each in a process of its own where possible, so that one that succeeds does not affect the next.
+ * `result` maps each aim and name to `refused` or to what it obtained. Some attempts make a system call by number, like
+ * the code that confines renderers; these count as refused only if the kernel rejected the call itself rather than its
+ * arguments.
  */
 export function attackProgram(places: AttackPlaces): string {
   const { above, work = above, pid } = places;
@@ -348,7 +349,10 @@ told = ", ".join("".join(c for c in name if c.isalnum() or c == " ") for name in
 
 type Call = readonly (number | "pid")[];
 
-/** With arguments that do no harm where they are not refused. Numbers of x86-64 and of its other ABI, then of arm64. */
+/**
+ * System calls with arguments that are harmless if they are not refused. Numbers for x86-64 and its x32 ABI, then for
+ * arm64.
+ */
 const rawCalls: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
   x64: {
     socket: [41, 2, 1, 0],
@@ -386,29 +390,29 @@ const rawCalls: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
   },
 };
 
-/** A template that runs the program, and prints all that it found, for `readAttack`. */
+/** A template that runs the program and prints its findings for `readAttack`. */
 export function attackTemplate(program: string): string {
   return `${running(decoded(program))}{{ scope.result | b64encode }}`;
 }
 
 export interface Attacked {
-  /** By aim and name, as `<aim>: <name>`. */
+  /** What each attempt obtained, by `<aim>: <name>`. */
   readonly found: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
   readonly python: string;
 }
 
-/** What such a template printed. */
+/** Parses the output of such a template. */
 export function readAttack(printed: string): Attacked {
   return JSON.parse(Buffer.from(printed, "base64").toString()) as Attacked;
 }
 
-/** The names of what was not refused. */
+/** The names of the attempts that were not refused. */
 export function gotBy({ found }: Attacked): string[] {
   return Object.keys(found).filter((name) => found[name] !== "refused");
 }
 
-/** A template that runs the program, and prints what it got by name, and with which environment it ran. */
+/** A template that runs the program and prints the names and results of successful attempts, and the environment. */
 export function attackInPlace(program: string): string {
   return `${running(decoded(program))}got {{ scope.told }} with {{ scope.environment }}`;
 }

@@ -1,4 +1,4 @@
-/** A cluster of one test file that writes down every request: an API server with its audit log. */
+/** A cluster for one test file that records every request: an API server with its audit log. */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ export interface AuditEvent {
 export interface AuditedCluster {
   /** Path of an administrator's kubeconfig. */
   readonly kubeconfig: string;
-  /** What the API server was asked so far. */
+  /** The requests to the API server so far. */
   audit(): Promise<AuditEvent[]>;
   stop(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * The two hostile branches, each with all that it tries: one by the code of its templates, one by what it declares and
- * kluctl obeys. They are rendered by the real kluctl, as each setting of `preview.isolation` and `preview.forks` has it.
+ * Two hostile branches with all their attempts: one through the code of its templates, one through declarations that
+ * kluctl follows. The real kluctl renders them under each setting of `preview.isolation` and `preview.forks`.
  */
 import { execFile } from "node:child_process";
 import { randomInt } from "node:crypto";
@@ -34,19 +34,19 @@ import {
 import { collectLogs, createProject, findProcesses, newKluctl, newRun, noDiffOptions } from "./fake-kluctl.ts";
 import { startVictim } from "./victim.ts";
 
-/** How pull requests are rendered. */
+/** A way to render pull requests. */
 export interface Setting {
-  /** Without it kluctl is the one that deploys use. */
+  /** If false, the kluctl of deploys renders them. */
   readonly confined: boolean;
-  /** Of the kernel; all there is, if left out. */
+  /** What to require of the kernel; everything it supports if absent. */
   readonly jail?: Partial<JailDemands>;
-  /** From the files alone, as forks are. */
+  /** Renders from the files alone, as for forks. */
   readonly offline?: boolean;
-  /** By a preview runner. */
+  /** Renders in a preview runner. */
   readonly runner?: boolean;
 }
 
-/** As docs/preview-security.md names them. */
+/** With the names in docs/preview-security.md. */
 export const settings = {
   "`off`": { confined: false },
   "`auto` without Landlock": { confined: true, jail: { abi: 0, files: false, network: false } },
@@ -58,7 +58,7 @@ export const settings = {
 
 export type SettingName = keyof typeof settings;
 
-/** What a branch can be up to by what it declares. */
+/** What a branch can attempt through its declarations. */
 const declaredAims = [
   "declared files",
   "declared variables",
@@ -71,24 +71,24 @@ export const aims = [...codeAims, ...declaredAims] as const;
 export type Aim = (typeof aims)[number];
 
 export interface Seen {
-  /** Each attempt by its aim and name, as `<aim>: <name>`: `refused`, or what it got. */
+  /** The result of each attempt by `<aim>: <name>`: `refused`, or what it obtained. */
   readonly found: Readonly<Record<string, string>>;
-  /** What a template finds in its environment, and the command line of its Python. */
+  /** The environment of a template, and the command line of its Python. */
   readonly environment: Readonly<Record<string, string>>;
   readonly python: string;
-  /** What an ordinary branch comes to afterwards. */
+  /** What an ordinary branch renders to afterwards. */
   readonly next: string;
 }
 
 export interface CanaryDeps {
-  /** Empty, and ours. */
+  /** An empty directory of the test. */
   readonly dir: string;
   readonly binary: string;
-  /** Where kluctl's Python lies unpacked. */
+  /** Directory of kluctl's unpacked Python. */
   readonly unpackedDir: string;
   /** Path of the server's own kubeconfig. */
   readonly kubeconfig: string;
-  /** In which there is a Secret `login` whose `vars` are `found: CANARY-secret`. */
+  /** Contains a Secret `login` whose `vars` are `found: CANARY-secret`. */
   readonly namespace: string;
 }
 
@@ -112,13 +112,13 @@ export async function tryCanaries(setting: Setting, deps: CanaryDeps): Promise<S
 }
 
 interface Planted extends Required<Omit<AttackPlaces, "tells">> {
-  /** Asked over HTTP, or spoken to in whatever way, so often. */
+  /** Number of HTTP requests and other connections. */
   readonly hits: () => number;
-  /** The same at a port of another address, as if it were another machine. Returns which port, of any. */
+  /** Listens on a port of another address, as if it were another machine. Returns the port; `port` 0 takes any. */
   readonly listenElsewhere: (port: number) => Promise<number>;
 }
 
-/** Beside the clone, what a server has: each with a canary in it. */
+/** Creates what a server has besides the clone, with a canary in each. */
 async function plant(dir: string, closing: (() => unknown)[]): Promise<Planted> {
   const server = join(dir, "server");
   const names = {
@@ -182,11 +182,11 @@ interface Files {
 }
 interface Rendering {
   (files: Files, links?: Files): Promise<{ found: string; all: string }>;
-  /** Of loopback: what the last run might connect to. */
+  /** Ports on loopback that the last run could connect to. */
   readonly ports: () => readonly number[];
 }
 
-/** Of projects, each in a slot of its own. */
+/** Renders projects, each in a slot of its own. */
 async function startRendering(
   setting: Setting,
   deps: CanaryDeps,
@@ -195,7 +195,7 @@ async function startRendering(
 ): Promise<Rendering> {
   const { dir, unpackedDir, kubeconfig } = deps;
   const { log } = collectLogs();
-  // What the server has in its environment, and what only it may use.
+  // Variables of the server's environment, and settings that only the server may use.
   const env = { PATH: "/usr/bin:/bin", KLUCTL_GIT_PASSWORD: "CANARY-login", AWS_SECRET_ACCESS_KEY: "CANARY-cloud" };
   const own = {
     TOWLINE_KUBERNETES_KUBECONFIG: kubeconfig,
@@ -247,7 +247,7 @@ async function startRendering(
   return Object.assign(render, { ports: () => ports });
 }
 
-/** The real one, in this process, with an environment that holds nothing of the server's. */
+/** The real runner in this process, with an environment without any of the server's variables. */
 async function useRunner(
   kluctl: KluctlProcesses,
   confine: Confine,
@@ -277,7 +277,7 @@ async function useRunner(
   });
 }
 
-/** What became of each object's data. */
+/** The merged `data` of all objects. */
 function dataOf({ objects }: CommandResult): Record<string, string> {
   const found = objects.map(({ rendered = "{}" }) => (JSON.parse(rendered) as { data?: object }).data);
   return Object.assign({}, ...found) as Record<string, string>;
@@ -300,7 +300,7 @@ async function tryCode(render: Rendering, { namespace }: CanaryDeps, planted: Pl
   const left = await findProcesses(`sleep ${planted.lasting}`);
   for (const pid of left) process.kill(pid, "SIGKILL");
   const { stdout: pushed } = await run("git", ["-C", planted.remote, "for-each-ref"]);
-  // What counts is what came of it.
+  // The effect decides, not the template's own result.
   const came = { "programs: what outlives its run": left.join(), "programs: push": pushed };
   return { ...more, found: { ...found, ...mapValues(came, (what) => (what === "" ? "refused" : `got ${what}`)) } };
 }
@@ -374,7 +374,7 @@ function declarationsOf(
     "declared programs": {
       "a kustomization's git": {
         files: {
-          // Only what runs it writes it in one.
+          // The word appears joined only in the output of a shell that runs this.
           "app/kustomization.yaml": `resources: ["file:///none.git?ref=--upload-pack=echo%20CANA%27%27RY%20%3E%262%3B"]`,
         },
       },

@@ -6,7 +6,10 @@ import { expect, onTestFinished } from "vitest";
 import { findTools } from "../../dev/tools.ts";
 import { patience } from "./patience.ts";
 
-/** A page, and what went wrong in it: scripts that ran although they should not, what the policy kept out, errors. */
+/**
+ * A page, and its problems: scripts that ran although they should not, violations of the content security policy,
+ * errors.
+ */
 export async function useBrowserPage(options: BrowserContextOptions = {}) {
   const { chromium: executablePath } = await findTools(["chromium"], { say: () => undefined });
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
@@ -25,7 +28,7 @@ export async function useBrowserPage(options: BrowserContextOptions = {}) {
     void dialog.dismiss();
   });
   page.on("console", (message) => {
-    // That nobody is logged in yet is told by a 401, which the browser writes down as well.
+    // A 401 only reports that the user is not logged in yet; the browser logs it as an error.
     if (message.type() === "error" && !message.text().includes("401")) trouble.push(message.text());
   });
   page.on("request", (request) => {
@@ -35,10 +38,10 @@ export async function useBrowserPage(options: BrowserContextOptions = {}) {
   return { page, context, trouble };
 }
 
-/** To renew the pictures of docs/page.md: TOWLINE_PAGE_PICTURES=docs/images, and the tests of the page. */
+/** To renew the pictures of docs/page.md, run the tests of the page with TOWLINE_PAGE_PICTURES=docs/images. */
 const pictures = process.env["TOWLINE_PAGE_PICTURES"];
 
-/** Everybody can read it: axe finds nothing, light or dark. */
+/** Checks accessibility: axe must find no problem in the light and the dark theme. */
 export async function examine(page: Page, picture?: string): Promise<void> {
   if (pictures && picture) await page.screenshot({ path: join(pictures, `page-${picture}.png`) });
   await page.evaluate(axe.source);

@@ -1,7 +1,7 @@
-/** The command line, called as `src/cli.ts` calls it. */
+/** The command line, called like in `src/cli.ts`. */
 import { runProgram, type ProgramDeps } from "../../src/cli/program.ts";
 
-/** Runs `towline …`, and gives back what it printed and its exit code. */
+/** Runs `towline …` and returns its output and its exit code. */
 export async function towline(argv: readonly string[], deps: Partial<ProgramDeps> & { readonly input?: string } = {}) {
   const [out, err]: [string[], string[]] = [[], []];
   const code = await runProgram(argv, {

@@ -1,4 +1,4 @@
-/** What runs of the image, by the engine that `npm run test:image` has found or started. */
+/** Containers of the image, run by the engine that `npm run test:image` has found or started. */
 import { execFile } from "node:child_process";
 import { copyFile, chmod, chown } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,19 +10,19 @@ import { uniqueName, useTempDir } from "./world.ts";
 const run = promisify(execFile);
 
 export const image = process.env["TEST_IMAGE"] ?? "";
-/** The engine is told: otherwise it warns when the image is for another architecture than its own. */
+/** Passed to the engine, which otherwise warns if the image is for another architecture. */
 export const platform = `linux/${process.env["TEST_ARCHITECTURE"] ?? ""}`;
 
-/** As docs/image.md runs it. */
+/** The options in docs/image.md. */
 const locked = ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--network", "host"];
 
-/** Even Node itself takes longer to start than the image gives its check. */
+/** Under emulation, starting Node alone exceeds the time limit of the image's health check. */
 export const emulatedHealthcheck = { timeout: "60s" };
 
 export interface ContainerOptions {
   readonly user?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Files and directories of this machine that it reads: paths in it → paths here. */
+  /** Files and directories of this machine that the container can read: paths in it → paths here. */
   readonly reads?: Readonly<Record<string, string>>;
   readonly entrypoint?: string;
   readonly command?: readonly string[];
@@ -38,11 +38,11 @@ export interface Container {
   exec(...command: readonly string[]): Promise<string>;
   state(): Promise<State>;
   logs(): Promise<string>;
-  /** SIGTERM, and after 30 s SIGKILL. */
+  /** Sends SIGTERM, and SIGKILL after 30 s. */
   stop(): Promise<State>;
-  /** Waits until its HEALTHCHECK says so. */
+  /** Waits until its HEALTHCHECK reports it as healthy. */
   becomesHealthy(): Promise<void>;
-  /** What it has written where it should not. */
+  /** Changes to the container's file system, where it must not write. */
   changes(): Promise<string>;
 }
 
@@ -51,7 +51,7 @@ export async function docker(...args: readonly string[]): Promise<string> {
   return stdout.trim();
 }
 
-/** A copy that this user can read, and nobody else, if we may give files away. */
+/** Copies the file so that only this user can read it, if this process may change owners. */
 export async function fileOf(user: number, path: string): Promise<string> {
   const copy = join(await useTempDir(), "file");
   await copyFile(path, copy);
@@ -70,7 +70,7 @@ export async function useContainer(options: ContainerOptions): Promise<Container
   return toContainer(name);
 }
 
-/** Runs it to its end, and returns what it said. */
+/** Runs a container until it exits, and returns its output. */
 export async function runContainer(options: ContainerOptions): Promise<string> {
   const { stdout, stderr } = await run("docker", ["run", "--rm", ...toArgs(options)], { maxBuffer: 1e8 });
   return (stdout + stderr).trim();

@@ -1,6 +1,6 @@
-/** For tests of what must not be kept busy: of the clock a busy machine takes as much as it likes. */
+/** For tests of code that must not block: elapsed time depends on how busy the machine is, CPU time does not. */
 
-/** What this process has worked so far, in milliseconds. */
+/** Returns the CPU time of this process so far in milliseconds. */
 export function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000;

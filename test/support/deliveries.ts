@@ -1,4 +1,4 @@
-/** Deliveries as git hosts send them: recorded ones of GitHub and Gitea, built ones of GitLab. */
+/** Deliveries in the format of the git hosts: recorded ones of GitHub and Gitea, built ones of GitLab. */
 import { createHmac } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -6,7 +6,7 @@ import type { WebhookDefinition } from "@octokit/webhooks-examples";
 
 export interface Delivery {
   readonly name: string;
-  /** Names and values in turn, as Node's `rawHeaders`. */
+  /** Names and values alternate, as in Node's `rawHeaders`. */
   readonly rawHeaders: readonly string[];
   readonly body: string;
 }
@@ -19,7 +19,7 @@ export const giteaSecret = "a-recorded-secret-of-gitea";
 type Example = Pick<WebhookDefinition, "name"> & { readonly examples: readonly Record<string, unknown>[] };
 const examples = createRequire(import.meta.url)("@octokit/webhooks-examples") as readonly Example[];
 
-/** GitHub's recorded payloads, signed now. */
+/** GitHub's recorded payloads with a fresh signature. */
 export function githubDeliveries(event: string): Delivery[] {
   const payloads = examples.find(({ name }) => name === event)?.examples ?? [];
   return payloads.map((payload) => githubDelivery(event, payload));
@@ -41,7 +41,7 @@ export function githubDelivery(event: string, payload: unknown, secret = githubS
   };
 }
 
-/** A plain push to GitHub's recorded repository: the package has only pushes that create or delete. */
+/** An ordinary push to GitHub's recorded repository: the package contains only pushes that create or delete. */
 export function githubPush(changes: Record<string, unknown> = {}): Delivery {
   const recorded = githubPayload();
   return githubDelivery("push", {
@@ -60,7 +60,7 @@ export function githubPayload(): Record<string, unknown> {
   return branch;
 }
 
-/** The repository that a delivery is about, in place of the recorded one. */
+/** The repository to put in place of the recorded one. */
 export interface DeliveredRepository {
   /** `org/repo` */
   readonly name: string;
@@ -79,7 +79,7 @@ export interface DeliveredPush {
   readonly modified: readonly string[];
 }
 
-/** A recorded delivery of the action, about another pull request; into `main`. */
+/** A recorded delivery of the action, changed to another pull request; into `main`. */
 export function githubPullRequest(
   action: "opened" | "synchronize" | "closed",
   repository: DeliveredRepository,
@@ -99,13 +99,13 @@ export function githubPullRequest(
 }
 
 export interface DeliveredGroup {
-  /** Full name of the queue's branch. */
+  /** Full ref name of the queue's branch. */
   readonly ref: string;
   readonly commit: string;
   readonly base: string;
 }
 
-/** A recorded delivery about a merge queue, about another group; the package has none of a group that is over. */
+/** A recorded merge queue delivery, changed to another group; the package has none for a group that has ended. */
 export function githubMergeGroup(
   action: "checks_requested" | "destroyed",
   repository: DeliveredRepository,
@@ -121,7 +121,7 @@ export function githubMergeGroup(
   return githubDelivery("merge_group", { ...recorded, ...about, ...why, action });
 }
 
-/** The push to the queue's branch by which everybody else hears of the same. */
+/** The push to the queue's branch, from which webhooks without merge group events learn of the group. */
 export function githubQueuePush(
   repository: DeliveredRepository,
   { ref, commit }: DeliveredGroup,
@@ -161,7 +161,7 @@ export function giteaDeliveries(): Delivery[] {
   return readdirSync(giteaDirectory).map((file) => giteaDelivery(file.replace(/\.json$/, "")));
 }
 
-/** Signs another body in a delivery's name, as Gitea would. */
+/** Replaces the body and signs it as Gitea would. */
 export function resignGitea(delivery: Delivery, body: string): Delivery {
   return {
     ...delivery,
@@ -184,7 +184,7 @@ const project = {
 
 const [before, after] = ["95790bf891e76fee5e1747ab589903a6a1f80f22", "da1560886d4f094c3e6c9ef40349f7d38b5d27d7"];
 
-/** From the fields that GitLab documents for its push events. */
+/** A push event with the fields that GitLab documents. */
 export function gitlabPush(changes: Record<string, unknown> = {}): Record<string, unknown> {
   return {
     object_kind: "push",
@@ -227,7 +227,7 @@ export function gitlabMergeRequest(attributes: Record<string, unknown> = {}, cha
   };
 }
 
-/** A merge request of another project, into `main`; signed. */
+/** A merge request of another project into `main`, signed. */
 export function gitlabMergeRequestOf(
   repository: DeliveredRepository,
   { number, head, fork = false }: DeliveredPullRequest,
@@ -239,7 +239,7 @@ export function gitlabMergeRequestOf(
   );
 }
 
-/** A push to `main` of another project; signed. */
+/** A push to `main` of another project, signed. */
 export function gitlabPushTo(repository: DeliveredRepository, { before, after, modified }: DeliveredPush): Delivery {
   const commits = [{ id: after, message: "More", added: [], modified, removed: [] }];
   const moved = { before, after, checkout_sha: after, commits };
@@ -258,7 +258,7 @@ const gitlabEventNames: Readonly<Record<string, string>> = {
   merge_request: "Merge Request Hook",
 };
 
-/** With the plain token; `signGitlab` makes the signed form. */
+/** Has the plain token; `signGitlab` makes the signed form. */
 export function gitlabDelivery(payload: unknown): Delivery {
   const kind = (payload as { object_kind?: string } | null)?.object_kind ?? "";
   const body = JSON.stringify(payload);

@@ -1,4 +1,4 @@
-/** Builders for what the decisions read. */
+/** Builders for the input of the decisions. */
 import type {
   CommandResult,
   CommandSummary,

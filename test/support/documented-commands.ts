@@ -1,7 +1,7 @@
 /**
- * The commands of the documentation, run by a real bash as a reader would paste them. Each program that they call is one of
- * ours that decides: it is run as it is, or asked whether it would take these arguments, or what is known of its arguments is
- * on the list of those that cannot be had here.
+ * Runs the commands of the documentation in a real bash as a reader would paste them. Every program that they call is
+ * replaced by one of ours, which decides: it runs the real program, asks it whether it would accept these arguments, or
+ * looks the arguments up in the list of programs that are not available here.
  */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
@@ -19,7 +19,7 @@ export interface Block {
   readonly file: string;
   readonly line: number;
   readonly text: string;
-  /** What it prints, where the page says so: the block below it, if that is `text exact`. */
+  /** The output that the page states: the block below it if that is marked `text exact`. */
   readonly prints?: string | undefined;
 }
 
@@ -45,7 +45,7 @@ function documentedPages(): readonly string[] {
   return ["README.md", "CONTRIBUTING.md", "SECURITY.md", "chart/README.md", ...pages];
 }
 
-/** Every block of shell: those that say so, and those that say nothing and begin with a program that we know. */
+/** Every block of shell: those marked as such, and unmarked ones that begin with a known program. */
 export function documentedBlocks(): readonly Block[] {
   return documentedPages().flatMap((file) => {
     const found: Block[] = [];
@@ -70,7 +70,7 @@ interface MarkdownNode {
   readonly position?: { readonly start: { readonly line: number } };
 }
 
-/** Commands that stand in a sentence or a table: they say less, and with placeholders. */
+/** Commands in a sentence or a table, which are abbreviated and contain placeholders. */
 export function inlineCommands(): readonly Block[] {
   return documentedPages().flatMap((file) => {
     const found: Block[] = [];
@@ -92,25 +92,25 @@ function isShell({ lang, value = "" }: MarkdownNode): boolean {
 }
 
 export interface Desk {
-  /** Where the commands are typed. */
+  /** The current directory of the commands. */
   readonly dir: string;
-  /** Of the real programs. */
+  /** Paths of the real programs. */
   readonly tools: Readonly<Record<"kubectl" | "helm" | "kluctl" | "promtool", string>>;
   readonly kubeconfig: string;
-  /** What the documentation calls `shop`. */
+  /** The namespace that the documentation calls `shop`. */
   readonly namespace: string;
   /** A working copy whose HEAD was pushed. */
   readonly repo: string;
   readonly adminUrl: string;
   readonly webhooksUrl: string;
   readonly pageUrl: string;
-  /** By their addresses in the documentation: where APIs of git hosts are, and a repository there. */
+  /** The APIs of git hosts, and a repository on one, by their addresses in the documentation. */
   readonly hosts: readonly Host[];
-  /** What else people have in their shell. */
+  /** Further variables that users have in their shell. */
   readonly variables: Readonly<Record<string, string>>;
   /** Lines of a server's log. */
   readonly log: string;
-  /** Runs `towline` with what is in the environment of the shell. */
+  /** Runs `towline` with the environment of the shell. */
   readonly towline: (argv: readonly string[], env: Readonly<Record<string, string>>) => Promise<Answer>;
 }
 
@@ -127,13 +127,13 @@ interface Answer {
 }
 
 export interface Shell {
-  /** Everything that is wrong with a block; nothing, if it could be run. */
+  /** Runs a block and returns everything that is wrong with it; empty if it succeeded. */
   run(block: Block): Promise<readonly string[]>;
   /** The programs that were called. */
   readonly called: ReadonlySet<string>;
 }
 
-/** Sets up the programs that the commands find, on a desk with the files that they name. */
+/** Sets up the programs that the commands find, in a directory with the files that they name. */
 export async function useShell(desk: Desk): Promise<Shell> {
   const { dir, towline } = desk;
   const [bin, socket] = [join(dir, ".bin"), join(dir, ".towline")];
@@ -184,7 +184,7 @@ set -e
 command_not_found_handle() { echo "$1 is neither run by the test nor on its list" >> "$FAILURES"; return 127; }
 before=$(compgen -v TOWLINE_ || true)`;
 
-/** Variables that a block sets have to be some that the server knows. */
+/** Fails if a block sets a variable that the server does not know. */
 const epilogue = `
 wait
 if [ -n "$(compgen -v TOWLINE_ || true)" ]; then export $(compgen -v TOWLINE_); towline config validate > /dev/null; fi`;
@@ -271,7 +271,7 @@ case "$1" in
 esac`,
     npx: `for arg in "\${@:3}"; do [ -e "${root}/$arg" ] || fail "$* : there is no $arg"; done`,
     git: `exec /usr/bin/git -C ${repo} "$@"`,
-    // What is not found is a mistake: of the pattern, or of what is searched.
+    // Finding nothing is an error, in the pattern or in the text that is searched.
     grep: `/usr/bin/grep "$@" || fail "$* : finds nothing"`,
     curl: `
 args=() body="" data=""

@@ -1,12 +1,12 @@
 /**
- * What a container of a restricted pod may do, without a container engine: a user without capabilities, no new
- * privileges, a root file system that is read-only but for one directory, process and IPC tables of its own, and what the
- * default seccomp profiles of Docker and containerd refuse to such a process. Those profiles list what they allow; here
- * the calls are refused that they leave out and that this project or an attack has to do with. The network, /sys and
- * cgroups stay the machine's.
+ * The limits of a container in a restricted pod, without a container engine: a user without capabilities, no new
+ * privileges, a root file system that is read-only except for one directory, process and IPC namespaces of its own, and
+ * the default seccomp profiles of Docker and containerd. Those profiles list the allowed calls; here, the calls are
+ * refused that they do not list and that matter to this project or to an attack. The network, /sys and cgroups stay the
+ * machine's.
  *
- * It takes what `unshare` may do: as root, or where users may have namespaces of their own. Elsewhere the root file system
- * is as writable as it is for that user, and the process table is the machine's; the rest is the same.
+ * It needs the rights of `unshare`: root, or user namespaces for ordinary users. Without them, the root file system is
+ * writable as far as that user may write, and the process table is the machine's; the rest is the same.
  */
 import { execFileSync } from "node:child_process";
 import { chown, mkdir } from "node:fs/promises";
@@ -15,21 +15,24 @@ import process from "node:process";
 import { numberOf, type SystemCall } from "../../src/jail/system-calls.ts";
 
 export interface Pod {
-  /** Whether it has namespaces, and so a read-only root. */
+  /** It has namespaces of its own, and therefore a read-only root. */
   readonly whole: boolean;
-  /** Where it may write, and nobody else has anything. */
+  /** The only directory it can write to; no other user has access to it. */
   readonly data: string;
-  /** As whom its processes run. */
+  /** User id of its processes. */
   readonly uid: number;
-  /** What a path of the machine's, given to `createPod`, is called in the pod. */
+  /** Translates a path of the machine that was given to `createPod` to the path in the pod. */
   at(path: string): string;
   command(command: string, args: readonly string[]): { command: string; args: string[] };
 }
 
-/** Nobody's on the machine. */
+/** A user id that is not in use on the machine. */
 const podUser = 65_532;
 
-/** In a directory that everybody may enter. `mounts` are readable in the pod, wherever they lie on the machine. */
+/**
+ * Creates a pod in a directory that every user may enter. `mounts` are readable in the pod wherever they are on the
+ * machine.
+ */
 export async function createPod(dir: string, mounts: Readonly<Record<string, string>>): Promise<Pod> {
   const root = process.getuid?.() === 0;
   const whole = mayUnshare(root);
@@ -60,7 +63,7 @@ export async function createPod(dir: string, mounts: Readonly<Record<string, str
 function mayUnshare(root: boolean): boolean {
   try {
     const own = root ? [] : ["--map-root-user"];
-    // In some containers a process table of one's own cannot be looked at.
+    // In some containers a process namespace can be created, but its /proc cannot be mounted.
     execFileSync("unshare", ["--mount-proc", "--pid", "--ipc", "--fork", ...own, "true"], { stdio: "ignore" });
     return true;
   } catch {
@@ -78,7 +81,7 @@ const refused: readonly SystemCall[] = [
   "ioperm",
 ];
 
-/** As instructions for seccomp, in hexadecimal digits. */
+/** Returns the seccomp program in hexadecimal digits. */
 function defaultProfile(): string {
   const [load, and, equal, end] = [0x20, 0x54, 0x15, 0x06];
   const [allow, eperm, enosys] = [0x7fff0000, 0x00050001, 0x00050026];
@@ -90,7 +93,7 @@ function defaultProfile(): string {
   code.push([equal, 0, 1, numberOf("clone3") ?? 0], [end, 0, 0, enosys]);
   code.push([equal, 0, 5, numberOf("clone") ?? 0], [load, 0, 0, 16], [and, 0, 0, namespaces], [equal, 0, 1, 0]);
   code.push([end, 0, 0, allow], [end, 0, 0, eperm]);
-  // Sockets of virtual machines, and of the kernel's ciphers.
+  // Refuses vsock and AF_ALG (kernel crypto) sockets.
   code.push([equal, 0, 4, numberOf("socket") ?? 0], [load, 0, 0, 16], [equal, 1, 0, 40], [equal, 0, 1, 38]);
   code.push([end, 0, 0, eperm], [end, 0, 0, allow]);
   const bytes = Buffer.alloc(code.length * 8);
@@ -103,7 +106,7 @@ function defaultProfile(): string {
   return bytes.toString("hex");
 }
 
-/** By the architecture, what Perl has no word for. */
+/** Returns the Perl program with the architecture's numbers of the system calls for which Perl has no function. */
 function program(): string {
   const [mount, setgroups, setgid, setuid, prctl, seccomp, capset] =
     process.arch === "arm64" ? [40, 159, 144, 146, 167, 277, 91] : [165, 116, 106, 105, 157, 317, 126];

@@ -1,4 +1,4 @@
-/** An API server that answers as a test says, and the access to it. */
+/** An API server whose answers the test defines, and the access to it. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,9 +9,9 @@ export interface FakeApi {
   readonly access: ApiAccess;
   /** `METHOD /path?query` of all requests so far. */
   readonly requests: string[];
-  /** Of another account. */
+  /** Access of another account. */
   as(account: string): ApiAccess;
-  /** How often a fresh login was asked for. */
+  /** How often a new login was requested. */
   renewed(): number;
 }
 

@@ -1,4 +1,4 @@
-/** An API server that knows nothing but KluctlDeployments: for what the command line asks it. */
+/** An API server that has only KluctlDeployments, for the requests of the command line. */
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -25,7 +25,7 @@ export interface FakeApiServer {
   readonly kubeconfig: string;
   readonly resources: FakeResource[];
   add(name: string, more?: Partial<Omit<FakeResource, "metadata">> & { labels?: Record<string, string> }): FakeResource;
-  /** Called after each patch, as a controller that sees it. */
+  /** Called after each patch, like a controller that watches the resource. */
   onPatched: (resource: FakeResource) => void;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The key services of AWS, Azure and Google, and a Vault: each gives the data key to whoever shows the right login. All of
- * them are behind one proxy, under their real names, so that the real libraries talk to them.
+ * The key services of AWS, Azure and Google, and a Vault: each returns the data key to a client with the right login.
+ * All of them are behind one proxy under their real names, so that the real libraries talk to them.
  */
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
@@ -14,9 +14,9 @@ import { type MasterKeys, testDataKey } from "./sops.ts";
 
 export const cloudKey = testDataKey("cloud");
 const created_at = "2026-01-01T00:00:00Z";
-const wrapped = Buffer.from("wrapped-1").toString("base64"); // the same in every alphabet
+const wrapped = Buffer.from("wrapped-1").toString("base64"); // the same in every variant of base64
 
-/** SOPS's names for the keys that the fakes hold; `port` is that of the Vault. */
+/** SOPS's identifiers of the keys that the fakes hold; `port` is that of the Vault. */
 export const cloudMasterKeys = {
   aws: { kms: [{ arn: "arn:aws:kms:eu-central-1:111122223333:key/shop", created_at, enc: wrapped }] },
   azure: {
@@ -36,7 +36,7 @@ export interface FakeClouds {
   readonly vaultAddress: string;
   /** For the server's environment. */
   readonly env: Readonly<Record<string, string>>;
-  /** Who was let in: the service, and what was shown. */
+  /** Accepted logins: the service and the credential. */
   readonly logins: Set<string>;
 }
 
@@ -122,7 +122,7 @@ async function answer(req: Incoming, res: Outgoing, logins: Set<string>): Promis
       res.end();
     }
   } else if (host === "cloudkms.googleapis.com" && "stream" in res) {
-    const [, claims = ""] = authorization.split("."); // signed by the account itself: nobody is asked for a token
+    const [, claims = ""] = authorization.split("."); // signed with the account's own key, so no token is requested
     logins.add(`google ${(JSON.parse(Buffer.from(claims, "base64url").toString()) as { iss: string }).iss}`);
     answerGrpc(res as Http2ServerResponse, Buffer.concat([Buffer.from([0x0a, cloudKey.length]), cloudKey])); // field 1
   } else {

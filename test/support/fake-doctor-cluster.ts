@@ -1,4 +1,4 @@
-/** A cluster as the doctor asks for it; a test says what is different from one where all is well. */
+/** A fake of the doctor's view of a cluster; a test defines the differences from a cluster without problems. */
 import type { Access, DoctorCluster, FoundDeployment } from "../../src/doctor/cluster.ts";
 import { keyText } from "../../src/model.ts";
 
@@ -10,9 +10,9 @@ interface Fake {
   readonly controllers?: Awaited<ReturnType<DoctorCluster["controllers"]>>;
   /** `namespace/name` → the Lease. */
   readonly leases?: Readonly<Record<string, { renewedAt: number; holder?: string }>>;
-  /** Works of a Towline on deployments: `namespace/name` → when. */
+  /** Work of a Towline on deployments: `namespace/name` → time. */
   readonly works?: Readonly<Record<string, number>>;
-  /** `namespace/name` of service accounts that are not there. */
+  /** `namespace/name` of service accounts that do not exist. */
   readonly missingAccounts?: readonly string[];
   readonly missingNamespaces?: readonly string[];
   readonly forbidden?: (access: Access) => boolean;

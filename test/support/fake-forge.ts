@@ -1,4 +1,4 @@
-/** A forge in memory: what is on it stands in Maps and lists, for tests to set up and to look at. */
+/** A forge in memory, with Maps and lists that tests set up and inspect. */
 import { ForgeError, type ForgeProblem } from "../../src/errors.ts";
 import {
   type CommitKey,
@@ -15,17 +15,17 @@ export interface FakeForge extends Forge {
   readonly pullRequests: Map<string, PullRequest>;
   /** By `pullRequestText`; oldest first. */
   readonly comments: Map<string, ForgeComment[]>;
-  /** All that were ever written, in order. */
+  /** All statuses ever written, in order. */
   readonly statuses: { readonly commit: CommitKey; readonly status: CommitStatus }[];
   /** The names of all calls, in order. */
   readonly calls: string[];
-  /** Every call fails from now on, until it is called with nothing. */
+  /** Makes every call fail until it is called without a problem. */
   fail(problem?: ForgeProblem, retryAfterMs?: number): void;
-  /** Puts an open pull request there, or changes the one that is. */
+  /** Creates an open pull request, or changes the existing one. */
   put(number: number, more?: Partial<PullRequest>): PullRequest;
 }
 
-/** Of the repositories on `git.example.com`. */
+/** Serves the repositories on `git.example.com`. */
 export function fakeForge({ id = "gitea", kind = "gitea" as Forge["kind"], host = "git.example.com" } = {}): FakeForge {
   const pullRequests: FakeForge["pullRequests"] = new Map();
   const comments: FakeForge["comments"] = new Map();

@@ -1,6 +1,6 @@
 /**
- * A server that deploys once and holds a lease meanwhile, in a process of its own so that a test can freeze or kill it:
- * `node fake-kluctl-server.ts <directory> <kluctl> <kubeconfig> <project> <silence in ms>`. Prints what came of it.
+ * A server that deploys once while holding a lease, as a separate process that a test can freeze or kill: `node
+ * fake-kluctl-server.ts <directory> <kluctl> <kubeconfig> <project> <silence in ms>`. Prints the result.
  */
 import { readFileSync } from "node:fs";
 import { argv } from "node:process";

@@ -1,4 +1,4 @@
-/** A stand-in for kluctl where a fault has to be staged, and what the tests of the real one share. */
+/** A stand-in for kluctl in tests that stage faults, and helpers shared with the tests of the real kluctl. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { chmod, cp, mkdir, writeFile } from "node:fs/promises";
@@ -11,8 +11,8 @@ import { monotonicNow } from "../../src/monotonic.ts";
 import type { DeployOptions, Held, Run } from "../../src/ports.ts";
 
 /**
- * A shell script that says it is kluctl 2.22.1, or another version. For every other command it runs `body`, where `$out`
- * is the result file to write and `$here` a directory of the test's.
+ * Creates a shell script that reports version 2.22.1 of kluctl, or another one. For every other command it runs `body`,
+ * where `$out` is the result file to write and `$here` a directory of the test.
  */
 export async function createFakeKluctl(here: string, body: string, version = "2.22.1"): Promise<string> {
   const path = join(here, "kluctl");
@@ -50,7 +50,7 @@ export function newKluctl(here: string, deps: Partial<KluctlDeps> & Pick<KluctlD
   });
 }
 
-/** A run's logins, all of them for git. */
+/** Credentials with only git logins. */
 export function gitLogins(...git: readonly GitCredential[]): Credentials {
   return { ...noCredentials, git };
 }
@@ -79,7 +79,7 @@ export const noDeployOptions: DeployOptions = {
   abortOnError: false,
 };
 
-/** A lease that is renewed when the test says so. */
+/** A lease that the test renews or loses. */
 export function fakeHeld(): Held & { renew(): void; lose(): void } {
   const lost = new AbortController();
   const callbacks = new Set<(renewedAt: number) => void>();
@@ -98,7 +98,7 @@ export function fakeHeld(): Held & { renew(): void; lose(): void } {
 
 const run = promisify(execFile);
 
-/** A project as kluctl wants it: in a clone of something that is fetched over https. */
+/** Creates a project as kluctl requires it: in a clone of a repository that is fetched over https. */
 export async function createProject(dir: string, files: Record<string, string>): Promise<string> {
   for (const [name, content] of Object.entries(files)) {
     await mkdir(join(dir, name, ".."), { recursive: true });
@@ -112,7 +112,7 @@ export function createShop(dir: string): Promise<string> {
   return createExample("shop", dir);
 }
 
-/** A copy of a directory of examples/. */
+/** Copies a directory of examples/. */
 export async function createExample(name: string, dir: string): Promise<string> {
   await cp(join(import.meta.dirname, "../../examples", name), dir, { recursive: true });
   await commit(dir);
@@ -128,7 +128,7 @@ async function commit(dir: string): Promise<void> {
   await git("commit", "--quiet", "--message=test");
 }
 
-/** Ids of the processes whose command line has the text, ours left out. */
+/** Ids of the processes whose command line contains the text, except for this process. */
 export async function findProcesses(text: string): Promise<number[]> {
   const { stdout } = await run("ps", ["-eo", "pid=,args=", "-ww"]);
   return stdout
@@ -138,7 +138,7 @@ export async function findProcesses(text: string): Promise<number[]> {
     .filter((pid) => pid !== process.pid);
 }
 
-/** A process that ended but was not waited for by whoever adopted it does not count. */
+/** A process that has ended but was not reaped by its parent does not count as running. */
 export function isRunning(pid: number): boolean {
   try {
     return !/^State:\s*[ZX]/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));

@@ -1,4 +1,4 @@
-/** What is known of pull requests, and what is asked for, in memory. */
+/** The stored reports and commit statuses of pull requests, and the requests for previews, in memory. */
 import {
   type CommitKey,
   type CommitStatus,
@@ -14,7 +14,7 @@ export function fakeReports() {
   const saved = new Map<string, Report>();
   const statuses = new Map<string, readonly CommitStatus[]>();
   const groups = new Map<string, ReadonlyMap<string, CommitStatus>>();
-  /** By repository, and in it by the commit. */
+  /** By repository, then by commit. */
   const unsettled = new Map<string, Map<string, CommitKey>>();
   /** By `pullRequestText`. */
   const refused = new Map<string, PullRequestKey>();

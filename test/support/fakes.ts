@@ -1,4 +1,4 @@
-/** Fakes of the ports: they keep state in Maps and lists, and tests look at what is left. */
+/** Fakes of the ports: they keep state in Maps and lists, which tests inspect. */
 import { pino } from "pino";
 import type {
   AsOf,
@@ -37,7 +37,10 @@ export interface RecordedEvent {
   readonly message: string;
 }
 
-/** One cluster with KluctlDeployments; a status patch is applied as the API server would, and read back by `get`. */
+/**
+ * One cluster with KluctlDeployments; a status patch is applied as the API server would do it, and `get` returns the
+ * result.
+ */
 export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]) {
   const objects = new Map(initial.map((deployment) => [keyText(deployment.key), deployment]));
   const patches: StatusPatch[] = [];
@@ -97,13 +100,13 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
   return { ...port, objects, patches, events, status: (key: Key) => find(key)?.status };
 }
 
-/** One level of a JSON merge patch. */
+/** Applies one level of a JSON merge patch. */
 function merged(before: object | undefined, patch: unknown): unknown {
   const entries = Object.entries({ ...before, ...(patch as object) });
   return Object.fromEntries(entries.filter(([, value]) => value !== null));
 }
 
-/** A kluctl that answers what it is told to, and remembers what it was asked. */
+/** A kluctl that returns the given answers and records its runs. */
 export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult | Error>> = {}) {
   const runs: { command: keyof Kluctl; run: Partial<Run> }[] = [];
   const answer = (command: keyof Kluctl) => (run: Partial<Run>) => {
@@ -133,7 +136,7 @@ export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult |
   return { ...port, runs, answers, commands: () => runs.map(({ command }) => command) };
 }
 
-/** Deletes what it is told to, but for those that it is told to refuse. */
+/** Deletes the given objects except for those in `refused`. */
 export function fakeObjects() {
   const deleted: string[] = [];
   const refused = new Map<string, string>();
@@ -150,31 +153,31 @@ export function fakeObjects() {
   return { ...port, deleted, refused };
 }
 
-/** What the next merges give. A path of the project that is not in `paths`, if there are any, is not found. */
+/** The results of the next merges. If `paths` has entries, any other path of the project is reported as missing. */
 interface FakeMerge {
   changed: ChangedPaths;
   conflict?: readonly string[];
   error?: Error;
   paths?: readonly string[];
-  /** What is encrypted in it, and in what it is compared with. */
+  /** The encrypted files of the merge, and of the commit it is compared with. */
   encrypted?: ReadonlyMap<string, string>;
   encryptedBefore?: ReadonlyMap<string, string>;
   hosts?: readonly string[];
-  /** Throws where there is no such project. */
+  /** Throws if there is no such project. */
   stubbed?: (of: { readonly deployed: string | undefined } | undefined) => void | Promise<void>;
 }
 
-/** A remote whose refs a test moves. */
+/** A remote whose refs a test changes. */
 export function fakeSources(refs: Record<string, string> = { "refs/heads/main": "c1" }) {
   const released: string[] = [];
-  /** `changes`: only what differs between two commits cannot be told. */
+  /** `changes`: only the difference between two commits cannot be determined. */
   const failing: { error?: Error; changes?: Error } = {};
   const merge: FakeMerge = { changed: { complete: false, paths: [] } };
   const merges: MergeSource[] = [];
   const changed: { paths: readonly string[] } = { paths: [] };
-  /** How new an answer was asked for by each checkout. */
+  /** The max age that each checkout requested. */
   const asOfs: (AsOf | undefined)[] = [];
-  /** Which commit each checkout said was there last. */
+  /** The commit that each checkout passed as the previous one. */
   const seen: (string | undefined)[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
@@ -259,7 +262,7 @@ export function fakeSecrets(secrets: Record<string, Record<string, string>> = {}
   return { get: (namespace, name) => Promise.resolve(secrets[`${namespace}/${name}`]) };
 }
 
-/** The real one, with a cluster of which the kubeconfig is what it is told. */
+/** The real implementation, on a cluster with the kubeconfig it is given. */
 export function fakeReadIdentity(deps: Partial<IdentityDeps> = {}): ReadIdentity {
   return createReadIdentity({
     secrets: fakeSecrets(),
@@ -270,7 +273,7 @@ export function fakeReadIdentity(deps: Partial<IdentityDeps> = {}): ReadIdentity
   });
 }
 
-/** `namespace/name` → annotations; a token says for whom and for what it is. */
+/** `namespace/name` → annotations; a token names its account and its audience. */
 export function fakeServiceAccounts(accounts: Record<string, Record<string, string>> = {}): ServiceAccounts {
   return {
     annotations: (namespace, name) => Promise.resolve(accounts[`${namespace}/${name}`]),

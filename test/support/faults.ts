@@ -1,4 +1,4 @@
-/** A real server with short intervals, and what tests of faults look at. */
+/** A real server with short intervals, and helpers of the fault tests. */
 import { join } from "node:path";
 import type { Journal } from "./journal.ts";
 import { useTowlineProcess, type TowlineProcess } from "./towline.ts";
@@ -9,7 +9,7 @@ export interface FaultServer extends TowlineProcess {
   readonly dataDir: string;
 }
 
-/** A server whose data lies in `<the test's directory>/<name>`; the same name is the same server started again. */
+/** A server with its data in `<the test's directory>/<name>`; the same name restarts the same server. */
 export async function useFaultServer(
   world: TestWorld,
   journal: Pick<Journal, "kluctl">,
@@ -39,7 +39,7 @@ export async function readiness({ adminUrl }: Pick<TowlineProcess, "adminUrl">):
   return { status: response.status, ...((await response.json()) as Omit<Readiness, "status">) };
 }
 
-/** What the server has logged so far, as one text. */
+/** The server's log so far, as one text. */
 export function logOf({ lines }: Pick<TowlineProcess, "lines">): string {
   return lines.map((line) => JSON.stringify(line)).join("\n");
 }

@@ -1,7 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Every file and directory below a directory, as whole paths. What goes while it is read (servers clean up) is left out. */
+/**
+ * Every file and directory below a directory, as full paths. Entries that disappear while it is read (servers clean up)
+ * are skipped.
+ */
 async function* entriesBelow(dir: string): AsyncGenerator<{ readonly path: string; readonly isFile: boolean }> {
   const entries = await readdir(dir, { withFileTypes: true }).catch(orGone([]));
   for (const entry of entries) {
@@ -17,7 +20,7 @@ export async function pathsBelow(dir: string): Promise<string[]> {
   return paths;
 }
 
-/** The texts of all files below a directory, byte for byte as Latin-1, by path. */
+/** The contents of all files below a directory by path, byte for byte as Latin-1. */
 export async function textsBelow(dir: string): Promise<Map<string, string>> {
   const texts = new Map<string, string>();
   for await (const { path, isFile } of entriesBelow(dir)) {

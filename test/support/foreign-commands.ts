@@ -1,13 +1,14 @@
 /**
- * Programs that the documentation calls and `npm test` does not run: what of theirs is called, as they have it themselves.
- * Anything else is a mistake of the page, or belongs here once somebody has seen that the program has it.
+ * Programs that the documentation calls and `npm test` does not run: the subcommands and options that are used, as the
+ * programs themselves define them. Anything else is an error of the page, or is added here after a check that the
+ * program has it.
  */
 interface Foreign {
-  /** Why it is not run. */
+  /** The reason why it is not run. */
   readonly why: string;
-  /** Where the following was seen. */
+  /** The source of the following. */
   readonly seen: string;
-  /** By subcommand its options; what stands behind them is not looked at. */
+  /** Options by subcommand; their values are not checked. */
   readonly knows: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -58,7 +59,7 @@ export const notRun: Readonly<Record<string, Foreign>> = {
   },
 };
 
-/** What is wrong with a call, if anything. */
+/** Returns what is wrong with a call, if anything. */
 export function objectionTo(program: string, argv: readonly string[]): string | undefined {
   const { knows = {} } = notRun[program] ?? {};
   const words = argv.filter((arg) => !arg.startsWith("-"));

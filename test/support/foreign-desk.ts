@@ -1,6 +1,6 @@
 /**
- * Where the documentation's commands of other programs are typed: an API server of the test's own, with namespaces as the
- * pages call them, and the real programs. Nothing of it is shared, so whatever they change goes with the test.
+ * An environment in which the documentation's commands of other programs are run: an API server of the test's own with
+ * the namespaces that the pages use, and the real programs. Nothing is shared, so all changes end with the test.
  */
 import { execFile } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
@@ -20,21 +20,21 @@ import { useTempDir } from "./world.ts";
 export interface ForeignDesk {
   readonly dir: string;
   readonly kubeconfig: string;
-  /** The API server's address. */
+  /** URL of the API server. */
   readonly server: string;
   readonly client: KubeClient;
-  /** Of the programs that the desk was set up with. */
+  /** Paths of the programs that it was set up with. */
   readonly tools: Readonly<Record<string, string>>;
-  /** Types commands into a bash; returns what they print. Throws with all that they said. */
+  /** Runs commands in a bash and returns their output; throws with the whole output if they fail. */
   type(commands: string, options?: { readonly cwd?: string }): Promise<string>;
-  /** Puts a program on the desk's PATH. */
+  /** Adds a program to the PATH. */
   program(name: string, script: string): Promise<void>;
-  /** Starts something that goes on until the test ends. */
+  /** Starts a process that runs until the test ends. */
   start(name: string, command: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<void>;
   apply(...objects: readonly object[]): Promise<void>;
-  /** All definitions of resources in a directory, or one file; until they are served. */
+  /** Applies all CRDs in a directory, or one file, and waits until they are served. */
   define(path: string): Promise<void>;
-  /** `undefined` if there is none. */
+  /** Returns `undefined` if it does not exist. */
   find<T = Found>(path: string): Promise<T | undefined>;
 }
 
@@ -47,7 +47,7 @@ interface Found {
   readonly data?: Record<string, string>;
 }
 
-/** `env` is what the programs find in their environment. */
+/** `env` is added to the environment of the programs. */
 export async function useForeignDesk(
   names: readonly ToolName[],
   env: Readonly<Record<string, string>> = {},
@@ -79,7 +79,7 @@ export async function useForeignDesk(
           if (error) reject(new Error(`${commands}\n${String(error.code)}: ${out}${err}`, { cause: error }));
           else resolve(out);
         });
-        child.stdin?.end(); // nobody answers questions
+        child.stdin?.end(); // prompts get no answer
       });
     },
     async program(name, script) {
@@ -98,7 +98,7 @@ export async function useForeignDesk(
     },
     async define(path) {
       const made = (await desk.type(`kubectl apply --server-side --filename ${path} --output name`)).trim().split("\n");
-      // It cannot wait for a condition before there are any.
+      // `kubectl wait` fails while an object has no conditions.
       const wait = `kubectl wait --for condition=established --timeout 60s ${made.join(" ")}`;
       await desk.type(`until said=$(${wait} 2>&1); do [[ $said = *accessor* ]]; done`);
     },
@@ -114,7 +114,7 @@ export async function useForeignDesk(
   return desk;
 }
 
-/** What the documentation has people type of a program, each line and each command in a sentence once. */
+/** The commands of a program in the documentation, each line and each command in a sentence once. */
 export function documentedCommands(program: string): readonly string[] {
   const isOf = (text: string) => text.startsWith(`${program} `);
   const lines = documentedBlocks().flatMap(({ text }) => text.replaceAll(/\\\n\s*/g, "").split("\n"));
@@ -123,8 +123,8 @@ export function documentedCommands(program: string): readonly string[] {
 }
 
 /**
- * Runs each command that the documentation has of a program, in the order of the table, which says what has to come of it.
- * A command that is not in the table fails: nobody has seen what it does.
+ * Runs each documented command of a program in the order of the table, which defines the expected result. A command
+ * that is not in the table fails, because its effect has not been checked.
  */
 export async function runDocumented(
   program: string,
@@ -138,7 +138,7 @@ export async function runDocumented(
   }
 }
 
-/** Waits until it is so. */
+/** Waits until the value equals the wanted one. */
 export async function becomes(what: () => Promise<unknown>, wanted: unknown): Promise<void> {
   await expect.poll(what, patience).toEqual(wanted);
 }

@@ -1,4 +1,4 @@
-/** The registry that every Gitea has, for what is to be found in one: what is pushed is whatever a test says. */
+/** Gitea's registry, for tests that define what is pushed to one. */
 import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,9 +12,9 @@ export interface Descriptor {
 
 export interface ForeignRegistry {
   blob(mediaType: string, content: string): Promise<Descriptor>;
-  /** An image's, or an index of some; under a tag if one is given. */
+  /** Pushes the manifest of an image or an index, under a tag if one is given. */
   manifest(content: { readonly mediaType: string } & Record<string, unknown>, tag?: string): Promise<Descriptor>;
-  /** What names it, by its digest. */
+  /** Returns a reference by digest. */
   reference(of: Descriptor): string;
 }
 
@@ -48,7 +48,7 @@ export function useRepository({ login, organization }: TestForge, name: string):
   };
 }
 
-/** An image without any layer. */
+/** Pushes an image without layers. */
 export async function pushImage(gitea: TestForge, name: string): Promise<string> {
   const repository = useRepository(gitea, name);
   const config = { architecture: "amd64", os: "linux", config: { Labels: { name } } };
@@ -60,7 +60,7 @@ export async function pushImage(gitea: TestForge, name: string): Promise<string>
   return repository.reference(await repository.manifest(manifest, "v1.2.3"));
 }
 
-/** For programs whose home is this directory. */
+/** Logs in the programs that have this home directory. */
 export async function logInto(home: string, { login }: TestForge): Promise<void> {
   await mkdir(join(home, ".docker"));
   const config = { auths: { [new URL(login.url).host]: { auth: authOf(login) } } };

@@ -1,4 +1,7 @@
-/** What every forge does, whatever its host: sentences about the port. Faults of the way to it: forge-faults.ts. */
+/**
+ * The behaviour of every forge, whatever its git host, as tests of the port. For faults of the connection see
+ * forge-faults.ts.
+ */
 import { describe, expect, test } from "vitest";
 import type { CommitKey, CommitStatus, PullRequestKey } from "../../src/model.ts";
 import type { Forge } from "../../src/ports.ts";
@@ -8,8 +11,8 @@ import type { ForgeHost, OpenedPullRequest } from "./forge-host.ts";
 import { useForgeProxy } from "./forge-proxy.ts";
 
 /**
- * `useHost` gives a host, and a repository of its own, to the test that is running. `useShared` may give one that other
- * tests use too: most of them only look at a pull request that they opened themselves.
+ * `useHost` returns a host with a repository of its own for the running test. `useShared` may return one that other
+ * tests use too: most tests only use pull requests that they opened themselves.
  */
 export function describeForge(
   name: string,
@@ -52,7 +55,7 @@ async function useOpened(useHost: () => Promise<ForgeHost>) {
 }
 
 function describePullRequests(useHost: () => Promise<ForgeHost>): void {
-  test("one is read with everything that the port promises", async () => {
+  test("a pull request is read with everything that the port promises", async () => {
     const { host, forge, opened, key } = await useOpened(useHost);
     const read = await forge.pullRequest(key);
     expect(read).toMatchObject({
@@ -68,7 +71,7 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     expect(Math.abs((read?.updatedAt ?? 0) - Date.now())).toBeLessThan(5 * 60_000);
   });
 
-  test("what happens to one is seen at the next look", async () => {
+  test("a change to a pull request is seen by the next read", async () => {
     const { host, forge, opened, key } = await useOpened(useHost);
     const head = await host.push(opened.number);
     expect(head).not.toBe(opened.head);
@@ -83,13 +86,13 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     await expect.poll(() => forge.pullRequest(key)).toMatchObject({ state: "closed", head });
   });
 
-  test("a merged one is told from a closed one", async () => {
+  test("a merged pull request is distinguished from a closed one", async () => {
     const { host, forge, opened, key } = await useOpened(useHost);
     await host.merge(opened.number);
     await expect.poll(() => forge.pullRequest(key)).toMatchObject({ state: "merged", baseBranch: "main" });
   });
 
-  test("one from a fork, and one opened as a draft, are told as such", async () => {
+  test("pull requests from forks and drafts are marked as such", async () => {
     const { host, forge, key } = await useForge(useHost);
     const forked = await host.openPullRequest({ fork: true });
     const draft = await host.openPullRequest({ draft: true });
@@ -97,7 +100,7 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     expect(await forge.pullRequest(key(draft.number))).toMatchObject({ draft: true, fork: false });
   });
 
-  test("there is none with an unknown number, or in an unknown repository", async () => {
+  test("an unknown number or repository has no pull request", async () => {
     const { host, forge, key } = await useForge(useHost);
     expect(await forge.pullRequest(key(9_999))).toBeUndefined();
     const [owner] = host.repoName.split("/");
@@ -106,7 +109,7 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     }
   });
 
-  test("the open ones of a repository are listed from all pages, and only they", async () => {
+  test("the open pull requests of a repository, and no others, are listed from all pages", async () => {
     const host = await useHost();
     const opened: OpenedPullRequest[] = [];
     for (let i = 0; i < 4; i++) opened.push(await host.openPullRequest());
@@ -121,7 +124,7 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     expect(one).toEqual(await forge.pullRequest(keyOf(forge, host, opened[0]?.number ?? 0)));
   });
 
-  test("recently closed and merged ones are listed, most recently updated first", async () => {
+  test("recently closed and merged pull requests are listed, most recently updated first", async () => {
     const { host, forge, key } = await useForge(useHost);
     const [closed, merged, still] = [
       (await host.openPullRequest()).number,
@@ -155,7 +158,7 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     expect(await list(Date.now() + hour)).toEqual([]);
   });
 
-  test("closed ones are listed with one request", async () => {
+  test("closed pull requests are listed with one request", async () => {
     const host = await useHost();
     for (let i = 0; i < 3; i++) await host.close((await host.openPullRequest()).number);
     const proxy = await useForgeProxy(host.apiUrl);
@@ -167,7 +170,7 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     expect(proxy.requests).toHaveLength(1);
   });
 
-  test("the repository is named as its host writes it, in whatever letter case it is asked for", async () => {
+  test("the repository is returned in the host's spelling, whatever the case in the request", async () => {
     const { host, forge, opened, key } = await useOpened(useHost);
     const lower = host.repoName.toLowerCase();
     expect(lower).not.toBe(host.repoName);
@@ -176,7 +179,7 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     expect(key.number).toBe(opened.number);
   });
 
-  test("a repository is known by its address, and another host's is not", async () => {
+  test("a repository is recognized by its URL, and one of another host is not", async () => {
     const { host, forge } = await useForge(useHost);
     const known = repoId(host.repoUrl);
     if (known === undefined) throw new Error(`${host.repoUrl} is not the URL of a repository`);
@@ -187,7 +190,7 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
 }
 
 function describeComments(useHost: () => Promise<ForgeHost>): void {
-  test("one is created, edited in place and deleted", async () => {
+  test("a comment is created, edited in place and deleted", async () => {
     const { host, forge, opened, key } = await useOpened(useHost);
     const created = await forge.createComment(key, `first ${marker}`);
     expect(new URL(created.url).pathname).toContain(String(opened.number));
@@ -200,7 +203,7 @@ function describeComments(useHost: () => Promise<ForgeHost>): void {
     expect(await forge.ownComments(key)).toEqual([]);
   });
 
-  test("own ones are found on every page, oldest first, and somebody's with the same marker are not own", async () => {
+  test("the forge's own comments are found on every page, oldest first, without other users' comments that have the same marker", async () => {
     const { host, forge, opened, key } = await useOpened(useHost);
     const others = (from: number, to: number) =>
       Array.from({ length: to - from }, (_, i) => `comment ${from + i} of somebody ${marker}`);
@@ -217,7 +220,7 @@ function describeComments(useHost: () => Promise<ForgeHost>): void {
     expect(await host.comments(opened.number)).toHaveLength(11);
   });
 
-  test("editing one that somebody deleted is told, and deleting it again is no error", async () => {
+  test("editing a comment that a user deleted is reported, and deleting it again is not an error", async () => {
     const { forge, key } = await useOpened(useHost);
     const { id } = await forge.createComment(key, "about to go");
     await forge.deleteComment(key, id);
@@ -226,14 +229,14 @@ function describeComments(useHost: () => Promise<ForgeHost>): void {
     expect(await forge.ownComments(key)).toEqual([]);
   });
 
-  test("a pull request that is not there takes none", async () => {
+  test("a pull request that does not exist accepts no comment", async () => {
     const { forge, key } = await useForge(useHost);
     const nowhere = key(9_999);
     await expect(forge.createComment(nowhere, "hello?")).rejects.toMatchObject({ problem: "not-found" });
     await expect(forge.ownComments(nowhere)).rejects.toMatchObject({ problem: "not-found" });
   });
 
-  test("every character comes back as it was written", async () => {
+  test("every character of a comment comes back as it was written", async () => {
     const { host, forge, opened, key } = await useOpened(useHost);
     const body = [
       `<!-- ${marker} \\ " ' \` & &amp; %2F %00 -->`,
@@ -246,7 +249,7 @@ function describeComments(useHost: () => Promise<ForgeHost>): void {
     expect(await forge.ownComments(key)).toMatchObject([{ id, body }]);
   });
 
-  test("the longest that is allowed is taken, in characters of four bytes too", async () => {
+  test("the longest allowed comment is accepted, also with characters of four bytes", async () => {
     const { forge, key } = await useOpened(useHost);
     const longest = `${marker}\n`.padEnd(forge.maxCommentLength, "long ").slice(0, forge.maxCommentLength - 1);
     const created = await forge.createComment(key, `${longest}.`);
@@ -274,7 +277,7 @@ function describeStatuses(useHost: () => Promise<ForgeHost>): void {
     return { host, forge, commit, shown: () => host.statuses(opened.head) };
   }
 
-  test("one is shown beside its commit, and takes the place of an earlier one of its context", async () => {
+  test("a status is shown on its commit, and replaces an earlier one of the same context", async () => {
     const { forge, commit, shown } = await useCommit();
     await forge.setStatus(commit, status());
     await expect.poll(shown).toEqual([status()]);
@@ -283,7 +286,7 @@ function describeStatuses(useHost: () => Promise<ForgeHost>): void {
     await expect.poll(shown).toEqual([done]);
   });
 
-  test("every state is told, also when it is told twice", async () => {
+  test("every state is reported, also when it is reported twice", async () => {
     const { forge, commit, shown } = await useCommit();
     const states = ["pending", "success", "failure", "canceled"] as const;
     const all = states.map((state) => status({ state, context: `towline/${state}` }));
@@ -291,7 +294,7 @@ function describeStatuses(useHost: () => Promise<ForgeHost>): void {
     await expect.poll(async () => (await shown()).toSorted(byContext)).toEqual(all.toSorted(byContext));
   });
 
-  test("a finished one may begin anew", async () => {
+  test("a finished status may start again", async () => {
     const { forge, commit, shown } = await useCommit();
     for (const state of ["pending", "failure", "pending", "canceled", "pending", "success"] as const) {
       await forge.setStatus(commit, status({ state }));
@@ -299,7 +302,7 @@ function describeStatuses(useHost: () => Promise<ForgeHost>): void {
     }
   });
 
-  test("contexts do not disturb each other", async () => {
+  test("contexts do not affect each other", async () => {
     const { forge, commit, shown } = await useCommit();
     const all = [
       status({ context: "towline", state: "failure" }),
@@ -310,7 +313,7 @@ function describeStatuses(useHost: () => Promise<ForgeHost>): void {
     await expect.poll(async () => (await shown()).toSorted(byContext)).toEqual(all.toSorted(byContext));
   });
 
-  test("a description that is too long is shortened, and one without an address needs none", async () => {
+  test("a description that is too long is shortened, and a status without a URL does not need one", async () => {
     const { forge, commit, shown } = await useCommit();
     const long = status({ description: `${"🚀 many words ".repeat(500)}end`, url: undefined });
     await forge.setStatus(commit, long);
@@ -322,7 +325,7 @@ function describeStatuses(useHost: () => Promise<ForgeHost>): void {
     expect([...(seen?.description ?? "")].length).toBeLessThan(300);
   });
 
-  test("a commit that is not there takes none", async () => {
+  test("a commit that does not exist accepts no status", async () => {
     const { forge, commit } = await useCommit();
     const nowhere = { ...commit, commit: "1234567890".repeat(4) };
     await expect(forge.setStatus(nowhere, status())).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** What every forge makes of a host that refuses, stalls or talks nonsense. */
+/** How every forge handles a host that refuses requests, does not answer, or answers nonsense. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -11,7 +11,7 @@ import { type Fault, useForgeProxy } from "./forge-proxy.ts";
 type Call = readonly [name: string, call: () => Promise<unknown>];
 
 export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
-  /** A forge that has talked to its host already, and a proxy between them. */
+  /** A forge that has contacted its host already, with a proxy between them. */
   async function useFaulty(options: { timeoutMs?: number } = {}) {
     const host = await useHost();
     const { number, head } = await host.openPullRequest();
@@ -33,7 +33,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
     return error as ForgeError;
   }
 
-  test("a wrong token is told with what to do about it", async () => {
+  test("the error for a wrong token says what to do", async () => {
     const host = await useHost();
     const token = "canary-0123456789abcdef0123456789abcdef0123";
     const forge = await host.connect({ token });
@@ -46,7 +46,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
     }
   });
 
-  test("a rate limit is told with its end, and not asked again before", async () => {
+  test("a rate limit is reported with its end, and no request is sent before that", async () => {
     const { host, proxy, calls } = await useFaulty();
     const end = new Date(Date.now() + 120_000);
     const spent = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(Math.ceil(end.getTime() / 1_000)) };
@@ -70,7 +70,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
     }
   });
 
-  test("a rate limit without a time, or with one that makes no sense, names none that could do harm", async () => {
+  test("a rate limit without a usable time never leads to an excessive delay", async () => {
     const { host, proxy, calls } = await useFaulty();
     for (const header of ["", "soon", "-5", "99999999999999999999", "1e400"]) {
       proxy.fail((_req, res) =>
@@ -97,7 +97,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
       },
     ],
   ];
-  test("time may mend a host in trouble, and a broken connection", async () => {
+  test("server errors and broken connections are transient", async () => {
     const { host, proxy, calls } = await useFaulty();
     for (const [name, fault] of faults) {
       proxy.fail(fault);
@@ -105,7 +105,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
     }
   });
 
-  test("time may mend a host that does not answer, or not to the end", async () => {
+  test("a host that does not answer, or not completely, is a transient error", async () => {
     const { host, proxy, calls } = await useFaulty({ timeoutMs: 1_000 });
     const slow: Fault[] = [
       () => undefined,
@@ -118,7 +118,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
     }
   });
 
-  test("time may mend an address where nobody listens", async () => {
+  test("a refused connection is a transient error", async () => {
     const host = await useHost();
     const { pathname } = new URL(host.apiUrl);
     const forge = await host.connect({ apiUrl: `http://127.0.0.1:1${pathname}` });
@@ -151,14 +151,14 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
     for (const text of ["", "null", "[]", "{}", "7", '"text"', "[null]", '[{"id":{}}]', "{nonsense", "<html>Sign in"]) {
       proxy.fail((_req, res) => res.writeHead(200, { "content-type": "application/json" }).end(text));
       for (const [name, call] of calls) {
-        // An empty list, or whatever a status is answered with, says all there is to say.
+        // An empty list, or any answer to a status, is a valid answer.
         if (reading.has(name)) await failure(host, call);
         else await call().catch((error: unknown) => expect(error).toBeInstanceOf(ForgeError));
       }
     }
   });
 
-  test("an answer without an end is not read to its end", async () => {
+  test("reading an endless answer stops at a limit", async () => {
     const { host, proxy, calls } = await useFaulty();
     const before = process.memoryUsage().rss;
     proxy.fail((req, res) => {
@@ -173,7 +173,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
     expect(process.memoryUsage().rss - before).toBeLessThan(600_000_000);
   });
 
-  test("what the host says is not repeated where it could hold a token", async () => {
+  test("errors do not repeat text of the host that could contain a token", async () => {
     const { host, proxy, calls } = await useFaulty();
     proxy.fail((req, res) => {
       const echoed = JSON.stringify({ message: JSON.stringify(req.headers), errors: [JSON.stringify(req.headers)] });
@@ -182,7 +182,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
     for (const [, call] of calls) expect((await failure(host, call)).problem).toBe("refused");
   });
 
-  test("whoever gives up waiting waits no longer", async () => {
+  test("an aborted call ends at once", async () => {
     const { proxy, forge, key } = await useFaulty();
     const controller = new AbortController();
     proxy.fail(() => controller.abort(new Error("superseded")));
@@ -209,7 +209,7 @@ function json(res: { end(text: string): unknown }): void {
   res.end(JSON.stringify({ message: "said by the test" }));
 }
 
-/** All that a logger could print of an error: its text, its stack, its fields, and those of its causes. */
+/** Everything that a logger could print of an error: its message, its stack, its fields, and those of its causes. */
 function everything(error: unknown, depth = 0): string {
   if (typeof error !== "object" || error === null || depth > 5) return String(error);
   const fields = Object.getOwnPropertyNames(error).map((name) =>

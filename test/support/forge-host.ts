@@ -1,32 +1,34 @@
-/** What the conformance suite needs of a git host, real or played: people who do what people do there. */
+/** What the conformance suite needs of a git host, real or simulated, including the actions of its users. */
 import type { CommitStatus } from "../../src/model.ts";
 import type { Forge } from "../../src/ports.ts";
 
 export interface ForgeHost {
   /** Base URL of its API, as it is configured. */
   readonly apiUrl: string;
-  /** The forge under test with the login that it is meant to have, or with another address, token or patience. */
+  /** Returns the forge under test with its intended login, or with another address, token or timeout. */
   connect(options?: Connection): Promise<Forge> | Forge;
-  /** Values that no error may hold: tokens, keys. */
+  /** Values that no error may contain: tokens, keys. */
   readonly secrets: readonly string[];
-  /** A repository of this test with the branches `main` and `release`; capital letters, dots and dashes in its name. */
+  /**
+   * A repository of this test with the branches `main` and `release`; its name has capital letters, dots and dashes.
+   */
   readonly repoName: string;
-  /** A URL that a deployment may name it by. */
+  /** A URL by which a deployment may refer to it. */
   readonly repoUrl: string;
 
-  /** A new branch with one commit, proposed for `main`. */
+  /** Creates a branch with one commit and opens a pull request into `main`. */
   openPullRequest(options?: { fork?: boolean; draft?: boolean }): Promise<OpenedPullRequest>;
-  /** One more commit on the pull request's branch; its id. */
+  /** Pushes one more commit to the pull request's branch; returns its id. */
   push(number: number): Promise<string>;
   retarget(number: number, branch: "release"): Promise<void>;
   setDraft(number: number, draft: boolean): Promise<void>;
   close(number: number): Promise<void>;
   merge(number: number): Promise<void>;
-  /** Somebody else writes comments, one after the other. */
+  /** Another user writes comments, one after the other. */
   somebodyComments(number: number, bodies: readonly string[]): Promise<void>;
-  /** All comments as somebody else reads them, oldest first; not what the host itself notes. */
+  /** All comments as another user sees them, oldest first, without the host's own notes. */
   comments(number: number): Promise<readonly SeenComment[]>;
-  /** What is shown beside a commit now: the newest of each context. */
+  /** The current statuses of a commit: the newest of each context. */
   statuses(commit: string): Promise<readonly SeenStatus[]>;
 }
 
@@ -48,7 +50,7 @@ export interface SeenComment {
 
 export interface SeenStatus {
   readonly context: string;
-  /** In the port's words; any final state that is neither success nor failure counts as `canceled`. */
+  /** In the port's terms; any final state that is neither success nor failure counts as `canceled`. */
   readonly state: CommitStatus["state"];
   readonly description: string;
   readonly url?: string | undefined;

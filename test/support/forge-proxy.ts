@@ -1,22 +1,22 @@
-/** Stands between a forge and its host: stages the faults that no host shows on demand, and counts what is asked. */
+/** A proxy between a forge and its host: injects faults that no host produces on demand, and records requests. */
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** Answers a request in the host's place. */
+/** Answers a request in place of the host. */
 export type Fault = (req: IncomingMessage, res: ServerResponse) => void;
 
 export interface ForgeProxy {
-  /** Base URL of the API behind it. */
+  /** Base URL of the API through this proxy. */
   readonly apiUrl: string;
-  /** `METHOD /path?query` of all that came since `clear`. */
+  /** `METHOD /path?query` of all requests since `clear`. */
   readonly requests: string[];
-  /** From now on all requests are answered so. */
+  /** Answers all further requests with this fault. */
   fail(fault: Fault): void;
-  /** From now on lists come in pages of so many, whatever size is asked for. */
+  /** Limits further lists to this page size, whatever size is requested. */
   shrinkPages(size: number): void;
-  /** No fault any more, and nothing counted. */
+  /** Removes all faults and recorded requests. */
   clear(): void;
 }
 

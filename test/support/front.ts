@@ -1,4 +1,4 @@
-/** What stands before the page: an address that is known before the server has one. */
+/** A proxy in front of the page, whose address is known before the server has one. */
 import { once } from "node:events";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 
 export interface Front {
   readonly url: string;
-  /** Where it leads. */
+  /** URL that it forwards to. */
   to: string;
 }
 

@@ -1,4 +1,4 @@
-/** The real Gitea as the conformance suite drives it: a bot with the rights that the documentation asks for, and somebody. */
+/** The real Gitea for the conformance suite: a bot with the documented rights, and another user. */
 import { onTestFinished, vi } from "vitest";
 import { createGiteaForge } from "../../src/forge/gitea/forge.ts";
 import type { CommitStatus } from "../../src/model.ts";
@@ -27,9 +27,9 @@ const states = new Map<string, CommitStatus["state"]>([
 ]);
 
 export interface GiteaHost extends ForgeHost {
-  /** The administrator's. */
+  /** Calls the API as the administrator. */
   readonly call: GiteaClient["call"];
-  /** Of an account without any right in the repository, which is public. */
+  /** A token of an account without any right in the repository, which is public. */
   readOnlyToken(): Promise<string>;
 }
 
@@ -105,7 +105,7 @@ async function createHost(
       await edit(number, { state: "closed" });
     },
     async merge(number) {
-      // Whether it can be merged is found out in the background.
+      // Gitea checks in the background whether it can be merged.
       const merge = () => somebody.call("POST", `/repos/${repoName}/pulls/${number}/merge`, { Do: "merge" });
       await vi.waitFor(merge, patience);
     },
@@ -139,7 +139,7 @@ interface Repository {
 
 let shared: Promise<Repository> | undefined;
 
-/** With the branches `main` and `release`, and both accounts as collaborators. */
+/** Creates it with the branches `main` and `release`, and both accounts as collaborators. */
 async function createRepository(call: GiteaClient["call"], url: string, organization: string): Promise<Repository> {
   const name = "Shop.it_v-2";
   const repoName = `${organization}/${name}`;
@@ -163,11 +163,11 @@ type Account = GiteaClient & { readonly name: string; readonly token: string };
 interface Accounts {
   readonly bot: Account;
   readonly somebody: Account;
-  /** The shared repository as well. */
+  /** Removes the shared repository as well. */
   remove(): Promise<void>;
 }
 
-/** Shared by the tests of a file: an account costs Gitea more than all that a test does with it. */
+/** Shared by the tests of a file: creating an account costs Gitea more than everything a test does with it. */
 let accounts: Promise<Accounts> | undefined;
 
 async function createAccounts(url: string, call: GiteaClient["call"]): Promise<Accounts> {
@@ -186,7 +186,7 @@ async function createAccounts(url: string, call: GiteaClient["call"]): Promise<A
   };
 }
 
-/** What the tests of a file share; for `afterAll`. */
+/** Removes what the tests of a file share; for `afterAll`. */
 export async function removeSharedInGitea(): Promise<void> {
   await (await accounts)?.remove();
   accounts = undefined;
@@ -195,7 +195,7 @@ export async function removeSharedInGitea(): Promise<void> {
 const removeAccount = (call: GiteaClient["call"], name: string) =>
   call<void>("DELETE", `/admin/users/${name}?purge=true`);
 
-/** An account, and a token of these scopes. */
+/** Creates an account and a token with these scopes. */
 async function createAccount(url: string, call: GiteaClient["call"], scopes: readonly string[]): Promise<Account> {
   const name = uniqueName("user");
   const password = uniqueName("Password1");

@@ -1,6 +1,6 @@
 /**
  * A local GitHub Enterprise: the part of the REST API that a forge uses, with its documented limits. Every request and
- * every answer is held against GitHub's own description; what does not fit fails the test.
+ * every answer is validated against GitHub's own description; a violation fails the test.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -21,11 +21,11 @@ export interface GithubHost extends ForgeHost {
   readonly repository: GithubRepository;
   readonly logins: GithubLogins;
   readonly limits: Limits;
-  /** `METHOD /path status` of all that was answered. */
+  /** `METHOD /path status` of all answers. */
   readonly answered: string[];
-  /** Moves the host's clock, not ours. */
+  /** Moves the host's clock forward, not that of the test. */
   advance(ms: number): void;
-  /** The repository has another name from now on; the old one leads to it. */
+  /** Renames the repository; the old name redirects to the new one. */
   rename(): void;
   connect(
     options?: Connection & {
@@ -39,7 +39,7 @@ export interface GithubHost extends ForgeHost {
 interface Limits {
   remaining: number;
   contentPerMinute: number;
-  /** Whether the secondary limit tells for how long to wait. */
+  /** The secondary limit includes a `retry-after` header. */
   tellsRetryAfter: boolean;
 }
 
@@ -96,7 +96,7 @@ export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } =
               apiUrl,
               repository,
               logins,
-              // Who does not say who it is may only ask what no login is needed for.
+              // Anonymous requests are allowed only where no login is needed.
               caller: typeof caller === "string" ? { kind: "app" } : caller,
               params,
               query,
@@ -125,9 +125,12 @@ export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } =
     };
   }
 
-  /** What every answer has; an answer that is known already is not sent again, and does not count. */
+  /**
+   * Adds the headers of every answer; an answer that the client has cached already is not sent again and does not count
+   * against the limit.
+   */
   function finish(reply: Reply, req: IncomingMessage): Required<Reply> {
-    // Another token, another tag: https://github.com/github/docs/issues/34689
+    // The ETag depends on the token: https://github.com/github/docs/issues/34689
     const of = JSON.stringify([req.headers.authorization, reply.body]);
     const etag = `W/"${createHash("sha256").update(of).digest("hex")}"`;
     const known = req.method === "GET" && reply.status === 200 && req.headers["if-none-match"] === etag;

@@ -1,4 +1,4 @@
-/** Who may do what on the local GitHub: users' tokens, an App, and the tokens of its installation. */
+/** Logins and permissions on the local GitHub: users' tokens, an App, and the tokens of its installation. */
 import { createVerify, generateKeyPairSync, randomBytes } from "node:crypto";
 import { githubExample } from "./github-openapi.ts";
 import type { GithubUser } from "./github-repository.ts";
@@ -12,7 +12,7 @@ export type Caller =
       readonly kind: "installation";
       readonly user: GithubUser;
       readonly permissions: Permissions;
-      /** Lower-case names of repositories. */
+      /** Repository names in lower case. */
       readonly repositories: readonly string[];
     };
 
@@ -29,7 +29,7 @@ const slug = "towline-test";
 
 export interface Installation {
   id: number;
-  /** The repositories it may see. */
+  /** The repositories it can access. */
   selected: "all" | readonly string[];
   permissions: Permissions;
 }
@@ -40,7 +40,7 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
   const { publicKey, privateKey } = generateKeyPairSync("rsa", {
     modulusLength: 2_048,
     publicKeyEncoding: { type: "spki", format: "pem" },
-    // As GitHub gives it for download.
+    // The format in which GitHub offers it for download.
     privateKeyEncoding: { type: "pkcs1", format: "pem" },
   });
   const token = `github_pat_${randomBytes(30).toString("hex")}`;
@@ -57,14 +57,17 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
   const logins = {
     token,
     user: { id: 9_001, login: "towline", type: "User" } as GithubUser,
-    /** What the user's token may do. A fine-grained one is told what it lacks; a classic one sees nothing there. */
+    /**
+     * Permissions of the user's token. A fine-grained token gets an answer that names the missing permission; a classic
+     * one does not.
+     */
     permissions: { pull_requests: "write", statuses: "write" } as Permissions,
     classic: false,
     app: { appId, privateKey },
     appObject: app,
     bot,
     installationTokens,
-    /** Of Apps that were made from a manifest, and not fetched yet. */
+    /** Apps created from a manifest and not fetched yet. */
     manifestCodes: new Set<string>(),
     appHook: {} as Record<string, string | undefined>,
     /** `undefined`: the owner has not installed the App. */
@@ -91,7 +94,7 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
       return { ...example, id: Number(appId), slug, html_url: app.html_url, pem: privateKey };
     },
 
-    /** The owner removes the App; its tokens end with it. */
+    /** Simulates that the owner removes the App; its tokens become invalid. */
     uninstall(): void {
       logins.installation = undefined;
       for (const one of installationTokens) one.expiresAt = 0;
@@ -109,7 +112,7 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
       return { token: made.token, expires_at, permissions: made.permissions, repository_selection: "selected" };
     },
 
-    /** A text is why the login is refused, in GitHub's words. */
+    /** A string is the reason why the login is rejected, in GitHub's words. */
     authenticate(authorization: string | undefined): Caller | string {
       const given = /^(?:bearer|token) (\S+)$/i.exec(authorization ?? "")?.[1];
       if (given === undefined) return "Requires authentication";

@@ -1,4 +1,4 @@
-/** GitHub's own description of its API: what a request must look like, what an answer looks like. */
+/** GitHub's own description of its API: validates requests and answers. */
 import { createRequire } from "node:module";
 import { Ajv, type ValidateFunction } from "ajv";
 import formats from "ajv-formats";
@@ -25,17 +25,17 @@ interface Description {
 
 export interface Call {
   readonly method: string;
-  /** As the description writes it: `/repos/{owner}/{repo}`. */
+  /** The path in the description: `/repos/{owner}/{repo}`. */
   readonly template: string;
   readonly query: URLSearchParams;
   readonly params: Readonly<Record<string, string>>;
   readonly body: unknown;
 }
 
-/** Statuses that any request may be answered with, whether its description lists them or not. */
+/** Statuses that any request may be answered with, whether or not the description lists them. */
 const common = [301, 400, 401, 403, 404, 410, 422, 429, 500, 502, 503];
 
-/** Where the description is known to be wrong: https://github.com/github/rest-api-description/issues/1811 */
+/** A known error of the description: https://github.com/github/rest-api-description/issues/1811 */
 const misdescribed = /\/head\/repo must be object$/;
 
 let described: Description | undefined;
@@ -46,13 +46,13 @@ function description(): Description {
   return (described ??= require("@octokit/openapi/generated/api.github.com.json") as Description);
 }
 
-/** The example of a whole object that GitHub gives: a copy. */
+/** A copy of GitHub's example of a complete object. */
 export function githubExample(name: string): Record<string, unknown> {
   const { value } = description().components["examples"]?.[name] ?? {};
   return structuredClone(value) as Record<string, unknown>;
 }
 
-/** What is wrong with a request; nothing, if nothing is. */
+/** Returns what is wrong with a request, or an empty list. */
 export function checkGithubRequest({ method, template, query, params, body }: Call): string[] {
   const operation = findOperation(method, template);
   if (operation === undefined) return [`GitHub has no ${method} ${template}`];
@@ -70,7 +70,7 @@ export function checkGithubRequest({ method, template, query, params, body }: Ca
   return wrong.map((what) => `${method} ${template}: ${what}`);
 }
 
-/** What is wrong with an answer; nothing, if nothing is. */
+/** Returns what is wrong with an answer, or an empty list. */
 export function checkGithubAnswer(
   { method, template }: Pick<Call, "method" | "template">,
   status: number,
@@ -89,14 +89,17 @@ function findOperation(method: string, template: string): Operation | undefined 
   return description().paths[template]?.[method.toLowerCase()];
 }
 
-/** Fields that GitHub does not know are ignored by it: a test wants to hear of them. */
+/** GitHub ignores unknown fields: tests have to detect them. */
 function closed(schema: Json): Json {
   return schema["type"] === "object" ? { ...schema, additionalProperties: false } : schema;
 }
 
 const validators = new Map<string, ValidateFunction>();
 
-/** `name` tells schemas apart, so that each is compiled once. Parameters travel as text, and are read as what they are. */
+/**
+ * `name` identifies the schema, so that each is compiled only once. Parameters are strings on the wire and are coerced
+ * to their types.
+ */
 function check(name: string, schema: Json, value: unknown, where: string, coerceTypes = false): string[] {
   let validate = validators.get(name);
   if (validate === undefined) {
@@ -110,7 +113,7 @@ function check(name: string, schema: Json, value: unknown, where: string, coerce
   return errors.filter((error) => !misdescribed.test(error)).slice(0, 5);
 }
 
-/** OpenAPI 3.0 has its own word for `null`, and keeps shared schemas where JSON Schema does not look for them. */
+/** OpenAPI 3.0 expresses `null` in its own way, and stores shared schemas where JSON Schema does not look for them. */
 function toJsonSchema(schema: Json): Json {
   const definitions: Record<string, unknown> = {};
   function translate(node: unknown): unknown {
@@ -123,7 +126,7 @@ function toJsonSchema(schema: Json): Json {
     );
     return nullable === true ? { anyOf: [{ type: "null" }, translated] } : translated;
   }
-  // Below `properties` stand names of fields, some of them words of the schema language.
+  // The keys below `properties` are field names, some of which are also keywords of the schema language.
   function translateField(key: string, value: unknown): unknown {
     if (key === "enum" || key === "default" || key === "required") return value;
     if (key !== "properties") return translate(value);

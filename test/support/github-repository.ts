@@ -1,4 +1,4 @@
-/** A repository of the local GitHub: what people do in it, and its things in GitHub's shape. */
+/** A repository of the local GitHub: the actions of its users, and its objects in GitHub's format. */
 import { randomBytes } from "node:crypto";
 import type { OpenedPullRequest } from "./forge-host.ts";
 import { githubExample } from "./github-openapi.ts";
@@ -15,7 +15,7 @@ interface Pull extends OpenedPullRequest {
   state: "open" | "closed";
   draft: boolean;
   mergedAt: string | null;
-  /** The repository that its branch is in; `null` once that was deleted. */
+  /** The repository of its branch; `null` after that was deleted. */
   headRepo: number | null;
   updatedAt: string;
   locked: boolean;
@@ -25,7 +25,7 @@ interface Comment {
   readonly id: number;
   readonly number: number;
   readonly user: GithubUser;
-  /** The App that it was written through. */
+  /** The App through which it was written. */
   readonly app: Readonly<Record<string, unknown>> | null;
   body: string;
 }
@@ -85,7 +85,7 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
     };
   }
 
-  /** As lists show it, or (`whole`) as it is read alone. */
+  /** The format of lists, or with `whole` that of a single pull request. */
   function showPull(one: Pull, whole: boolean): Record<string, unknown> {
     const example = whole
       ? githubExample("pull-request")
@@ -130,14 +130,14 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
     showPull,
     showComment,
 
-    /** A secret is never shown. */
+    /** The secret is never returned. */
     showHook({ id: hook, config, ...fields }: GithubHook): Record<string, unknown> {
       const { secret, ...shown } = config;
       const example = githubExample("hook");
       return { ...example, ...fields, id: hook, config: { ...shown, ...(secret && { secret: "********" }) } };
     },
 
-    /** Of a commit that lies in a real repository, or else of one that is made up. */
+    /** `head` is a commit of a real repository; without it, a fictitious one is used. */
     open({ fork = false, draft = false, head = commitId() } = {}): OpenedPullRequest {
       commits.add(head);
       const opened: Pull = {

@@ -1,4 +1,4 @@
-/** What the local GitHub answers, route by route. */
+/** The answers of the local GitHub, by route. */
 import type { Caller, GithubLogins, Permissions } from "./github-logins.ts";
 import { githubExample } from "./github-openapi.ts";
 import type { GithubHook, GithubRepository } from "./github-repository.ts";
@@ -16,7 +16,7 @@ interface Context {
   readonly caller: Caller;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** As GitHub describes it: it was held against the description before. */
+  /** In GitHub's format: it was validated against the description before. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
@@ -24,7 +24,7 @@ interface Route {
   readonly method: string;
   readonly template: string;
   readonly answer: (context: Context) => Reply;
-  /** Without a login. */
+  /** Needs no login. */
   readonly open?: true;
 }
 
@@ -51,7 +51,7 @@ export function findRoute(method: string, path: string) {
 const isThis = ({ repository, params }: Context) =>
   `${params["owner"]}/${params["repo"]}`.toLowerCase() === repository.fullName.toLowerCase();
 
-/** For requests on the repository: GitHub hides it from those who may not know that it is there. */
+/** For requests on the repository: GitHub hides it from callers that may not know that it exists. */
 function within(
   permission: keyof Permissions,
   level: "read" | "write",
@@ -92,7 +92,7 @@ function paged({ apiUrl, query }: Context, path: string, all: readonly unknown[]
   return { status: 200, body, headers: links.length > 0 ? { link: links.join(", ") } : {} };
 }
 
-/** GitHub measures comments by bytes, and says characters; both are kept. */
+/** GitHub's error names a limit in characters, but there is one in bytes as well; both are enforced. */
 function bodyProblem(given: unknown): Reply | undefined {
   const body = String(given);
   const tooLong = [...body].length > 65_536 || Buffer.byteLength(body) > 262_144;
@@ -140,7 +140,7 @@ const routes: readonly Route[] = [
       const found = hook(context);
       if (found === undefined) return notFound;
       const { active, config, add_events = [] } = context.body as Partial<GithubHook> & { add_events?: string[] };
-      // What it does not have is gone, the secret as well.
+      // The new config replaces the old one, including the secret.
       if (config) found.config = config;
       if (active !== undefined) found.active = active;
       found.events.push(...add_events);
@@ -161,7 +161,7 @@ const routes: readonly Route[] = [
     method: "POST",
     template: "/app-manifests/{code}/conversions",
     open: true,
-    // Each code is good for one answer.
+    // Each code can be used only once.
     answer: ({ logins, params }) =>
       logins.manifestCodes.delete(params["code"] ?? "") ? { status: 201, body: logins.showMadeApp() } : notFound,
   },

@@ -1,6 +1,6 @@
 /**
- * The part of GitLab's REST API that a forge uses, as https://docs.gitlab.com/api/rest/ documents it: pages of at most a
- * hundred with their headers, 404 instead of 403 for what a token may not see, and the limits.
+ * The part of GitLab's REST API that a forge uses, as https://docs.gitlab.com/api/rest/ documents it: pages of at most
+ * a hundred with their headers, 404 instead of 403 for what a token may not see, and the limits.
  */
 import express, { type Express, type Request, type Response } from "express";
 import {
@@ -17,19 +17,19 @@ import {
 export interface GitlabState {
   readonly people: Person[];
   readonly projects: Project[];
-  /** `METHOD path` of what came. */
+  /** `METHOD path` of all requests. */
   readonly requests: string[];
-  /** Somebody else is changing the statuses of a commit: the next ones are answered 409. */
+  /** Answers this many status requests with 409, as while another client is changing the statuses of the commit. */
   statusConflicts: number;
-  /** Whether a hook's test delivery is taken. */
+  /** Accepts the test delivery of a hook. */
   deliversTests?: boolean;
 }
 
-/** Mounted at `/api/v4`; `webUrl` is the address that people see. */
+/** Mounted at `/api/v4`; `webUrl` is the address of the web interface. */
 export function createGitlabApp(state: GitlabState, folder: string, webUrl: string): Express {
   const app = express().disable("x-powered-by");
   app.use(express.json({ limit: "10mb" }));
-  // It takes forms as well, as people send them by curl.
+  // Accepts forms as well, as users send them with curl.
   app.use(express.urlencoded({ extended: false }), (req, _, next) => {
     const form = req.is("urlencoded") ? Object.entries(req.body as Record<string, string>) : undefined;
     if (form) req.body = Object.fromEntries(form.map(([name, text]) => [name, text === "true" ? true : text]));
@@ -56,7 +56,7 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
     const found = state.projects.find(
       (project) => String(project.id) === id || project.path.toLowerCase() === id.toLowerCase(),
     );
-    // Private, and its existence is a secret.
+    // The project is private, so its existence is not revealed.
     const { developerOf, reporterOf } = personOf(res);
     if (found && (developerOf.has(found.id) || reporterOf.has(found.id))) return found;
     res.status(404).json({ message: "404 Project Not Found" });
@@ -220,7 +220,7 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
       .json({ id: job.id, name: job.name, status: job.status, ref: pipeline.ref, pipeline_id: pipeline.id });
   });
 
-  /** Of which the caller is a maintainer. */
+  /** Returns the project if the caller is a maintainer. */
   function maintainedOf(req: Request, res: Response): Project | undefined {
     const project = projectOf(req, res);
     if (project === undefined || personOf(res).maintainerOf.has(project.id)) return project;
@@ -258,7 +258,7 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
     if (found === undefined) return;
     const { url } = req.body as { url?: string };
     if (url === undefined) return void res.status(400).json({ error: "url is missing" });
-    // Another address gets no secret that was meant for this one.
+    // Changing the URL clears the secret, which was meant for the old URL.
     if (url !== found.url) delete found.token;
     Object.assign(found, req.body);
     res.json(hookJson(found));

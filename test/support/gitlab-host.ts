@@ -1,4 +1,4 @@
-/** A GitLab as far as a forge sees it, with a bot, somebody, and a project of the running test. */
+/** A simulated GitLab as far as a forge uses it, with a bot, another user, and a project of the running test. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -24,16 +24,16 @@ export interface GitlabHost extends ForgeHost {
   readonly state: GitlabState;
   readonly project: Project;
   readonly bot: Person;
-  /** The same for a commit that lies in a real repository. */
+  /** Opens a merge request; `head` may be a commit of a real repository. */
   openPullRequest(options?: { fork?: boolean; draft?: boolean; head?: string }): Promise<OpenedPullRequest>;
   push(number: number, head?: string): Promise<string>;
-  /** The project's own CI starts; on a merge request's branch unless another one is named. */
+  /** Starts the project's own CI; on the branch of a merge request unless `ref` names another one. */
   startPipeline(sha: string, source?: Pipeline["source"], ref?: string): Pipeline;
-  /** Of a merge request: what GitLab itself notes about it. */
+  /** Adds a system note of GitLab to a merge request. */
   noteBySystem(number: number, body: string): void;
 }
 
-/** Not at the root of its host, as many are installed. */
+/** Not at the root of its host, like many installations. */
 const folder = "/gitlab";
 
 const states = new Map<string, CommitStatus["state"]>([

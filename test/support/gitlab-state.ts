@@ -1,21 +1,21 @@
-/** What a GitLab remembers, and what its people do there: the state behind gitlab-host.ts. */
+/** The state of the simulated GitLab and the actions of its users, behind gitlab-host.ts. */
 import { randomBytes } from "node:crypto";
 
 export interface Person {
   readonly id: number;
   readonly username: string;
   readonly token: string;
-  /** Ids of the projects in which the person is a developer. */
+  /** Ids of the projects in which the user is a developer. */
   readonly developerOf: Set<number>;
-  /** Ids of those in which it may do more. */
+  /** Ids of the projects in which the user is a maintainer. */
   readonly maintainerOf: Set<number>;
-  /** Ids of those in which it may read and comment. */
+  /** Ids of the projects in which the user may read and comment. */
   readonly reporterOf: Set<number>;
-  /** The token has the scope `read_api`, not `api`. */
+  /** The token has the scope `read_api` instead of `api`. */
   onlyReads?: boolean;
 }
 
-/** In GitLab's words, with what it never shows. */
+/** In GitLab's terms, including the fields that it never returns. */
 export interface ProjectHook {
   readonly id: number;
   url: string;
@@ -62,7 +62,7 @@ export interface Pipeline {
   readonly id: number;
   readonly sha: string;
   readonly ref: string;
-  /** `external`: made for a status that named no other. */
+  /** `external`: created for a status that named no pipeline. */
   readonly source: "push" | "merge_request_event" | "external";
   readonly jobs: Job[];
 }
@@ -106,7 +106,7 @@ export function newProject(path: string): Project {
   return { id: nextId(), path, branches, commits: new Set([main, release]), requests: [], pipelines: [], hooks: [] };
 }
 
-/** A branch moves; the merge requests from it move with it. */
+/** Moves a branch, and the merge requests from it. */
 export function pushTo(source: Project, branch: string, targets: readonly Project[], sha = newSha()): string {
   source.branches.set(branch, sha);
   source.commits.add(sha);
@@ -115,7 +115,7 @@ export function pushTo(source: Project, branch: string, targets: readonly Projec
       if (request.source !== source || request.sourceBranch !== branch || request.state !== "opened") continue;
       request.sha = sha;
       request.updatedAt = new Date();
-      // Kept in the target as refs/merge-requests/N/head.
+      // The target keeps it as refs/merge-requests/N/head.
       target.commits.add(sha);
     }
   }
@@ -125,7 +125,7 @@ export function pushTo(source: Project, branch: string, targets: readonly Projec
 export type SetStatusAnswer =
   { readonly status: number; readonly message: string } | { readonly job: Job; readonly pipeline: Pipeline };
 
-/** As GitLab's CreateCommitStatusService does it. */
+/** Follows GitLab's CreateCommitStatusService. */
 export function setStatus(
   project: Project,
   author: Person,
@@ -189,7 +189,7 @@ function cannot(event: string, from: string): string {
   return `Cannot transition status via :${event} from :${from} (Reason(s): Status cannot transition via "${event}")`;
 }
 
-/** The newest of each name in each pipeline, as `GET …/statuses` lists them. */
+/** The newest job of each name in each pipeline, as in `GET …/statuses`. */
 export function latestJobs(project: Project, sha: string): { readonly job: Job; readonly pipeline: Pipeline }[] {
   return project.pipelines
     .filter((pipeline) => pipeline.sha === sha)

@@ -1,4 +1,4 @@
-/** kluctl's own command line, as people ask a server with it. */
+/** kluctl's own command line, as users call it against a server. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { onTestFinished } from "vitest";
@@ -7,20 +7,20 @@ import type { TestWorld } from "./world.ts";
 
 export interface GitopsEnd {
   readonly code: number | null;
-  /** The result. */
+  /** The result of the command. */
   readonly stdout: string;
-  /** Everything else that it says. */
+  /** All other output. */
   readonly stderr: string;
 }
 
 interface GitopsOptions {
-  /** Where it is called; outside any repository if left out. */
+  /** Working directory; outside of any repository if absent. */
   readonly cwd?: string;
-  /** What is typed when it asks. */
+  /** Typed when the command prompts. */
   readonly typed?: string;
 }
 
-/** `kluctl gitops …` in the namespace of this test; resolves when it ends, however it does. */
+/** Runs `kluctl gitops …` in the namespace of this test; resolves when it exits, with any exit code. */
 export async function gitops(
   world: Pick<TestWorld, "kluctl" | "dir" | "kluctlCache" | "cluster">,
   [command, ...args]: readonly [command: string, ...args: string[]],
@@ -29,8 +29,8 @@ export async function gitops(
   const { kluctl, cluster } = world;
   const all = ["gitops", command, "--no-update-check", "--no-color", "--namespace", cluster.namespace, ...args];
   const child = spawn(kluctl, all, { env: kluctlEnvironment(world), cwd, stdio: "pipe" });
-  onTestFinished(() => void child.kill("SIGKILL")); // it waits without end for an answer
-  child.stdin.on("error", () => undefined); // it may end without having read anything
+  onTestFinished(() => void child.kill("SIGKILL")); // it waits for an answer without a time limit
+  child.stdin.on("error", () => undefined); // it may exit without having read anything
   child.stdin.end(typed);
   const said = { stdout: "", stderr: "" };
   for (const stream of ["stdout", "stderr"] as const) {

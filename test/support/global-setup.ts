@@ -1,6 +1,6 @@
 /**
- * One local world for the whole run. The tests run in processes of their own, so it is handed out over HTTP: a part is
- * started when the first test asks for it, and a run of a few tests starts no more than they need.
+ * Provides one local world for the whole run. The tests run in processes of their own, so it is offered over HTTP: a
+ * part is started when the first test requests it, and a run of a few tests starts only what they need.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -12,14 +12,14 @@ import { findTools } from "../../dev/tools.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Where `GET /<part>` answers with the addresses of a part. */
+    /** URL at which `GET /<part>` returns the addresses of a part. */
     world: string;
-    /** Nobody uses the parts after this run: nothing in them has to be tidied up. */
+    /** The parts are not used after this run, so tests need not clean up in them. */
     worldEnds: boolean;
   }
 }
 
-/** Projects are set up one after the other; the first one leaves the world's address here for the next. */
+/** Projects are set up one after the other; the first one stores the world's address here for the next. */
 const variable = "TEST_WORLD_URL";
 
 export default async function setUp(project: TestProject): Promise<(() => Promise<void>) | undefined> {
@@ -32,9 +32,9 @@ export default async function setUp(project: TestProject): Promise<(() => Promis
   }
   const say = (line: string) => process.stderr.write(`${line}\n`);
   if (running) say(`Using the parts of the running "npm run dev" (process ${running.pid}).`);
-  // What has to be built is built now, where no test's time-out is running.
+  // Build everything now, because the timeout of a test is too short for it.
   else await findTools([...Object.values(partTools).flat(), "kluctl", "helm", "helm4"], { say });
-  // Only some tests need these, and those say so: whoever may not install packages can run the others.
+  // Only some tests need these, and they say so: users who may not install packages can run the others.
   for (const name of ["chromium", "zsh", "fish"] as const)
     await findTools([name], { say }).catch((error: unknown) =>
       say(error instanceof Error ? error.message : String(error)),

@@ -26,11 +26,14 @@ export type Values = Readonly<Record<string, unknown>>;
 
 export interface Helm {
   readonly namespace: string;
-  /** Throws with what Helm said. */
+  /** Throws with Helm's output if it fails. */
   run(...args: readonly string[]): Promise<string>;
-  /** What would be installed, without asking the cluster. */
+  /** Renders what would be installed, without contacting the cluster. */
   template(release: string, values?: Values, ...more: readonly string[]): Promise<Rendered[]>;
-  /** Installed, and ready; what it said (NOTES). It is uninstalled when the test ends, if it is still there. */
+  /**
+   * Installs the chart, waits until it is ready and returns the output (NOTES). It is uninstalled when the test ends,
+   * if it is still installed.
+   */
   install(release: string, values?: Values, ...more: readonly string[]): Promise<string>;
   upgrade(release: string, values?: Values, ...more: readonly string[]): Promise<string>;
   uninstall(release: string): Promise<string>;
@@ -51,7 +54,7 @@ export async function useHelm({ kubeconfig, namespace, version = "helm" }: HelmO
   ]);
   const env = {
     PATH: process.env["PATH"],
-    HOME: dir, // it keeps what it learns of a cluster below
+    HOME: dir, // Helm caches what it discovers of a cluster in it
     KUBECONFIG: kubeconfig,
     HELM_CACHE_HOME: join(dir, "cache"),
     HELM_CONFIG_HOME: join(dir, "config"),

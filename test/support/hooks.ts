@@ -1,8 +1,8 @@
-/** `towline webhook ensure` as the tests of each host call it. */
+/** Calls `towline webhook ensure` in the tests of each host. */
 import { expect } from "vitest";
 import { towline } from "./command-line.ts";
 
-/** The configured secret; where the server is. */
+/** The configured secret, and the URL of the server. */
 export const secret = "the-secret-of-this-test";
 export const url = "https://towline.example.com";
 
@@ -12,7 +12,7 @@ interface Ensured {
   readonly why: readonly string[];
 }
 
-/** Calls it, and gives back what came of each; holds that the secrets are not in what is printed. */
+/** Runs it, returns the result for each repository, and checks that the output contains no secret. */
 export async function ensure(argv: readonly string[], env: Record<string, string>, hidden: readonly string[] = []) {
   const ran = await towline(["webhook", "ensure", "-o", "json", ...argv], { env });
   for (const value of [secret, ...hidden]) expect(ran.out + ran.err).not.toContain(value);

@@ -1,4 +1,6 @@
-/** A real identity provider: a certified OpenID Connect server, at which whoever comes is logged in as somebody. */
+/**
+ * A real identity provider: a certified OpenID Connect server at which every browser is logged in as the chosen user.
+ */
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -10,19 +12,21 @@ export interface IdentityProvider {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Who comes next, and what is known of them. Claims are told in the token, or only to who asks. */
+  /** Sets the next user and their claims, which are in the ID token or only returned by the userinfo endpoint. */
   comes(person: {
     readonly email: string;
     readonly groups: readonly string[];
     readonly verified?: boolean | "unsaid";
   }): void;
-  /** Whether it answers at all. */
+  /** Whether it answers requests. */
   up: boolean;
-  /** Then what it signs is signed with another key than it shows. */
+  /** If true, it signs with a different key from the one it publishes. */
   showsOtherKey: boolean;
 }
 
-/** `tellsInToken: false`: as some providers do, it puts no claims into the token. HS256 signs with the client's secret. */
+/**
+ * `tellsInToken: false`: puts no claims into the ID token, like some providers. HS256 signs with the client's secret.
+ */
 export async function useIdentityProvider(
   redirectUrl: string,
   tellsInToken = true,
@@ -34,7 +38,7 @@ export async function useIdentityProvider(
   const idp = { up: false, showsOtherKey: false };
   const server = createServer((req, res) => {
     if (!idp.up) return void res.writeHead(503).end("not now");
-    // Instead of asking for a password.
+    // Skips the password prompt.
     if (req.url?.startsWith("/come/"))
       return void provider.interactionFinished(req, res, { login: { accountId: next } }).catch(() => res.destroy());
     if (idp.showsOtherKey && req.url === "/jwks") return void res.end(JSON.stringify({ keys: [aKey()] }));
@@ -45,7 +49,7 @@ export async function useIdentityProvider(
     server.closeAllConnections();
     server.close();
   });
-  // Another site than the page's, to a browser.
+  // For a browser, `localhost` is a different site from the page's.
   const issuer = `http://localhost:${(server.address() as AddressInfo).port}`;
   const client = { client_id: "towline", client_secret: "the-secret-of-this-client" };
   const provider = new Provider(issuer, {
@@ -99,7 +103,7 @@ function aKey() {
   return { ...privateKey.export({ format: "jwk" }), use: "sig", alg: "RS256" };
 }
 
-/** A browser as far as redirects and cookies go: each site's own, and those only for it. */
+/** A browser's handling of redirects and cookies: each site gets only its own cookies. */
 export function createCookieJar() {
   const jar = new Map<string, Map<string, string>>();
 
@@ -122,7 +126,7 @@ export function createCookieJar() {
 
   return {
     go,
-    /** Where it ends, when it has gone wherever it was sent. */
+    /** Follows all redirects and returns the last answer. */
     async follow(url: string): Promise<{ readonly url: string; readonly res: Response }> {
       for (let at = url, hops = 0; ; hops++) {
         const res = await go(at);

@@ -1,4 +1,4 @@
-/** A queue and workers of one test's own, on a real Redis. */
+/** A queue and workers for one test, on a real Redis. */
 import { onTestFinished } from "vitest";
 import { createFairness, type LaneFairness } from "../../jobs/fairness.ts";
 import type { Lane } from "../../jobs/lanes.ts";
@@ -39,7 +39,7 @@ export interface TestQueue {
   readonly fairness: LaneFairness;
   /** Starts a worker of the reconcile lane; it is stopped when the test ends. */
   work(work: WorkerDeps<"reconcile">["work"], options?: Partial<WorkerDeps<"reconcile">>): RunningWorker;
-  /** The same for any lane. */
+  /** Starts a worker of any lane. */
   workOn<L extends Lane>(
     lane: L,
     work: WorkerDeps<L>["work"],
@@ -47,10 +47,10 @@ export interface TestQueue {
   ): RunningWorker;
 }
 
-/** Short times, so that a test sees in a second what takes minutes in life. */
+/** Short times, so that a test observes within a second what takes minutes in production. */
 const quick: Partial<Timing> = { lockMs: 2_500, stalledEveryMs: 400, busyRetryMs: 50, abortGraceMs: 500 };
 
-/** Beside another one: as another server of the same Redis. */
+/** With `beside`, on the Redis of another queue, like a second server. */
 export async function useQueue(beside?: TestQueue): Promise<TestQueue> {
   const server = beside?.redis ?? useRedisServer();
   const prefix = beside?.prefix ?? uniquePrefix();
@@ -87,7 +87,7 @@ export async function useQueue(beside?: TestQueue): Promise<TestQueue> {
   };
 }
 
-/** Holds work up until it is opened. */
+/** Blocks work until it is opened. */
 export function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = () => {};
   const opened = new Promise<void>((resolve) => (open = resolve));

@@ -1,6 +1,6 @@
 /**
- * A kluctl that keeps a journal: when each call began, that it was still alive, and how it ended. What it does in
- * between is the real kluctl's work, unless a test stages something else.
+ * A kluctl that keeps a journal of each run: its start, signs of life, and its end. The real kluctl does the work in
+ * between, unless a test stages something else.
  */
 import { readFileSync } from "node:fs";
 import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
@@ -10,44 +10,48 @@ import { uniqueName, type TestWorld } from "./world.ts";
 
 export interface JournalRun {
   readonly id: string;
-  /** Process id of the server that started it. */
+  /** Process id of the server that started the run. */
   readonly server: number;
   readonly command: string;
-  /** The repository's name and the target, `shop/prod`. */
+  /** Name of the repository and target: `shop/prod`. */
   readonly subject: string;
   readonly commit: string;
-  /** It may change the cluster. */
+  /** The run may change the cluster. */
   readonly mutating: boolean;
   /** Epoch milliseconds. */
   readonly startedAt: number;
-  /** Its last sign of life. */
+  /** Last sign of life. */
   readonly seenAt: number;
-  /** Absent while it runs, and for ever if it was killed. */
+  /** Absent while the run is alive, and if it was killed. */
   readonly exitCode?: number | undefined;
 }
 
 export interface Journal {
-  /** The program, for TOWLINE_KLUCTL. */
+  /** Path of the program, for TOWLINE_KLUCTL. */
   readonly kluctl: string;
-  /** In the order in which they began. */
+  /** All runs in the order in which they started. */
   runs(): JournalRun[];
-  /** Those that may have changed the cluster; of one subject, or of all. */
+  /** Runs that may have changed the cluster, of one subject or of all. */
   deploys(subject?: string): JournalRun[];
-  /** Pairs of calls for one subject that may have changed the cluster at the same time. There must never be one. */
+  /** Pairs of runs for one subject that may have changed the cluster at the same time. There must be none. */
   overlaps(): (readonly [JournalRun, JournalRun])[];
   /**
-   * What is done in place of kluctl from now on: a piece of bash that knows `$command`, `$subject`, the result file
-   * `$out`, and `kluctl` for the real one with the arguments of this call. Without one, the real kluctl runs.
+   * Replaces kluctl in further runs with a bash script, which can use `$command`, `$subject`, the result file `$out`,
+   * and the function `kluctl`, which runs the real one with the arguments of this run. Without a script, the real
+   * kluctl runs.
    */
   stage(script?: string): Promise<void>;
-  /** Holds the calls for which the bash condition is true until the returned function is called. */
+  /** Holds the runs for which the bash condition is true until the returned function is called. */
   hold(condition: string): Promise<() => Promise<void>>;
 }
 
-/** For servers that preview, too: nothing that is confined could write a journal, or wait for what it cannot read. */
+/**
+ * Also for servers with previews: an isolated process could not write to a journal, or wait for a file that it cannot
+ * read.
+ */
 export const journaled = { TOWLINE_PREVIEW_ISOLATION: "off" };
 
-/** How often a call says that it is alive. */
+/** Interval between two signs of life of a run. */
 const beatSeconds = 0.1;
 
 const Line = z.object({
@@ -80,7 +84,7 @@ export async function useJournal({ dir, kluctl: real }: Pick<TestWorld, "dir" | 
     overlaps: () => findOverlaps(journal.deploys()),
     async stage(script = "kluctl") {
       await writeFile(`${stageFile}.new`, script);
-      await rename(`${stageFile}.new`, stageFile); // whole, whenever a call reads it
+      await rename(`${stageFile}.new`, stageFile); // atomic for runs that read it at the same time
     },
     async hold(condition) {
       const gate = join(here, uniqueName("gate"));
@@ -94,8 +98,9 @@ export async function useJournal({ dir, kluctl: real }: Pick<TestWorld, "dir" | 
 }
 
 /**
- * Each line is appended with one write, so that lines of several processes do not mix. Only builtins in the loops: the
- * machine is busy enough. SIGTERM is left to what it is meant for, as it would be without this shell in between.
+ * Each line is appended with one write, so that lines of several processes do not mix. The loops use only builtins,
+ * because the machine is busy enough. The shell does not handle SIGTERM, so that the signal has the same effect as
+ * without the shell.
  */
 function wrapper({ here, real }: { here: string; real: string }): string {
   return `#!/bin/bash

@@ -1,4 +1,4 @@
-/** The real kluctl, run by a test beside the server: as people run it, with a home of its own. */
+/** The real kluctl, run by a test independently of the server: as users run it, with a home directory of its own. */
 import { join } from "node:path";
 import type { TestWorld } from "./world.ts";
 
@@ -11,7 +11,7 @@ export function kluctlEnvironment({
     PATH: process.env["PATH"],
     HOME: dir,
     KUBECONFIG: cluster.kubeconfig,
-    TMPDIR: join(kluctlCache, "tmp"), // where the server's own kluctl has unpacked its Python already
+    TMPDIR: join(kluctlCache, "tmp"), // the server's kluctl has already unpacked its Python here
     KLUCTL_BASE_TMP_DIR: join(dir, "kluctl"),
   };
 }

@@ -1,4 +1,4 @@
-/** `controller run`: kluctl's own, beside us or in our place, and ours with the same options. */
+/** Runs `controller run`: kluctl's own, beside ours or instead of it, and ours with the same options. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";
@@ -7,31 +7,31 @@ import { onTestFinished } from "vitest";
 import { kluctlEnvironment } from "./kluctl-beside.ts";
 import { type TestWorld, uniqueName } from "./world.ts";
 
-/** kluctl's own controller, for the namespace of this test; returns how to stop it. */
+/** Starts kluctl's own controller for the namespace of this test; returns a function that stops it. */
 export function useController(world: TestWorld, options: Record<string, string> = {}): () => Promise<void> {
   return run(world, [world.kluctl], kluctlEnvironment(world), options);
 }
 
-/** What a pod has and a process elsewhere has not: without it that controller refuses to elect a leader. */
+/** A file that exists in a pod but not elsewhere: without it, kluctl's controller refuses leader election. */
 const asInPod = `
 mount -t tmpfs none "$(readlink -f /var/run)"
 mkdir -p /var/run/secrets/kubernetes.io/serviceaccount
 printf %s "$1" > /var/run/secrets/kubernetes.io/serviceaccount/namespace
 shift; exec "$@"`;
 
-/** Whether this machine lets us have a view of the file system of our own; inside of some containers it does not. */
+/** Whether this process may create a mount namespace; in some containers it may not. */
 export function canSeemInPod(): boolean {
   return spawnSync("unshare", ["--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).status === 0;
 }
 
-/** The same, as far as it can tell in a pod of the test's namespace. */
+/** Starts it so that it detects a pod of the test's namespace. */
 export function useControllerInPod(world: TestWorld, options: Record<string, string> = {}): () => Promise<void> {
   const { namespace } = world.cluster;
   const command = ["unshare", "--map-root-user", "--mount", "sh", "-ec", asInPod, "pod", namespace, world.kluctl];
   return run(world, command, kluctlEnvironment(world), options);
 }
 
-/** Ours, started as the other is. */
+/** Starts ours with the same options. */
 export function useOwnController(world: TestWorld, options: Record<string, string> = {}): () => Promise<void> {
   const { redis, kluctl, kluctlCache, dir } = world;
   const env = {
@@ -58,7 +58,8 @@ function run(
   const options = {
     kubeconfig,
     namespace,
-    // Results of its own: it removes those of deployments that it does not see, and it sees one namespace only.
+    // A namespace of its own for results: it deletes results of deployments that it does not see, and it watches only
+    // one namespace.
     "command-result-namespace": namespace,
     "controller-namespace": namespace,
     "metrics-bind-address": "0",

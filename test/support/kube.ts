@@ -1,4 +1,4 @@
-/** What the tests of the Kubernetes room share. */
+/** Helpers of the tests of src/kube. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type DestinationStream, pino } from "pino";
@@ -13,14 +13,14 @@ import { useCluster, useTempDir } from "./world.ts";
 export interface TestKube {
   readonly namespace: string;
   readonly kubeconfig: string;
-  /** Straight to the API server. */
+  /** Connects to the API server directly. */
   readonly client: KubeClient;
-  /** Through the proxy. */
+  /** Connects through the proxy. */
   readonly proxied: KubeClient;
   readonly proxy: FaultProxy;
 }
 
-/** The shared API server with the CRD, a namespace of this test, and a proxy in front that can misbehave. */
+/** The shared API server with the CRD, a namespace of this test, and a proxy in front that can inject faults. */
 export async function useKube(): Promise<TestKube> {
   const { kubeconfig, namespace } = await useCluster();
   const proxy = await useFaultProxy(kubeconfig);
@@ -48,7 +48,7 @@ export async function installCrd(client: KubeClient): Promise<void> {
   await expect.poll(served, patience).toBe(true);
 }
 
-/** A resource that is sound; `spec` replaces single fields. */
+/** A valid resource; `spec` replaces single fields. */
 export function resource(namespace: string, name: string, spec: object = {}): object {
   return {
     apiVersion: "gitops.kluctl.io/v1beta1",
@@ -69,7 +69,7 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** A logger that keeps what it is told. */
+/** A logger that keeps its lines. */
 export function fakeLog(): { log: Logger; lines: LogLine[] } {
   const lines: LogLine[] = [];
   const stream: DestinationStream = { write: (line) => void lines.push(JSON.parse(line) as LogLine) };

@@ -1,4 +1,4 @@
-/** A kubelet as far as logs go: kwok plays the rest of it, but runs no containers. */
+/** Serves the logs of a kubelet: kwok simulates the rest of it, but runs no containers. */
 import { once } from "node:events";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -8,7 +8,9 @@ import { createCertificateAuthority } from "../../dev/parts/certificates.ts";
 import { uniqueName } from "./world.ts";
 import type { TestCluster } from "./world-cluster.ts";
 
-/** A pod that calls itself kluctl's controller, on a node of its own; its log is these lines, and those to come. */
+/**
+ * A pod with the labels of kluctl's controller, on a node of its own; its log consists of these lines and later ones.
+ */
 export async function useControllerPod(cluster: TestCluster, lines: readonly object[]): Promise<void> {
   const node = uniqueName("kubelet");
   const { cert, key } = createCertificateAuthority("test").issueServer(node, ["127.0.0.1"]);
@@ -34,7 +36,7 @@ export async function useControllerPod(cluster: TestCluster, lines: readonly obj
       status: {
         addresses: [{ type: "InternalIP", address: "127.0.0.1" }],
         daemonEndpoints: { kubeletEndpoint: { Port: port } },
-        // Not ready, kwok would make it so, with the node's name as its address.
+        // If it were not ready, kwok would update it, with the node's name as its address.
         conditions: [{ type: "Ready", status: "True", reason: "Test", message: "" }],
       },
     },

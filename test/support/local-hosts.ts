@@ -1,6 +1,6 @@
 /**
- * Pull requests on the local GitHub and GitLab, whose commits lie in a real git repository. It is served on another
- * port than the API, at the path that the host has for it: a repository's identity has no port.
+ * Pull requests on the local GitHub and GitLab, with commits in a real git repository. It is served on another port
+ * than the API, at the path that the host uses for it: a repository's identity does not include the port.
  */
 import type { ServerResponse } from "node:http";
 import { expect } from "vitest";
@@ -27,29 +27,29 @@ import { type TestRepository, type TestWorld, uniqueName } from "./world.ts";
 
 type Action = "opened" | "updated" | "merged";
 
-/** What differs from host to host. */
+/** The differences between the hosts. */
 interface LocalHost {
   readonly kind: "github" | "gitlab";
   readonly apiUrl: string;
   readonly repoName: string;
   readonly repoUrl: string;
-  /** The login that a server has there. */
+  /** The server's login on the host. */
   readonly variables: Readonly<Record<string, string>>;
-  /** How it calls a status that is bad, and one that will never be known. */
+  /** The host's words for a failed status, and for one whose result will never be known. */
   readonly words: { readonly failure: string; readonly canceled: string };
   open(head: string | undefined, options: { fork: boolean }): Promise<DeliveredPullRequest>;
   push(number: number, head: string): unknown;
   merge(number: number): unknown;
-  /** A commit came to `main`. */
+  /** Records a commit on `main`. */
   take(commit: string): void;
   comments(number: number): readonly { readonly id: number; readonly body: string }[];
-  /** In the host's own words: `state: description`, by context. */
+  /** `state: description` by context, in the host's own terms. */
   statuses(commit: string): Record<string, string>;
   tellPullRequest(action: Action, repository: DeliveredRepository, pull: DeliveredPullRequest): Delivery;
   tellPush(repository: DeliveredRepository, push: DeliveredPush): Delivery;
-  /** What no server should leave there: rights that it does not need, pipelines beside a commit's own. */
+  /** Traces that a server must not leave: use of rights that it does not need, pipelines of its own on a commit. */
   flaws(): readonly unknown[];
-  /** Asks to be left alone, as this host does. */
+  /** Answers with a rate limit in the form of this host. */
   refuse(res: ServerResponse, retryAfterSeconds: number): void;
 }
 
@@ -101,7 +101,7 @@ export async function useLocalGithub(as: "app" | "token"): Promise<LocalGithub> 
   };
 }
 
-/** Whose own CI runs for every commit that is pushed. */
+/** A GitLab whose own CI runs for every pushed commit. */
 export async function useLocalGitlab(): Promise<LocalGitlab> {
   const host = await useGitlabHost();
   const { project } = host;
@@ -145,22 +145,22 @@ export async function useLocalGitlab(): Promise<LocalGitlab> {
 export interface LocalPullRequests {
   readonly repo: TestRepository;
   readonly towline: Towline;
-  /** Stands between the server and the host. */
+  /** The proxy between the server and the host. */
   readonly proxy: ForgeProxy;
   /**
-   * Pushes a change to a new branch, and proposes it. From a fork nothing of it gets into the repository. `to`: to this ref
-   * alone, while the host claims that it is on a branch.
+   * Pushes a change to a new branch and opens a pull request. With `fork`, nothing is pushed to the repository itself.
+   * `to`: pushes only to this ref, while the host claims that the commit is on a branch.
    */
   open(changes: FileChanges, options?: { fork?: boolean; to?: string }): Promise<LocalPullRequest>;
   /** Pushes to `main`. */
   push(changes: FileChanges): Promise<string>;
-  /** What the host calls the repository, and where it is. */
+  /** The host's name and URL of the repository. */
   readonly repository: DeliveredRepository;
-  /** Sends it to the server, which has to take it. */
+  /** Sends a delivery to the server, which has to accept it. */
   deliver(delivery: Delivery): Promise<void>;
-  /** Tells the server where `main` is after it was `before`. */
+  /** Delivers the push that moved `main` to its present commit from `before`. */
   tellMain(before: string, modified: readonly string[]): Promise<string>;
-  /** Waits until the host shows statuses like these beside the commit. */
+  /** Waits until the host shows such statuses on the commit. */
   shows(commit: string, statuses: Record<string, unknown>): Promise<void>;
 }
 
@@ -169,23 +169,23 @@ export interface LocalPullRequest {
   readonly head: string;
   readonly branch: string;
   comments(): readonly { readonly id: number; readonly body: string }[];
-  /** Waits until there is one comment, and it contains the text. */
+  /** Waits until there is exactly one comment and it contains the text. */
   comment(text: string): Promise<string>;
   push(changes: FileChanges): Promise<string>;
-  /** Has a branch point at the head, which is told as if it had been pushed now. */
+  /** Pushes the head to the branch, and delivers this as a new push. */
   putOnBranch(): Promise<void>;
-  /** Returns the merge. */
+  /** Merges the pull request; returns the merge commit. */
   merge(): Promise<string>;
 }
 
 interface LocalPullRequestsOptions {
-  /** More for the server, which knows the API by this address. */
+  /** Further variables of the server, which reaches the API at this URL. */
   readonly variables?: (apiUrl: string) => Record<string, string>;
-  /** What deliveries call the repository, if not by the address that it has. */
+  /** The repository's URL in deliveries, if it differs from the real one. */
   readonly deliveredUrl?: string;
 }
 
-/** A server for the host, and a repository; every change in it is told to the server by a signed delivery. */
+/** A server for the host, and a repository whose changes are all delivered to the server with signatures. */
 export async function useLocalPullRequests(
   world: TestWorld,
   local: LocalHost,

@@ -1,15 +1,18 @@
-/** The merge queue of the local GitHub: it makes the commits in the real repository, and delivers what GitHub delivers. */
+/**
+ * The merge queue of the local GitHub: creates the commits in the real repository and sends the same deliveries as
+ * GitHub.
+ */
 import { type DeliveredGroup, githubMergeGroup, githubQueuePush } from "./deliveries.ts";
 import type { LocalGithub, LocalPullRequest, LocalPullRequests } from "./local-hosts.ts";
 
 export interface QueuedGroup extends DeliveredGroup {
   /** As the host shows them: `state: description`, by context. */
   statuses(): Record<string, string>;
-  /** The states of all that were ever written, in order. */
+  /** The states of all statuses ever written, in order. */
   writes(): readonly string[];
-  /** Delivered to Apps. `claimed`: what the delivery says otherwise than it is. */
+  /** Sends the merge group event that Apps receive. `claimed` replaces fields of the delivery with false ones. */
   tell(action: "checks_requested" | "destroyed", claimed?: Partial<DeliveredGroup>): Promise<void>;
-  /** Delivered to everybody. */
+  /** Sends the push event that every webhook receives. */
   tellByPush(ended?: boolean): Promise<void>;
   /** Removes the queue's branch. */
   drop(): Promise<void>;

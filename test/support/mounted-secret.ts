@@ -1,10 +1,10 @@
-/** A directory as Kubernetes mounts a Secret: what changes is where one link leads. */
+/** A directory with the structure of a Secret mounted by Kubernetes: an update changes the target of one link. */
 import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 export interface MountedSecret {
   readonly path: (key: string) => string;
-  /** All keys at once, as Kubernetes does it. */
+  /** Replaces all keys at once, like Kubernetes. */
   put(data: Readonly<Record<string, string>>): Promise<void>;
 }
 

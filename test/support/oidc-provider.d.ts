@@ -1,4 +1,4 @@
-/** As much of it as the tests use; its own types bring those of a whole web framework. */
+/** Declares only what the tests use, because the package's own types depend on those of a complete web framework. */
 declare module "oidc-provider" {
   import type { IncomingMessage, ServerResponse } from "node:http";
 

@@ -1,4 +1,4 @@
-/** The APIs that came before: their definitions, as small as a test needs them, and resources of them. */
+/** The legacy APIs: minimal CRDs for the tests, and their resources. */
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect } from "vitest";
 import { createKubeClient } from "../../src/kube/client.ts";
@@ -21,7 +21,7 @@ const result = {
   },
 };
 
-/** Like the original, this keeps nothing in the status that the older API has no word for. */
+/** Like the original, its schema prunes status fields that the legacy API does not have. */
 const legacyStatus = {
   type: "object",
   properties: {
@@ -39,7 +39,7 @@ const legacyStatus = {
   },
 };
 
-/** A definition that takes any spec. */
+/** A CRD that accepts any spec. */
 export function definition(group: string, version: string, kind: string, plural: string, status: object) {
   return {
     apiVersion: "apiextensions.k8s.io/v1",
@@ -67,7 +67,7 @@ const definitions = [
   definition("source.toolkit.fluxcd.io", "v1", "GitRepository", "gitrepositories", anything),
 ];
 
-/** They stay: other tests do not mind them. */
+/** Installs the CRDs and leaves them, because they do not affect other tests. */
 export async function installOlderApis(kubeconfig: string): Promise<void> {
   const client = createKubeClient({ kubeconfig });
   try {

@@ -1,4 +1,4 @@
-/** Takes traces as a collector does, by OTLP over HTTP with JSON. */
+/** Receives traces like a collector, by OTLP over HTTP with JSON. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,6 @@
-/** Plays `kluctl gitops` towards the source-override service: says who it is, and gives what it is asked for. */
+/**
+ * Simulates `kluctl gitops` as a client of the source-override service: authenticates and serves the requested files.
+ */
 import { createHash, generateKeyPairSync, type KeyPairKeyObjectResult, sign } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import { gzipSync } from "node:zlib";
@@ -10,11 +12,11 @@ export type Answer = (repoKey: string) => ResolveResponse | Promise<ResolveRespo
 
 export interface OverrideClientOptions {
   readonly port: number;
-  /** PEM of the certificate that is trusted, or of its authority. */
+  /** PEM of the trusted certificate or of its authority. */
   readonly ca: string;
   readonly answer?: Answer;
   readonly keys?: KeyPairKeyObjectResult;
-  /** What it proves its identity with; its own key unless a test wants it to lie. */
+  /** Key for proving its identity; its own unless a test lets it lie. */
   readonly signer?: KeyPairKeyObjectResult;
 }
 
@@ -22,9 +24,9 @@ export interface OverrideClient {
   readonly id: string;
   readonly url: string;
   readonly asked: string[];
-  /** Resolves when the server has accepted it; rejects with the server's words. */
+  /** Resolves when the server has accepted the client; rejects with the server's error. */
   readonly accepted: Promise<void>;
-  /** With what the server said in the end, if it did. */
+  /** Resolves with the server's last message, if any. */
   readonly ended: Promise<string>;
   send(message: ProxyResponse): void;
   leave(): void;
@@ -81,7 +83,7 @@ export async function useOverrideClient(options: OverrideClientOptions): Promise
   return { id, url, asked, accepted, ended, leave, send: (message) => void stream.write(message) };
 }
 
-/** A tar.gz with these files, as kluctl packs a directory. */
+/** A tar.gz with these files in kluctl's format. */
 export function anArchive(files: Readonly<Record<string, string>>): Buffer {
   const entries = Object.entries(files).flatMap(([name, content]) => {
     const data = Buffer.from(content);

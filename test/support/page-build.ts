@@ -1,4 +1,4 @@
-/** A server that has the page as a browser gets it, built from the sources as they are. */
+/** A server with the page as a browser gets it, built from the current sources. */
 import { buildPage } from "../../dev/page-build.ts";
 import { useBrowserPage } from "./chromium.ts";
 import { pageToken } from "./page.ts";
@@ -7,7 +7,7 @@ import type { TestWorld } from "./world.ts";
 
 export type PageServer = Towline & { readonly pageUrl: string };
 
-/** A server with the page; whoever has its token gets in. */
+/** Starts a server with the page; its token logs users in. */
 export async function usePageServer(world: TestWorld, extra: Record<string, string> = {}): Promise<PageServer> {
   await buildPage();
   const ui = { TOWLINE_UI_HOST: "127.0.0.1", TOWLINE_UI_PORT: "0", TOWLINE_UI_TOKEN: pageToken };
@@ -15,7 +15,7 @@ export async function usePageServer(world: TestWorld, extra: Record<string, stri
   return { ...server, pageUrl: server.pageUrl ?? "" };
 }
 
-/** A browser at a place of the page, of somebody who has just logged in with the token. */
+/** Opens a location of the page in a browser whose user has just logged in with the token. */
 export async function openPage({ pageUrl }: PageServer, place = "") {
   const opened = await useBrowserPage();
   await opened.page.goto(pageUrl + place);

@@ -1,4 +1,4 @@
-/** The page's routes, without what is behind them. */
+/** The page's routes, with fakes behind them. */
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
@@ -25,7 +25,10 @@ const shop: PageDeployment = stateOf(aDeployment(), 0);
 
 type Overrides = Partial<Parameters<typeof createPageRoutes>[0]>;
 
-/** The page's routes on a port of their own, with facts that can be changed, and what its audit log was told. */
+/**
+ * Serves the page's routes on a port of their own, with facts that can be changed; also returns the entries of the
+ * audit log.
+ */
 export async function usePage(
   access: Partial<PageAccessDeps> = {},
   overrides: Overrides = {},
@@ -110,7 +113,7 @@ export async function usePage(
   const url = `http://127.0.0.1:${port}`;
   const get = (path: string, headers: Record<string, string> = {}) =>
     fetch(url + path, { headers, redirect: "manual" });
-  /** With headers as they are on the wire, where one may be there twice. */
+  /** Sends raw header lines, in which a header may appear twice. */
   const rawStatus = (path: string, lines: readonly (readonly [string, string])[]) =>
     new Promise<number | undefined>((resolve, reject) => {
       request({ port, host: "127.0.0.1", path, headers: ["Host", "localhost", ...lines.flat()] }, (res) => {

@@ -1,5 +1,8 @@
-/** Everything in the image takes ten times as long where a program plays its machine. */
+/** Under emulation, everything in the image takes ten times as long. */
 export const isEmulated = process.env["TEST_EMULATED"] === "yes";
 
-/** For what a test waits for: long enough for a machine that is busy with others, as what never comes fails all the same. */
+/**
+ * Limit for waiting in tests: long enough for a busy machine, because an event that never comes fails the test in any
+ * case.
+ */
 export const patience = { timeout: isEmulated ? 600_000 : 120_000, interval: 50 };

@@ -1,4 +1,4 @@
-/** PGP keys of a test's own, by the real gpg. */
+/** PGP keys for a test, created by the real gpg. */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 import type { MasterKeys } from "./sops.ts";
 
 export interface TestPgpKey {
-  /** Armored, with the secret key. */
+  /** ASCII-armored, with the secret key. */
   readonly armored: string;
   masterKeys(dataKey: Buffer): Promise<MasterKeys>;
 }
@@ -18,7 +18,7 @@ export async function createPgpKey(dir: string): Promise<TestPgpKey> {
   const env = { PATH: process.env["PATH"], GNUPGHOME: home };
   const gpg = async (args: readonly string[], input?: Buffer) => {
     const running = promisify(execFile)("gpg", ["--batch", "--quiet", ...args], { env });
-    // Only to a call that reads: one that has ended already breaks the pipe.
+    // Only if gpg reads its input: writing to a process that has exited breaks the pipe.
     if (input) running.child.stdin?.end(input);
     return (await running).stdout;
   };

@@ -1,4 +1,4 @@
-/** A preview runner as a process of its own, whose environment is empty but for what makes it one. */
+/** A preview runner as a separate process, with only the environment that it needs. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -15,18 +15,20 @@ export interface RunnerProcess {
   readonly child: ChildProcess;
   readonly dataDir: string;
   readonly lines: readonly LogLine[];
-  /** Resolves with the exit code, or the signal. */
+  /** Resolves with the exit code or the signal. */
   readonly ended: Promise<number | NodeJS.Signals>;
 }
 
 export const runnerToken = "a-token-of-the-preview-runner-for-tests";
 
-/** The variables of a server that has its previews rendered there. */
+/** The variables of a server that renders its previews in this runner. */
 export function runnerVariables(port: number, token = runnerToken): Record<string, string> {
   return { TOWLINE_PREVIEW_RUNNER_ADDRESS: `127.0.0.1:${port}`, TOWLINE_PREVIEW_RUNNER_TOKEN: token };
 }
 
-/** Resolves once it listens; `port` 0 takes any. In a pod it is as the chart runs it, and only SIGKILL reaches it. */
+/**
+ * Resolves when it listens; `port` 0 takes any. In a pod it has the limits of the chart, and only SIGKILL reaches it.
+ */
 export async function useRunner(
   { dir, kluctl, kluctlCache }: TestWorld,
   { port = 0, pod }: { port?: number; pod?: TowlinePod } = {},

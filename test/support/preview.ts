@@ -1,4 +1,4 @@
-/** One pull request, the deployments that follow its base branch, and what came of previewing it. */
+/** One pull request, the deployments of its base branch, and the results of its previews. */
 import { expect, vi } from "vitest";
 import { KilledError } from "../../src/errors.ts";
 import type { Attempt, CommandResult, Deployment, PreviewRequest, PullRequest } from "../../src/model.ts";
@@ -21,7 +21,7 @@ export const aChange = aResult({ objects: [changed] });
 
 export type Rendered = Readonly<Record<string, unknown>>;
 
-/** What kluctl prints, as it is read. */
+/** A result of kluctl after parsing. */
 export function aRender(...objects: Rendered[]): CommandResult {
   return aResult({
     objects: objects.map((object) => {
@@ -53,7 +53,7 @@ interface Options extends Partial<
   previous?: Report;
 }
 
-/** One pull request into `main` of the repository that the deployments follow, and a clock that a test moves. */
+/** A pull request into `main` of the deployments' repository, and a clock that the test moves. */
 export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous, ...overrides }: Options = {}) {
   const forge = fakeForge();
   const proposed = forge.put(7, pullRequest);
@@ -119,7 +119,7 @@ export const inFolder = (path: string, rest: Partial<Deployment["spec"]["source"
   source: { ...aSpec().source, path, ...rest },
 });
 
-/** A kluctl whose runs end when a test says so, or when they are aborted and have taken their time to end. */
+/** A kluctl whose runs end when the test says so, or shortly after they are aborted. */
 export function slowKluctl() {
   const runs: { run: Run; finish: () => void }[] = [];
   let running = 0;

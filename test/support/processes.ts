@@ -1,2 +1,2 @@
-/** What runs on this machine, as far as tests of what must not be left behind care. */
+/** The processes of this machine, for tests of what must not be left behind. */
 export { findProcessesOf, findRunsOf } from "../../dev/parts/processes.ts";

@@ -4,16 +4,16 @@ import type { FileChanges } from "../../dev/parts/work-copy.ts";
 
 export interface ProjectOptions {
   readonly namespace: string;
-  /** Of the ConfigMap; a template like `{{ args.name }}` lets several deployments share the project. */
+  /** Name of the ConfigMap; a template like `{{ args.name }}` lets several deployments share the project. */
   readonly name?: string;
-  /** What the ConfigMap holds. */
+  /** Data of the ConfigMap. */
   readonly data?: Record<string, string>;
   readonly discriminator?: string;
-  /** More objects, file name → object. */
+  /** Further objects: file name → object. */
   readonly objects?: Readonly<Record<string, object>>;
 }
 
-/** One target, `prod`; one item with a ConfigMap, and whatever else a test wants. */
+/** A project with the target `prod` and one item with a ConfigMap, plus the given additions. */
 export function aProject({
   namespace,
   name = "settings",
@@ -34,7 +34,10 @@ export function aProject({
   };
 }
 
-/** The spec of a KluctlDeployment for it; long intervals, so that nothing happens that a test did not cause. */
+/**
+ * The spec of a KluctlDeployment for the project; its intervals are long, so that nothing happens that the test did not
+ * cause.
+ */
 export function aSpec(url: string, more: Record<string, unknown> = {}): Record<string, unknown> {
   return {
     interval: "1h",

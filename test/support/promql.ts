@@ -1,4 +1,4 @@
-/** What an expression of Prometheus names. For our own expressions: promtool has the last word on whether they are right. */
+/** Finds the names in an expression of Prometheus. Suitable for our own expressions, whose syntax promtool checks. */
 
 const words = new Set(
   (

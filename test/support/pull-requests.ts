@@ -1,4 +1,4 @@
-/** Pull requests on the real Gitea, as the people see them who work there. */
+/** Pull requests on the real Gitea, with the actions and the view of its users. */
 import { expect, onTestFinished } from "vitest";
 import { createWorkCopy, type FileChanges } from "../../dev/parts/work-copy.ts";
 import { previewVariables, type Towline, useTowline } from "./towline.ts";
@@ -8,32 +8,32 @@ import { patience } from "./patience.ts";
 export interface PullRequestHost {
   readonly gitea: TestForge;
   readonly repo: TestRepository;
-  /** The repository's API path. */
+  /** API path of the repository. */
   readonly path: string;
-  /** Has a server told of everything that happens here; returns how to end that. */
+  /** Registers a webhook for all events of the repository; returns a function that removes it. */
   tell(server: Pick<Towline, "webhooksUrl" | "webhookSecret">): Promise<() => Promise<void>>;
-  /** Pushes the changes to a new branch and proposes it. */
+  /** Pushes the changes to a new branch and opens a pull request. */
   open(changes: FileChanges, options?: { base?: string; draft?: boolean }): Promise<OpenPullRequest>;
   /**
-   * Somebody without any right here proposes changes of `main` by a push to `refs/for/main`, without branch or fork (AGit);
-   * another push of the same topic replaces what was proposed.
+   * A user without rights on the repository proposes changes to `main` by a push to `refs/for/main`, without a branch
+   * or fork (AGit); another push with the same topic replaces the proposed commit.
    */
   pushForReview(from: Somebody, topic: string, changes: FileChanges): Promise<OpenPullRequest>;
-  /** Somebody without any right here proposes one file from a fork. */
+  /** A user without rights on the repository proposes one file from a fork. */
   openFromFork(file: string, content: string): Promise<OpenPullRequest>;
-  /** State and description of what stands beside a commit, by context. */
+  /** State and description of a commit's statuses, by context. */
   statuses(commit: string): Promise<Record<string, string>>;
-  /** All that was ever written beside a commit, as `context state`, oldest first. */
+  /** All statuses ever written on a commit as `context state`, oldest first. */
   statusWrites(commit: string): Promise<string[]>;
-  /** An account that has no right here, and may speak. */
+  /** Creates an account without rights on the repository, which may still comment. */
   somebody(): Promise<Somebody>;
 }
 
 export interface Somebody {
   readonly name: string;
-  /** The repository's, with the account's login in it. */
+  /** URL of the repository with the account's login. */
   readonly remote: string;
-  /** A call of the API in its name. */
+  /** Calls the API as this account. */
   call<T = unknown>(method: string, path: string, body?: object): Promise<T>;
 }
 
@@ -45,16 +45,16 @@ export interface OpenPullRequest {
   readonly number: number;
   readonly branch: string;
   readonly head: string;
-  /** What Towline's account has written there, oldest first. */
+  /** The comments of Towline's account, oldest first. */
   comments(): Promise<readonly { readonly id: number; readonly body: string }[]>;
-  /** Waits until there is one comment of Towline's that contains the text; on failure says what there is. */
+  /** Waits until there is exactly one comment of Towline and it contains the text; on failure reports the comments. */
   comment(text: string, withinMs?: number): Promise<string>;
   push(changes: FileChanges): Promise<string>;
   edit(changes: object): Promise<void>;
   merge(): Promise<void>;
 }
 
-/** The variables with which a server talks to this Gitea, and previews its pull requests. */
+/** The variables that a server needs to use this Gitea and to preview its pull requests. */
 export function giteaVariables({ login }: TestForge): Record<string, string> {
   return {
     TOWLINE_GITEA_API_URL: `${login.url}/api/v1`,
@@ -63,7 +63,7 @@ export function giteaVariables({ login }: TestForge): Record<string, string> {
   };
 }
 
-/** A repository on the real Gitea, which tells a server about it by real webhooks. */
+/** A repository on the real Gitea, which sends its events to a server by real webhooks. */
 export async function usePullRequests(world: TestWorld, extra: Record<string, string> = {}): Promise<PullRequests> {
   const host = await usePullRequestHost();
   const towline = await useTowline(world, { ...giteaVariables(host.gitea), TOWLINE_CLUSTER_NAME: "eu-1", ...extra });
@@ -71,7 +71,7 @@ export async function usePullRequests(world: TestWorld, extra: Record<string, st
   return { ...host, towline };
 }
 
-/** A repository on the real Gitea that no server knows of yet. */
+/** A repository on the real Gitea without a server. */
 export async function usePullRequestHost(): Promise<PullRequestHost> {
   const gitea = await useGitea();
   const repo = await gitea.repo("shop");
@@ -123,7 +123,7 @@ export async function usePullRequestHost(): Promise<PullRequestHost> {
     async openFromFork(file, text) {
       const from = await host.somebody();
       const branch = uniqueName("feature");
-      // Gitea records a first push after git has ended; a fork made before stays empty.
+      // Gitea records a first push after git has ended; a fork made before that stays empty.
       const isEmpty = () => gitea.call<{ empty: boolean }>("GET", path).then(({ empty }) => empty);
       await expect.poll(isEmpty, patience).toBe(false);
       await from.call("POST", `${path}/forks`, {});
@@ -205,7 +205,7 @@ function onPullRequest(
       await gitea.call("PATCH", `${path}/pulls/${number}`, changes);
     },
     async merge() {
-      // Whether it can be merged is found out in the background.
+      // Gitea checks in the background whether it can be merged.
       const merge = () => gitea.call("POST", `${path}/pulls/${number}/merge`, { Do: "merge" }).then(() => true);
       await expect.poll(() => merge().catch(() => false), patience).toBe(true);
     },
@@ -213,8 +213,8 @@ function onPullRequest(
 }
 
 /**
- * A ConfigMap `slow` that kluctl renders for as long as the file exists, five minutes at most. A template that is confined
- * cannot read the file, but it sees whether there is one.
+ * A ConfigMap `slow` whose rendering takes as long as the file exists, five minutes at most. An isolated template
+ * cannot read the file, but can see whether it exists.
  */
 export function rendersWhile(file: string, { namespace }: { namespace: string }): string {
   const os = "lipsum.__globals__.os";

@@ -1,4 +1,7 @@
-/** The cluster of `npm run test:cluster`, in which pods run. Nothing in it has to be removed: it goes as a whole. */
+/**
+ * The cluster of `npm run test:cluster`, in which pods really run. Tests need not clean up, because the cluster is
+ * discarded as a whole.
+ */
 import { execFile } from "node:child_process";
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,15 +24,15 @@ export interface RealCluster {
   readonly dir: string;
   readonly kluctl: string;
   readonly kluctlCache: string;
-  /** Throws with what it said. */
+  /** Throws with kubectl's output if it fails. */
   kubectl(...args: readonly string[]): Promise<string>;
-  /** What `kubectl … --output json` prints. */
+  /** Returns the parsed output of `kubectl … --output json`. */
   read<T>(...args: readonly string[]): Promise<T>;
   apply(...objects: readonly object[]): Promise<void>;
-  /** All that it says. */
+  /** Returns the whole output. */
   helm(...args: readonly string[]): Promise<string>;
   helm4(...args: readonly string[]): Promise<string>;
-  /** Path of a file with values. */
+  /** Returns the path of a file with the values. */
   values(values: Values): Promise<string>;
 }
 
@@ -51,7 +54,7 @@ export async function openCluster(): Promise<RealCluster> {
     }
   };
   const kubectl = async (...args: readonly string[]) => (await runIt(tools.kubectl, args)).stdout;
-  // What its tests have said, it prints beside everything else.
+  // The output of chart tests is printed to stderr.
   const helm = async (program: string, args: readonly string[]) => {
     const { stdout, stderr } = await runIt(program, args);
     return `${stdout}${stderr}`;
@@ -83,16 +86,16 @@ export async function openCluster(): Promise<RealCluster> {
 export interface GitHost extends GiteaClient {
   readonly url: string;
   readonly token: string;
-  /** Whose pushes and pull requests are told to a webhook, if one is named. */
+  /** Creates a repository; its pushes and pull requests are delivered to the webhook if one is given. */
   repo(name: string, webhook?: { readonly url: string; readonly secret: string }): Promise<HostedRepository>;
 }
 
 export interface HostedRepository extends TestRepository {
-  /** At the host's API. */
+  /** API path of the repository. */
   readonly path: string;
 }
 
-/** Where pods reach it. It ends with the cluster. */
+/** Starts a Gitea that pods can reach. It ends with the cluster. */
 export async function openGitHost(): Promise<GitHost> {
   const tools = await findTools(["gitea"], { say: () => undefined });
   const dir = await mkdtemp(join(stateDir!, "git-host-"));

@@ -1,4 +1,4 @@
-/** What brings a deployment up to date, among fakes. */
+/** The reconciliation of a deployment with fakes. */
 import type { Attempt, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
 import type { Change, Deployments, Results } from "../../src/ports.ts";
 import { createReconcile } from "../../src/reconcile/reconcile.ts";
@@ -89,14 +89,14 @@ export function aWorld(
     asked,
     known,
     time,
-    /** Its interval is over. */
+    /** Reconciles after the interval has passed. */
     comesRound(over: Partial<Attempt> = {}) {
       time.now += 3_600_000;
       return reconcile({ ...push, cause: "interval" }, attempt(over));
     },
     reconcile,
     attempt,
-    /** Other ways to do the same, from now on. */
+    /** Replaces functions of the fakes from now on. */
     replace(others: { deployments?: Partial<Deployments>; results?: Partial<Results> }) {
       Object.assign(deployments, others.deployments);
       Object.assign(results, others.results);

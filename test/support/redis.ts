@@ -1,4 +1,4 @@
-/** A real redis-server of one test's own, to be stopped, frozen and filled at will. */
+/** A real redis-server for one test, which can be stopped, frozen and filled. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -14,17 +14,17 @@ export interface RedisServer {
   readonly address: RedisAddress;
   readonly socket: string;
   start(): Promise<void>;
-  /** As a power cut, unless told to end in order. */
+  /** Kills it like a power failure, unless the signal asks for a regular shutdown. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   freeze(): void;
   thaw(): void;
-  /** A client for the test to look and meddle with. */
+  /** A client with which the test reads and manipulates data. */
   client(): Redis;
   producer(): Redis;
   worker(): Redis;
 }
 
-/** `appendonly: false` forgets everything when it stops. */
+/** With `appendonly: false`, all data is lost when it stops. */
 export function useRedisServer({ appendOnly = true, args = [] as string[], password = "" } = {}): RedisServer {
   const dir = mkdtempSync(join(tmpdir(), "redis-"));
   const socket = join(dir, "s");

@@ -1,4 +1,4 @@
-/** A registry that is played: it says what a test wants it to say, and remembers what it was asked. */
+/** A simulated registry: the test defines its answers, and it records the requests. */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -12,28 +12,28 @@ export const registryLogin = { username: "ada", password: "right-horse-battery" 
 export const registryToken = "a-token-of-the-registry";
 
 export interface RegistryHostOptions {
-  /** What it wants of whoever asks. */
+  /** The authentication that it requires. */
   readonly wants?: "nothing" | "basic" | "bearer";
   readonly tls?: ServerOptions;
-  /** Where its token service is, if not at its own address. */
+  /** URL of its token service, if it is not the registry's own. */
   readonly realm?: string;
 }
 
 export interface RegistryHost {
-  /** `127.0.0.1:port`, or the name in the URL for those who resolve it. */
+  /** `127.0.0.1:port`, or the name in the URL for clients that resolve it. */
   readonly host: string;
-  /** `GET /v2/… Basic` in the order in which they came. */
+  /** Requests as `GET /v2/… Basic`, in the order in which they came. */
   readonly asked: string[];
   /** Bodies of POST requests. */
   readonly posted: string[];
-  /** Answers instead, if it returns true. */
+  /** Called first; answers the request itself if it returns true. */
   fault: ((req: IncomingMessage, res: ServerResponse) => boolean) | undefined;
   url(repository: string): string;
-  /** Stores an artifact of these files; returns its digest. */
+  /** Stores an artifact with these files; returns its digest. */
   push(repository: string, tag: string, files: Readonly<Record<string, string>>, more?: PushOptions): string;
   /** Stores any manifest; returns its digest. */
   pushManifest(repository: string, reference: string, manifest: object): string;
-  /** Stores any bytes; returns what a manifest says of them. */
+  /** Stores any bytes; returns their descriptor for a manifest. */
   pushBlob(bytes: Buffer): { digest: string; size: number };
 }
 

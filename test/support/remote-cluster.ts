@@ -1,4 +1,4 @@
-/** Another cluster than the one the KluctlDeployments are in: an API server of this test. */
+/** A different cluster from that of the KluctlDeployments: an API server of this test. */
 import { readFile } from "node:fs/promises";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { onTestFinished } from "vitest";
@@ -8,9 +8,9 @@ import { useTempDir, uniqueName } from "./world.ts";
 import { type TestCluster, useNamespace } from "./world-cluster.ts";
 
 export interface TestRemoteCluster extends TestCluster {
-  /** What identifies it to kluctl. */
+  /** The id by which kluctl identifies the cluster. */
   readonly id: string;
-  /** An administrator's kubeconfig. */
+  /** Kubeconfig of an administrator. */
   readonly kubeconfigText: string;
 }
 
@@ -24,7 +24,7 @@ export async function useRemoteCluster(): Promise<TestRemoteCluster> {
   return { ...cluster, id: system.metadata?.uid ?? "", kubeconfigText: await readFile(kubeconfig, "utf8") };
 }
 
-/** A Secret of the test's namespace. */
+/** Creates a Secret in the test's namespace. */
 export async function createSecret(
   cluster: TestCluster,
   name: string,

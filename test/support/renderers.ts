@@ -1,4 +1,4 @@
-/** kluctl's renderers without kluctl: its own Python and libraries, started as it starts them, cold and warm. */
+/** kluctl's renderers without kluctl: its own Python and libraries, started as kluctl does, cold and warm. */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { glob, mkdir, mkdtemp, writeFile } from "node:fs/promises";
@@ -14,7 +14,7 @@ import { removeDirectory } from "../../src/work-directories.ts";
 import { useKluctl, useTempDir } from "./world.ts";
 
 export interface KluctlPython {
-  /** TMPDIR of the kluctl that has unpacked it. */
+  /** TMPDIR of the kluctl that unpacked it. */
   readonly temporary: string;
   /** PYTHONHOME. */
   readonly home: string;
@@ -22,7 +22,7 @@ export interface KluctlPython {
   readonly libraries: string;
 }
 
-/** Unpacked once and kept, as kluctl itself does. */
+/** Unpacked once and kept, like kluctl itself does. */
 export async function useKluctlPython(): Promise<KluctlPython> {
   const temporary = join(cacheDir(), "kluctl", "tmp");
   await unpack(await useKluctl(), temporary);
@@ -51,21 +51,21 @@ async function findOne(pattern: string, cwd: string): Promise<string> {
   throw new Error(`There is no ${pattern} in ${cwd}.`);
 }
 
-/** What kluctl asks a renderer for. */
+/** The request of kluctl to a renderer. */
 export function ask(templates: readonly string[], globals: Readonly<Record<string, unknown>> = {}): string {
   const extensions = ["jinja2.ext.loopcontrols", "go_jinja2.ext.kluctl", "go_jinja2.ext.time"];
   const opts = { extensions: [...extensions, "ext.images_ext.ImagesExtension"], globals };
   return `${JSON.stringify({ cmd: "render-strings", templates, opts })}\n`;
 }
 
-/** Reaches Python's modules from a template, as people can: `{{ module("os").getpid() }}`. */
+/** Gives a template access to Python's modules, as users can do: `{{ module("os").getpid() }}`. */
 export const reach = `{% set module = cycler.__init__.__globals__["__builtins__"]["__import__"] %}`;
 
 export interface Started {
   /** The process that kluctl would have started. */
   readonly process: ChildProcess;
   write(text: string): void;
-  /** Ends its input and resolves when it has ended. */
+  /** Closes its input and resolves when it has ended. */
   end(): Promise<Ended>;
 }
 
@@ -79,13 +79,13 @@ interface StartOptions {
   readonly env?: Record<string, string>;
   readonly cwd?: string;
   readonly args?: string[];
-  /** Its input comes through a pipe, as kluctl's does; Node's own are sockets. */
+  /** Its input is a pipe, as under kluctl; Node's own are sockets. */
   readonly piped?: boolean;
 }
 
 export interface Renderers {
   readonly dir: string;
-  /** Of the fork server, as they came. */
+  /** Refusals of the fork server, in the order in which they came. */
   readonly refusals: string[];
   readonly failures: string[];
   readonly forkServerPid: number;
@@ -120,7 +120,7 @@ export async function useRenderers(limits: Partial<RendererLimits> = {}, light?:
   onTestFinished(() => server.stop());
 
   const start: Renderers["start"] = (how, { env, cwd = dir, args = [python.main], piped = false } = {}) => {
-    // The same environment for both: what differs is only what is found at the path.
+    // The same environment for both: only the program at the path differs.
     const command = join(how === "warm" ? home : python.home, "bin/python3");
     const [file, ...rest] = piped ? ["/bin/sh", "-c", 'cat | "$0" "$@"', command, ...args] : [command, ...args];
     const child = spawn(file, rest, {
@@ -129,7 +129,7 @@ export async function useRenderers(limits: Partial<RendererLimits> = {}, light?:
       stdio: "pipe",
     });
     onTestFinished(() => void child.kill("SIGKILL"));
-    child.stdin.on("error", () => undefined); // it ended before it read all
+    child.stdin.on("error", () => undefined); // it ended before it had read everything
     const ended = Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
     return {
       process: child,

@@ -1,31 +1,31 @@
-/** What somebody with the server's login, or with that of previews, could try; and what the API server says to it. */
+/** What an attacker with the login of the server, or with that of previews, could try, and the API server's answers. */
 import type { ApiLogin, Answer, Asked } from "./api-login.ts";
 
 export interface RightsPlace {
-  /** With deployments. */
+  /** A namespace with deployments. */
   readonly namespace: string;
-  /** With neither deployments nor anything of the server's. */
+  /** A namespace without deployments or objects of the server. */
   readonly elsewhere: string;
-  /** In `namespace`: a KluctlDeployment, a Secret, and a ConfigMap. */
+  /** Objects in `namespace`: a KluctlDeployment, a Secret, and a ConfigMap. */
   readonly deployment: string;
   readonly secret: string;
   readonly configMap: string;
   readonly results: string;
-  /** Names the release's roles and policies. */
+  /** The name of the release's roles and policies. */
   readonly clusterName: string;
 }
 
 export type Verdict = "yes" | "role" | "policy";
 export type Attempts = (place: RightsPlace) => Readonly<Record<string, Asked>>;
 
-/** Refused by the rights that somebody has, or by an admission policy; anything else would have been done. */
+/** Whether RBAC or an admission policy refused the request; anything else would have been carried out. */
 export function verdictOf({ status, message }: Answer): Verdict {
   if (status === 401) throw new Error(`the API server does not know the login: ${message}`);
   if (status !== 403) return "yes";
   return message.includes("ValidatingAdmissionPolicy") ? "policy" : "role";
 }
 
-/** All at once. */
+/** Makes all attempts concurrently. */
 export async function tryAll(login: ApiLogin, attempts: Readonly<Record<string, Asked>>) {
   const tried = Object.entries(attempts).map(
     async ([what, asked]) => [what, verdictOf(await login.ask(asked))] as const,
@@ -39,7 +39,10 @@ const rbac = "/apis/rbac.authorization.k8s.io/v1";
 const admission = "/apis/admissionregistration.k8s.io/v1";
 const leases = (namespace: string) => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 
-/** As dry runs: rights and policies are the same, and where there is the right nothing comes of it. */
+/**
+ * Attempts are dry runs: rights and policies apply to them in the same way, and an attempt that is permitted has no
+ * effect.
+ */
 const tried = "?dryRun=All";
 const named = (name: string, more: object = {}) => ({ metadata: { name }, ...more });
 const whoAmI = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
@@ -55,7 +58,7 @@ const toAdmin = {
   subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: "anybody" }],
 };
 
-/** With the server's own token. */
+/** Attempts with the server's own token. */
 export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, secret, results, clusterName }) => {
   const inside = `${core}/namespaces/${namespace}`;
   const outside = `${core}/namespaces/${elsewhere}`;
@@ -152,7 +155,7 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
   };
 };
 
-/** With a token of the account of previews; each as a dry run or for real. */
+/** Attempts with a token of the preview account, as dry runs or for real. */
 export function previewAttempts(dryRun: boolean): Attempts {
   return ({ namespace, elsewhere, deployment, secret, configMap }) => {
     const query = dryRun ? tried : "";

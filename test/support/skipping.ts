@@ -1,4 +1,4 @@
-/** What leaves loops out, among fakes: a deployment whose last loop found nothing, and all that went into it. */
+/** The skip logic with fakes: a deployment whose last reconciliation found nothing to do, and its inputs. */
 import type { CommandResult, Deployment, ObjectVersion } from "../../src/model.ts";
 import type { AppliedChange, AppliedObjects, Identity, UnsteadyFiles } from "../../src/ports.ts";
 import { createSkipping, type Doubt, type Found, type SkippingDeps } from "../../src/reconcile/skip/skipping.ts";
@@ -8,7 +8,7 @@ import { ready } from "./reconciling.ts";
 
 const minute = 60_000;
 
-/** An object as kluctl shows it, in version 10. */
+/** An object as kluctl reports it, in version 10. */
 export function appliedObject(kind = "ConfigMap", apiVersion = "v1", more: object = {}) {
   const metadata = {
     name: "settings",
@@ -50,7 +50,7 @@ function fakeApplied(objects: Record<string, ObjectVersion> = {}) {
 export const settingsId = "/ConfigMap/shop/settings";
 export const settingsVersion: ObjectVersion = { uid: "uid-ConfigMap", resourceVersion: "10" };
 
-/** With nothing that a Deployment needs but what proves it unchanged. */
+/** A deployment with only the fields that serve as evidence that nothing changed. */
 export function aStanding(of: Partial<Parameters<typeof aDeployment>[0]> = {}): Deployment {
   const { spec, status, ...rest } = of;
   return aDeployment({
@@ -74,7 +74,7 @@ export function aRendered(over: Partial<CommandResult> = {}, deployment: object 
   return { ...result, document: { ...result.document, deployment: project } };
 }
 
-/** `findUnsteady`: looks through files; without it, a project has what `unsteady` says. */
+/** `findUnsteady` searches files; by default, it returns `unsteady`. */
 export function aSkippingWorld(
   deployment: Deployment = aStanding(),
   { findUnsteady, audit }: Partial<Pick<SkippingDeps, "findUnsteady" | "audit">> = {},
@@ -124,7 +124,7 @@ export function aSkippingWorld(
     doubts,
     moved,
     pass: (ms: number) => void (now += ms),
-    /** One loop that finds nothing to do, unless it is told otherwise. */
+    /** Runs a reconciliation that finds nothing to do, or what `found` says. */
     async loop(found: Partial<Found> = {}) {
       await skipping.during(deployment.key, async () => {
         const before = await skipping.begin(deployment, signal);
@@ -142,7 +142,7 @@ export function aSkippingWorld(
         });
       });
     },
-    /** Asks at the next interval; says the doubt, if there is one. */
+    /** Checks at the next interval; returns the reason to reconcile, if there is one. */
     async ask(of: Deployment = deployment): Promise<Doubt | "skipped" | "later"> {
       now += 5 * minute;
       const kind = await skipping.spare(of);

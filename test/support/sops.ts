@@ -1,17 +1,17 @@
 /**
- * Files as SOPS encrypts them. The file's values are encrypted with its data key, and that once with each master key: the
- * data keys and what age makes of them are fixed here, so nothing has to be installed to make such a file.
+ * Creates files like SOPS does. A file's values are encrypted with its data key, and the data key with each master key.
+ * The data keys and their age encryption are fixed here, so that no program needs to be installed.
  */
 import { createCipheriv, createHash, randomBytes } from "node:crypto";
 import { stringify } from "yaml";
 
-/** For tests only: whoever reads this file has the key. */
+/** For tests only: the private key is public. */
 export interface TestAgeKey {
-  /** As `age-keygen` writes it. */
+  /** In the format of `age-keygen`. */
   readonly identity: string;
   readonly recipient: string;
   readonly dataKey: Buffer;
-  /** The data key, for this recipient. */
+  /** The data key, encrypted for this recipient. */
   readonly enc: string;
 }
 
@@ -44,12 +44,12 @@ export const greenKey: TestAgeKey = {
   ),
 };
 
-/** Everybody can know it; it has to be the same each time. */
+/** Not secret; it has to be the same each time. */
 export function testDataKey(name: string): Buffer {
   return createHash("sha256").update(`towline test data key ${name}`).digest();
 }
 
-/** Who can decrypt: the fields of SOPS's metadata that name master keys, each with the data key as `enc`. */
+/** The master keys: the fields of SOPS's metadata that name them, each with the encrypted data key as `enc`. */
 export type MasterKeys = Partial<
   Record<"age" | "pgp" | "hc_vault" | "kms" | "gcp_kms" | "azure_kv", readonly Readonly<Record<string, string>>[]>
 >;
@@ -61,21 +61,21 @@ export function ageMasterKey({ recipient, enc }: TestAgeKey): MasterKeys {
 interface Encrypted {
   readonly dataKey: Buffer;
   readonly masterKeys: MasterKeys;
-  /** Top-level fields to encrypt; all if there are none. */
+  /** Top-level fields to encrypt; all if absent. */
   readonly fields?: readonly string[];
 }
 
-/** A YAML file whose texts and whole numbers are encrypted. */
+/** A YAML file with encrypted strings and integers. */
 export function encryptedYaml(document: object, encryption: Encrypted): string {
   return stringify(encryptedDocument(document, encryption));
 }
 
-/** The same as JSON, as SOPS indents it. */
+/** The same as JSON, with SOPS's indentation. */
 export function encryptedJson(document: object, encryption: Encrypted): string {
   return JSON.stringify(encryptedDocument(document, encryption), undefined, "\t");
 }
 
-/** A file of variables, which has its metadata in variables as well. */
+/** A dotenv file, whose metadata is in variables as well. */
 export function encryptedDotenv(variables: Readonly<Record<string, string>>, encryption: Encrypted): string {
   const { sops, ...values } = encryptedDocument(variables, encryption);
   const lines = [...Object.entries(values), ...flatten("sops", sops)];

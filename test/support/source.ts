@@ -36,10 +36,10 @@ export type Fault = (
 
 export interface GitHost {
   readonly url: string;
-  /** Requests that passed the login, by what they wanted. */
+  /** Requests that passed the login, by kind. */
   readonly counts: { info: number; lsRefs: number; fetch: number };
   fault: Fault | undefined;
-  /** Creates a repository; changes are made in its working copy. */
+  /** Creates a repository; the test changes its working copy. */
   repo(name: string): Repo;
 }
 
@@ -47,7 +47,7 @@ export interface Repo {
   readonly url: string;
   readonly credentials: [];
   readonly bare: string;
-  /** Any git command in the working copy. */
+  /** Runs any git command in the working copy. */
   git(...args: string[]): string;
   write(path: string, content: string): void;
   link(path: string, target: string): void;
@@ -155,7 +155,7 @@ export interface Watched {
   readonly sources: GitSources;
   readonly cacheDir: string;
   readonly seen: { lsRemotes: number; fetches: number };
-  /** Directories of jobs and logins that are there right now. */
+  /** Existing directories of jobs and logins. */
   work(): string[];
   mirrors(): string[];
 }

@@ -1,4 +1,4 @@
-/** A git host that speaks SSH: a real protocol partner for the real `ssh`, which gives git what a real git answers. */
+/** A git host over SSH: a real server for the real `ssh`, backed by real git. */
 import { spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import type { AddressInfo } from "node:net";
@@ -10,18 +10,18 @@ export interface SshHost {
   readonly port: number;
   /** A line for known_hosts. */
   readonly knownHosts: string;
-  /** The private key that is let in, as people put it into a Secret. */
+  /** The accepted private key, as users store it in a Secret. */
   readonly identity: string;
 }
 
-/** Serves what lies below `root`, to user `git` with the one key. */
+/** Serves the repositories below `root` to the user `git` with this key. */
 export async function useSshHost(root: string): Promise<SshHost> {
   await findTools(["ssh"], { say: (line) => console.error(line) });
   const hostKey = generateKeys();
   const userKey = generateKeys();
   const allowed = parse(userKey.public).getPublicSSH();
   const server = new ssh.Server({ hostKeys: [hostKey.private] }, (client) => {
-    client.on("error", () => undefined); // a client that was refused hangs up
+    client.on("error", () => undefined); // a client that was rejected closes the connection
     client.on("authentication", (ctx) => {
       const known = ctx.method === "publickey" && ctx.username === "git" && ctx.key.data.equals(allowed);
       if (!known) return ctx.reject(["publickey"]);
@@ -53,7 +53,7 @@ export async function useSshHost(root: string): Promise<SshHost> {
   return { port, knownHosts: `[127.0.0.1]:${port} ${hostKey.public}`, identity: userKey.private };
 }
 
-/** A key that nobody lets in. */
+/** A private key that the host does not accept. */
 export function aStrangersKey(): string {
   return generateKeyPairSync("rsa", { modulusLength: 2048 })
     .privateKey.export({ type: "pkcs1", format: "pem" })
@@ -61,8 +61,8 @@ export function aStrangersKey(): string {
 }
 
 /**
- * ssh2 cuts leading zero bytes off the public key that it writes, and refuses the rest as malformed: one key of 256
- * (14 of 4 000 counted).
+ * ssh2 strips leading zero bytes from the public key that it writes, and then rejects the result as malformed: about
+ * one key in 256 (14 of 4,000 counted).
  */
 function generateKeys(): ReturnType<typeof ssh.utils.generateKeyPairSync> {
   for (;;) {

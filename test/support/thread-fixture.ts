@@ -1,4 +1,7 @@
-/** What tests have the thread for large texts do. Run as a program, it calls the thread once and has nothing else to do. */
+/**
+ * The functions that tests run in the thread for large texts. Run as a program, it uses the thread once and then has to
+ * exit by itself.
+ */
 import process from "node:process";
 import { threadId } from "node:worker_threads";
 import { inThread } from "../../src/thread/in-thread.ts";

@@ -1,4 +1,6 @@
-/** An emulated pod with what Towline runs by: Node, the sources, kluctl, and kluctl's Python as an image has it. */
+/**
+ * An emulated pod with everything that Towline needs: Node, the sources, kluctl, and kluctl's Python as in the image.
+ */
 import { execFile } from "node:child_process";
 import { chmod, chown, cp, mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -13,16 +15,16 @@ export interface TowlinePod {
   readonly pod: Pod;
   readonly kluctl: string;
   readonly unpackedDir: string;
-  /** Runs a script of the repository. */
+  /** Returns the command that runs a script of the repository. */
   node(script: string, ...args: string[]): { command: string; args: string[] };
-  /** A file that the pod's user alone can read. */
+  /** Writes a file that only the pod's user can read. */
   write(name: string, text: string): Promise<string>;
 }
 
 const run = promisify(execFile);
 const repository = join(import.meta.dirname, "../..");
 
-/** Where kluctl's Python lies unpacked, for whoever tests run as. */
+/** Returns the directory of kluctl's unpacked Python, readable by the user of the tests. */
 export async function useUnpacked(): Promise<string> {
   await useKluctlPython();
   return join(cacheDir(), "kluctl");
@@ -49,7 +51,7 @@ export async function useTowlinePod(): Promise<TowlinePod> {
     async write(name, text) {
       const path = join(pod.data, name);
       await writeFile(path, text, { mode: 0o600 });
-      await chown(path, pod.uid, pod.uid).catch(() => undefined); // the user's own
+      await chown(path, pod.uid, pod.uid).catch(() => undefined); // owned by the pod's user
       return path;
     },
   };

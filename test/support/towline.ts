@@ -1,4 +1,4 @@
-/** The server under test: built in this process, or as the real `towline serve`. */
+/** The server under test: created in this process, or the real `towline serve`. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -18,11 +18,11 @@ const webhookSecret = "a-webhook-secret-for-tests";
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
 export interface Towline {
-  /** Where a Gitea sends its webhooks, and what it signs them with. */
+  /** The URL of Gitea's webhooks, and their signing secret. */
   readonly webhooksUrl: string;
   readonly webhookSecret: string;
   readonly adminUrl: string;
-  /** Only a server that is built in this process says it. */
+  /** Only known of a server in this process. */
   readonly pageUrl?: string | undefined;
   readonly lines: readonly LogLine[];
   stop(): Promise<void>;
@@ -30,20 +30,24 @@ export interface Towline {
 
 export interface TowlineProcess extends Towline {
   readonly child: ChildProcess;
-  /** Resolves with the exit code, or the signal. */
+  /** Resolves with the exit code or the signal. */
   readonly ended: Promise<number | NodeJS.Signals>;
 }
 
-/** With them a server previews pull requests, as the account that each world has for that. */
+/** With these variables a server previews pull requests, as the account for previews in each world. */
 export const previewVariables = {
   TOWLINE_PREVIEW_ENABLED: "true",
   TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: previewAccount,
 };
 
-/** On a kernel that cannot confine all of it, `TOWLINE_PREVIEW_ISOLATION=auto npm test` has the others run. */
+/**
+ * On a kernel that does not support full isolation, `TOWLINE_PREVIEW_ISOLATION=auto npm test` lets the other tests run.
+ */
 const isolation = process.env["TOWLINE_PREVIEW_ISOLATION"];
 
-/** The variables of a server for this world. It watches this test's namespace only, so that tests run side by side. */
+/**
+ * The variables of a server for this world. It watches only this test's namespace, so that tests can run concurrently.
+ */
 export function environment(world: TestWorld, extra: Record<string, string> = {}): Record<string, string> {
   return {
     TOWLINE_GITEA_WEBHOOK_SECRET: webhookSecret,
@@ -81,7 +85,7 @@ export async function useTowline(world: TestWorld, extra: Record<string, string>
   return { webhooksUrl, webhookSecret, adminUrl: url(app.adminPort), pageUrl, lines, stop };
 }
 
-/** Resolves once it listens. */
+/** Resolves when it listens. */
 export async function useTowlineProcess(world: TestWorld, extra: Record<string, string> = {}): Promise<TowlineProcess> {
   const lines: LogLine[] = [];
   failOnWrongSkips(lines, extra);
@@ -123,19 +127,19 @@ export async function useTowlineProcess(world: TestWorld, extra: Record<string, 
   return { webhooksUrl, webhookSecret, adminUrl: url(admin), lines, child, ended, stop };
 }
 
-/** Every skip is audited. A test that says itself which ones are looks for itself, too. */
+/** Fails the test if an audit finds a wrong skip. A test that sets the audit rate itself has to check this itself. */
 function failOnWrongSkips(lines: readonly LogLine[], { TOWLINE_SWEEP_AUDIT_SKIPS }: Record<string, string>): void {
   if (TOWLINE_SWEEP_AUDIT_SKIPS !== undefined) return;
   onTestFinished(() => expect(lines.filter(({ msg }) => msg === wrongSkip)).toEqual([]));
 }
 
-/** Sends what a Gitea sends when a branch moved. Tests that have no Gitea of their own use it; the signature is real. */
+/** The push that a delivery in Gitea's format reports. For tests without a Gitea; the signature is real. */
 interface SentPush {
   readonly repo: string;
   readonly ref?: string;
   readonly after: string;
   readonly paths?: string[];
-  /** What came along with `after`. */
+  /** Commits pushed together with `after`. */
   readonly others?: readonly string[];
 }
 

@@ -1,4 +1,6 @@
-/** The proxy that a server has to use to get out: whatever is asked for, it connects to one port of this machine. */
+/**
+ * An upstream proxy that a server has to use: connects every request to one port of this machine, whatever its host.
+ */
 import { once } from "node:events";
 import http from "node:http";
 import net, { type AddressInfo } from "node:net";

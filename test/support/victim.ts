@@ -1,4 +1,7 @@
-/** A process for attacks: of the same user, without capabilities, as a server in a pod, with a secret in its environment. */
+/**
+ * A target process for attacks: of the same user and without capabilities, like a server in a pod, with a secret in its
+ * environment.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 
@@ -16,6 +19,6 @@ export async function startVictim(): Promise<Victim> {
   });
   const ended = once(child, "exit").then(() => Promise.reject(new Error("the victim did not start")));
   await Promise.race([once(child.stdout, "data"), ended]);
-  ended.catch(() => undefined); // it is killed in the end
+  ended.catch(() => undefined); // it is killed at the end
   return { pid: child.pid ?? 0, child };
 }

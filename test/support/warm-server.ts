@@ -1,6 +1,6 @@
 /**
- * A server with warm renderers, in a process of its own so that a test can kill it: `node warm-server.ts <directory>
- * <kluctl> <kubeconfig> <cache> <project> <next project>`. Its renderers are warm for the second project.
+ * A server with warm renderers, as a separate process that a test can kill: `node warm-server.ts <directory> <kluctl>
+ * <kubeconfig> <cache> <project> <next project>`. Its renderers are warm for the second project.
  */
 import { readFileSync } from "node:fs";
 import { argv } from "node:process";

@@ -20,7 +20,7 @@ export interface Answer {
 
 export interface WebhookServer {
   readonly port: number;
-  /** What was accepted. */
+  /** The accepted events. */
   readonly events: GitEvent[];
   readonly observed: { forge: string; event: string; status: number }[];
   post(path: string, rawHeaders: readonly string[], body: string | Buffer): Promise<Answer>;

@@ -1,4 +1,4 @@
-/** kluctl's web UI as its page meets it: a login, requests, and two sockets. */
+/** A client of kluctl's web UI that works like its page: a login, requests, and two websockets. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { KubernetesObject } from "@kubernetes/client-node";
@@ -12,17 +12,20 @@ import { patience } from "./patience.ts";
 type Json = Readonly<Record<string, unknown>>;
 
 export interface WebUi {
-  /** `undefined` unless it answers 200. */
+  /** Resolves to `undefined` unless the status is 200. */
   get(endpoint: string, query?: Record<string, string>): Promise<Json | undefined>;
-  /** The status it answers with. */
+  /** Resolves to the HTTP status. */
   post(endpoint: string, body: object): Promise<number>;
-  /** What the socket of events has told so far, newest last. */
+  /** The messages of the events socket so far, newest last. */
   events(query?: Record<string, string>): readonly Json[];
-  /** What the socket of logs tells, for as long as the test runs. */
+  /** The messages of the logs socket, for as long as the test runs. */
   logs(query: Record<string, string>): readonly Json[];
 }
 
-/** Logged in as the administrator, who is `kluctl-webui-admin` to the API server and may do all in these namespaces. */
+/**
+ * Logs in as the administrator, whom the API server knows as `kluctl-webui-admin` and who has all rights in these
+ * namespaces.
+ */
 export async function useWebUi(world: TestWorld, clusters: readonly TestCluster[]): Promise<WebUi> {
   const { kluctl, dir, cluster } = world;
   const { namespace, core } = cluster;
@@ -36,7 +39,7 @@ export async function useWebUi(world: TestWorld, clusters: readonly TestCluster[
     } as KubernetesObject);
   }
   const password = "the-password-of-the-web-ui";
-  // It would make one up for a namespace `kluctl-system`, which is everybody's.
+  // Without it, the web UI would create one in the namespace `kluctl-system`, which is shared.
   await core.createNamespacedSecret({
     namespace,
     body: {
@@ -83,7 +86,7 @@ export async function useWebUi(world: TestWorld, clusters: readonly TestCluster[
     };
     let socket = connect();
     let open = true;
-    // As the page does.
+    // Reconnects like the page.
     socket.onclose = function again() {
       if (open) setTimeout(() => ((socket = connect()).onclose = again), 500);
     };

@@ -20,13 +20,13 @@ export interface TestCluster {
   readonly objects: KubernetesObjectApi;
   /** Creates an object in the test's namespace. */
   create<T extends KubernetesObject>(object: T): Promise<T>;
-  /** Sends a JSON merge patch for one, in the name of somebody at the command line: whom kluctl overrules. */
+  /** Sends a JSON merge patch with the field manager of a command-line user, whose changes kluctl overwrites. */
   patch(object: KubernetesObject): Promise<void>;
   delete(object: KubernetesObject): Promise<void>;
   find<T extends KubernetesObject>(apiVersion: string, kind: string, name: string): Promise<T | undefined>;
-  /** What a ConfigMap of the test's namespace holds, if there is one. */
+  /** Data of a ConfigMap in the test's namespace, if it exists. */
   data(configMap: string): Promise<Record<string, string> | undefined>;
-  /** A KluctlDeployment of the test's namespace, and what becomes of it. */
+  /** A KluctlDeployment in the test's namespace, whose progress the test follows. */
   deployment(name: string): TestDeployment;
 }
 
@@ -37,11 +37,11 @@ export interface TestDeployment {
   /** Sends a JSON merge patch. */
   patch(change: { spec?: object; metadata?: object }): Promise<void>;
   delete(): Promise<void>;
-  /** Waits until the condition is `True`; on failure says what the resource looked like. */
+  /** Waits until the condition is `True`; on failure reports the resource. */
   reaches(condition: string, withinMs?: number): Promise<TestResource>;
-  /** The same for anything that can be told from the resource. */
+  /** Waits until `is` returns true for the resource. */
   until(what: string, is: (resource: TestResource) => boolean, withinMs?: number): Promise<TestResource>;
-  /** Waits until its spec, and the commit if one is given, has been dealt with, whatever came of it. */
+  /** Waits until its spec, and the commit if one is given, has been reconciled, successfully or not. */
   settles(commit?: string): Promise<TestResource>;
   events(): Promise<CoreV1Event[]>;
 }
@@ -58,18 +58,18 @@ export function conditionOf(resource: TestResource | undefined, type: string) {
   return resource?.status?.conditions?.find((condition) => condition.type === type);
 }
 
-/** What people look at first. */
+/** The `Ready` condition. */
 export function readyOf(resource: TestResource) {
   const { status, reason, message } = conditionOf(resource, "Ready") ?? {};
   return { status, reason, message };
 }
 
-/** Of `lastDeployResult` or another of the last results. */
+/** Id of `lastDeployResult` or of another last result. */
 export function idOf({ status }: TestResource, result: string): string | undefined {
   return (status?.[result] as { id: string } | undefined)?.id;
 }
 
-/** No loop of it runs, and the last one saw the spec as it is. */
+/** True if no reconciliation is in progress and the last one observed the current spec. */
 function isSettled(resource: TestResource): boolean {
   const { status, metadata } = resource;
   const seen = status?.["observedGeneration"] === metadata?.generation;
@@ -78,7 +78,10 @@ function isSettled(resource: TestResource): boolean {
 
 const apiVersion = "gitops.kluctl.io/v1beta1";
 
-/** client-node greets the API server anew for each request: of what tests ask all the time that is most of the work. */
+/**
+ * client-node opens a new connection for each request, which is most of the cost of the small requests that tests send
+ * constantly.
+ */
 function keepConnections(config: KubeConfig): void {
   const internals = config as unknown as { createDispatcher(...args: unknown[]): unknown };
   const create = internals.createDispatcher.bind(config);
@@ -87,9 +90,10 @@ function keepConnections(config: KubeConfig): void {
 }
 
 /**
- * Of this test, which concerns no other. In a control plane that ends with the run it stays: one that cannot be deleted,
- * because the server is gone that would let its KluctlDeployments go, costs a hundredth of a core for as long as the run
- * takes, and any other one a fifth of a second. Elsewhere it is deleted, without waiting for that.
+ * A namespace of this test. It is kept in a control plane that ends with the run: deleting a namespace costs a fifth of
+ * a second, and one that cannot be deleted, because the server that would remove the finalizers of its
+ * KluctlDeployments has exited, costs a hundredth of a core for the rest of the run. In any other control plane it is
+ * deleted, without waiting for the end of the deletion.
  */
 export async function useNamespace(
   kubeconfig: string,
@@ -105,7 +109,7 @@ export async function useNamespace(
   onTestFinished(async () => {
     if (ends) return;
     await core.deleteNamespace({ name: namespace, gracePeriodSeconds: 0 }).catch((error: unknown) => {
-      if (!(error instanceof ApiException && error.code === 404)) throw error; // the test has done it
+      if (!(error instanceof ApiException && error.code === 404)) throw error; // deleted by the test
     });
     const { items } = await objects.list(apiVersion, "KluctlDeployment", namespace);
     for (const { metadata } of items) {

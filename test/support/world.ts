@@ -1,4 +1,4 @@
-/** What a test asks for when it wants something real. All of it belongs to the test, and goes when the test ends. */
+/** The real components that a test requests. All of them belong to the test and end with it. */
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import { findTools } from "../../dev/tools.ts";
 import type { Addresses, PartName } from "../../dev/world.ts";
 import { type TestCluster, useNamespace } from "./world-cluster.ts";
 
-/** A name that no other test has. */
+/** A name that no other test uses. */
 export function uniqueName(prefix: string): string {
   return `${prefix}-${randomBytes(4).toString("hex")}`;
 }
@@ -25,7 +25,7 @@ export async function useTempDir(): Promise<string> {
   return dir;
 }
 
-/** A directory with these files. */
+/** Creates a directory with these files. */
 export async function useFiles(files: Readonly<Record<string, string>>): Promise<string> {
   const root = await useTempDir();
   for (const [name, text] of Object.entries(files)) {
@@ -35,7 +35,7 @@ export async function useFiles(files: Readonly<Record<string, string>>): Promise
   return root;
 }
 
-/** Addresses of a shared part, which is started if it does not run yet. */
+/** Returns the addresses of a shared part, which is started if it is not running yet. */
 async function findPart<Name extends PartName>(name: Name): Promise<Addresses[Name]> {
   const response = await fetch(`${inject("world")}/${name}`);
   const text = await response.text();
@@ -43,13 +43,13 @@ async function findPart<Name extends PartName>(name: Name): Promise<Addresses[Na
   return JSON.parse(text) as Addresses[Name];
 }
 
-/** A shared Redis, and a prefix for the keys of this test. */
+/** The shared Redis, and a key prefix of this test. */
 async function useRedis(): Promise<{ url: string; prefix: string }> {
   const { url } = await findPart("redis");
   return { url, prefix: uniqueName("test") };
 }
 
-/** A shared control plane, and a namespace of this test. */
+/** The shared control plane, and a namespace of this test. */
 export async function useCluster(): Promise<TestCluster> {
   const { kubeconfig } = await findPart("controlPlane");
   return useNamespace(kubeconfig, uniqueName("test"));
@@ -62,11 +62,11 @@ export async function useKluctl(): Promise<string> {
 }
 
 export interface TestRepository extends WorkCopy {
-  /** What a KluctlDeployment names. */
+  /** The URL that a KluctlDeployment names. */
   readonly url: string;
 }
 
-/** A git server of this test without a forge. */
+/** A git server for this test without a forge. */
 export async function useGitServer(
   login?: GitHttpOptions["login"],
 ): Promise<GitHttp & { repo(name: string): Promise<TestRepository> }> {
@@ -120,13 +120,13 @@ export interface TestWorld {
   readonly redis: { readonly url: string; readonly prefix: string };
   readonly dir: string;
   readonly kluctl: string;
-  /** Where kluctl keeps its unpacked Python: unpacking it anew for each test would take seconds. */
+  /** Directory of kluctl's unpacked Python: unpacking it again for each test would take seconds. */
   readonly kluctlCache: string;
-  /** A repository of this test, served over HTTP. */
+  /** Creates a repository of this test, served over HTTP. */
   repo(name: string): Promise<TestRepository>;
 }
 
-/** As which pull requests are previewed, if a test has that done. */
+/** Creates the account with which pull requests are previewed, if the test enables that. */
 async function createPreviewAccount({ namespace, objects }: TestCluster): Promise<void> {
   const bodies = previewAccountObjects(namespace).map(({ body }) => body);
   for (const body of bodies) await objects.create(body);
