@@ -1,4 +1,7 @@
-/** The chart in pods that run: installed, used, exchanged, killed, removed. The tests build on each other, in this order. */
+/**
+ * The chart in running pods: it is installed, used, upgraded, killed and removed. The tests build on each other, in
+ * this order.
+ */
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -57,9 +60,9 @@ beforeAll(async () => {
     },
     preview: { runner: { enabled: true } },
     page: { existingSecret: "page" },
-    // The server's image stands in for Valkey's, and has another digest.
+    // The server's image stands in for that of Valkey, and has a different digest.
     redis: { image: { digest: "" } },
-    // As narrow as they get: all that is tested here has to do with that.
+    // As restrictive as possible: everything that is tested here has to work within these policies.
     networkPolicy: {
       adminFrom: [inMonitoring],
       pageFrom: [inMonitoring],
@@ -73,7 +76,7 @@ beforeAll(async () => {
 const servers = async () =>
   (await real.read<V1PodList>("get", "pods", ...inNamespace, "--selector", "control-plane=kluctl-controller")).items;
 
-/** A namespace with an account that deploys into it, and a repository whose pushes are told. */
+/** A namespace with an account that deploys to it, and a repository with a webhook to the server. */
 async function useProject(): Promise<{
   cluster: TestCluster;
   repo: HostedRepository;
@@ -90,7 +93,7 @@ async function useProject(): Promise<{
   return { cluster, repo, world: { ...real, cluster } };
 }
 
-/** Deployed, it lasts as long as the Job that comes after everything else. */
+/** Its deploy takes as long as the Job, which comes after everything else. */
 function aSlowProject(name: string, color: string, seconds: number) {
   const job = {
     apiVersion: "batch/v1",
@@ -113,7 +116,7 @@ function aSlowProject(name: string, color: string, seconds: number) {
   return aProject({ namespace: name, data: { color }, objects: { "job.yml": job } });
 }
 
-/** The server that works on a deployment. */
+/** Returns the pod that holds the Lease of a deployment. */
 async function workerOf(cluster: TestCluster): Promise<V1Pod> {
   const { items } = await real.read<{ items: V1Lease[] }>("get", "leases", "--namespace", cluster.namespace);
   const holders = items.map(({ spec }) => spec?.holderIdentity ?? "");
@@ -122,7 +125,7 @@ async function workerOf(cluster: TestCluster): Promise<V1Pod> {
   return worker;
 }
 
-/** Commands of a commit that results were stored of. */
+/** Commands for which results of a commit are stored. */
 async function commandsFor({ namespace: name }: TestCluster, commit: string): Promise<string[]> {
   interface Summary {
     readonly gitInfo?: { readonly commit?: string };
@@ -136,7 +139,7 @@ async function commandsFor({ namespace: name }: TestCluster, commit: string): Pr
     .map(({ commandInfo }) => commandInfo?.command ?? "");
 }
 
-test("helm install returns when servers and Valkey are ready by their own probes, and helm test agrees", async () => {
+test("helm install returns when the servers and Valkey pass their readiness probes, and helm test succeeds", async () => {
   const from = performance.now();
   const notes = await install("install");
   const seconds = (performance.now() - from) / 1_000;
@@ -155,10 +158,10 @@ test("helm install returns when servers and Valkey are ready by their own probes
 
   const tested = await real.helm("test", "towline", ...inNamespace);
   expect(tested).toMatch(/Phase: +Succeeded/);
-  expect(tested).toMatch(/200 \{/); // what the server said
+  expect(tested).toMatch(/200 \{/); // the server's answer
 });
 
-test("a server can write nothing but its volumes, and has no rights on its machine", async () => {
+test("a server can write only to its volumes, and has no privileges on its node", async () => {
   const look = `id -u; touch /app/x /usr/x /etc/x; touch /tmp/x /var/lib/towline/x && grep -E "^(CapEff|NoNewPrivs|Seccomp):" /proc/self/status`;
   const exec = ["exec", ...inNamespace, "deployment/towline", "--", "sh", "-c", `{ ${look}; } 2>&1`];
   expect((await real.kubectl(...exec)).trim().split("\n")).toEqual([
@@ -170,7 +173,7 @@ test("a server can write nothing but its volumes, and has no rights on its machi
   ]);
 });
 
-test("a server reaches what its policies name, and is reached by whom they name", async () => {
+test("network policies allow a server the connections they name and no others", async () => {
   const address = async (name: string) =>
     (await real.read<V1Service>("get", "service", name, ...inNamespace)).spec!.clusterIP!;
   const targets = {
@@ -181,7 +184,7 @@ test("a server reaches what its policies name, and is reached by whom they name"
     previews: `${await address("towline-previews")}:8092`,
     apiServer: `${nodeAddress}:${apiServer.port}`,
     gitHost: new URL(host.url).host,
-    kubelet: `${nodeAddress}:10250`, // stands for all that nobody has named
+    kubelet: `${nodeAddress}:10250`, // an address that no policy allows
   };
   await real.kubectl("create", "namespace", "monitoring");
   for (const where of ["default", "monitoring", namespace]) await startPod(where, "asking");
@@ -203,12 +206,12 @@ test("a server reaches what its policies name, and is reached by whom they name"
     gitHost: "open",
     kubelet: "closed",
   });
-  // Not even the server that it works for; its own Service leads back to itself.
+  // It reaches not even the server that it works for; only its own Service, which leads back to itself.
   const everything = Object.fromEntries(Object.keys(targets).map((name) => [name, "closed"]));
   expect(await ask(namespace, "deployment/towline-previews")).toEqual({ ...everything, previews: "open" });
 });
 
-/** Whether a connection comes about within a while. */
+/** Whether a connection succeeds within a time limit. */
 const knock = `
 const { connect } = require("node:net");
 const knock = ([name, address]) => new Promise((resolve) => {
@@ -228,7 +231,7 @@ async function startPod(where: string, name: string): Promise<void> {
   await real.kubectl("wait", "--namespace", where, "--for=condition=Ready", "--timeout=120s", `pod/${name}`);
 }
 
-test("a push is told through the Service, and deployed as the account of its namespace", async () => {
+test("a push arrives through the Service and is deployed as the service account of its namespace", async () => {
   const { cluster, repo } = await useProject();
   await repo.push(aProject({ namespace: cluster.namespace }));
   const deployment = cluster.deployment("shop");
@@ -240,7 +243,7 @@ test("a push is told through the Service, and deployed as the account of its nam
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
 });
 
-test("a pull request is rendered in a pod that has no login, no network and no Secret but its token", async () => {
+test("a pull request is rendered in a pod without credentials, network access or any Secret except its token", async () => {
   const { cluster, repo } = await useProject();
   await repo.push(aProject({ namespace: cluster.namespace }));
   const deployment = cluster.deployment("shop");
@@ -256,7 +259,7 @@ test("a pull request is rendered in a pod that has no login, no network and no S
 
   const runner = "deployment/towline-previews";
   const rendered = `"namespace":"${cluster.namespace}","name":"shop"`;
-  expect(await real.kubectl("logs", ...inNamespace, runner)).toContain(rendered); // that it was this one
+  expect(await real.kubectl("logs", ...inNamespace, runner)).toContain(rendered); // this runner rendered it
   const look = `ls /var/run/secrets/kubernetes.io 2>&1; ls /etc/towline; touch /app/x 2>&1; env | grep -c -i -e redis= -e gitea; grep -E "^(CapEff|NoNewPrivs|Seccomp):" /proc/1/status`;
   const shown = await real.kubectl("exec", ...inNamespace, runner, "--", "sh", "-c", look);
   expect(shown.trim().split("\n")).toEqual([
@@ -294,20 +297,20 @@ test("kluctl gitops finds the pods: it offers working copies through a port-forw
   await writeFile(settings, (await readFile(settings, "utf8")).replace("red", "blue"));
   await writeFile(join(part.dir, "part/map.yml"), partOf("green")["part/map.yml"]);
 
-  // The repository that it is called in, without a word.
+  // Overrides the repository of the current directory without any option.
   const diff = await gitops(world, ["diff", "--name", "shop"], { cwd: repo.dir });
   expect(diff, diff.stderr).toMatchObject({ code: 0 });
   expect(diff.stdout).toMatch(/\| -red +\|\n.*\| \+blue +\|/);
   expect(await colors()).toEqual(["red", "red"]);
 
-  // One that is named.
+  // Overrides one repository by name.
   const { host: gitHost, pathname } = new URL(part.url);
   const named = `--local-git-override=${gitHost}${pathname.replace(/\.git$/, "")}=${part.dir}`;
   const deployed = await gitops(world, ["deploy", "--name", "shop", named], { cwd: repo.dir });
   expect(deployed, deployed.stderr).toMatchObject({ code: 0 });
   expect(await colors()).toEqual(["blue", "green"]);
 
-  // A whole group of repositories, from outside of any.
+  // Overrides a whole group of repositories, from a directory outside of any.
   await writeFile(join(part.dir, "part/map.yml"), partOf("yellow")["part/map.yml"]);
   const group = `--local-git-group-override=${gitHost}/${pathname.split("/")[1]}=${join(part.dir, "..")}`;
   const grouped = await gitops(world, ["deploy", "--name", "shop", group]);
@@ -319,14 +322,14 @@ test("kluctl gitops finds the pods: it offers working copies through a port-forw
   expect(logs.stdout + logs.stderr).toMatch(/deploy/);
 });
 
-test("an upgrade loses no delivery and no deployment: the old server ends what it has begun", async () => {
+test("an upgrade loses no delivery and no deployment: the old server finishes the deploys it has begun", async () => {
   const { cluster, repo } = await useProject();
   await repo.push(aSlowProject(cluster.namespace, "red", 1));
   const deployment = cluster.deployment("shop");
   await deployment.create(aSpec(repo.url));
   await deployment.reaches("Ready");
   const commit = await repo.push(aSlowProject(cluster.namespace, "blue", 25));
-  await expect.poll(() => cluster.data("settings"), patience).toEqual({ color: "blue" }); // and the Job goes on
+  await expect.poll(() => cluster.data("settings"), patience).toEqual({ color: "blue" }); // while the Job goes on
 
   const ended = new AbortController();
   const answers = askAgainAndAgain(ended.signal);
@@ -343,7 +346,7 @@ test("an upgrade loses no delivery and no deployment: the old server ends what i
   expect(await commandsFor(cluster, commit)).toEqual(["deploy"]);
 });
 
-/** What the webhooks' Service answers, until it is enough. Nobody's signature is good. */
+/** Sends webhooks with invalid signatures to the Service until aborted, and returns the answers. */
 async function askAgainAndAgain(signal: AbortSignal): Promise<(number | string)[]> {
   const answers: (number | string)[] = [];
   while (!signal.aborted) {
@@ -355,7 +358,7 @@ async function askAgainAndAgain(signal: AbortSignal): Promise<(number | string)[
   return answers;
 }
 
-test("when a server is killed, another one ends its work", async () => {
+test("when a server is killed, another one finishes its work", async () => {
   const { cluster, repo } = await useProject();
   await repo.push(aSlowProject(cluster.namespace, "red", 1));
   const deployment = cluster.deployment("shop");
@@ -369,7 +372,7 @@ test("when a server is killed, another one ends its work", async () => {
   await deployment.reaches("Ready");
 });
 
-test("a namespace that is deleted takes its deployments along", async () => {
+test("deleting a namespace deletes its deployments", async () => {
   const { cluster, repo } = await useProject();
   await repo.push(aProject({ namespace: cluster.namespace }));
   const deployment = cluster.deployment("shop");
@@ -393,7 +396,7 @@ test("of two servers, only one at a time can be evicted", async () => {
   await real.kubectl("rollout", "status", ...inNamespace, "deployment/towline");
 });
 
-test("helm uninstall leaves what was deployed, and nothing of its own", async () => {
+test("helm uninstall removes everything of the release, but keeps what was deployed", async () => {
   const { cluster, repo } = await useProject();
   await repo.push(aProject({ namespace: cluster.namespace }));
   const deployment = cluster.deployment("shop");
@@ -409,7 +412,7 @@ test("helm uninstall leaves what was deployed, and nothing of its own", async ()
   expect(await cluster.data("settings")).toEqual({ color: "red" });
 });
 
-test("Helm 4 installs it as well", async () => {
+test("Helm 4 installs the chart as well", async () => {
   const options = [...inNamespace, "--wait", "--timeout", "3m"];
   const from = performance.now();
   await real.helm4("install", "towline", chart, ...options);
