@@ -1,4 +1,4 @@
-/** docker-compose.yml as it is, with the image that was built: the server, its Redis, and a git host to try with. */
+/** docker-compose.yml unchanged, with the built image: the server, its Redis, and a git host to try it with. */
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ import { useTempDir, useWorld } from "../support/world.ts";
 const root = join(import.meta.dirname, "../..");
 const user = 1000;
 
-test("a push to its git host deploys into the cluster of one's kubeconfig", async () => {
+test("a push to the compose file's git host is deployed to the cluster of the user's kubeconfig", async () => {
   const { cluster } = await useWorld();
   const dir = await useTempDir();
   const [redisPassword, webhookSecret, password] = [newSecret(), newSecret(), newSecret()];
@@ -30,7 +30,7 @@ test("a push to its git host deploys into the cluster of one's kubeconfig", asyn
     TOWLINE_UID: String(user),
   });
 
-  // The git host first, as its token goes into the server's settings.
+  // The git host starts first, because the server's settings need a token of it.
   await compose.run("up", "--detach", "--wait", "gitea");
   const account = ["--username", "ada", "--password", password, "--email", "ada@example.com", "--admin"];
   await compose.run("exec", "--no-TTY", "gitea", "gitea", "admin", "user", "create", ...account);
@@ -65,7 +65,7 @@ test("a push to its git host deploys into the cluster of one's kubeconfig", asyn
     client.call<{ status: string }[]>("GET", `/repos/ada/shop/commits/${second}/statuses`).catch(() => []);
   await vi.waitFor(async () => expect((await statuses()).map(({ status }) => status)).toContain("success"), patience);
 
-  // Redis asks everybody for the password, and what it was given outlives it.
+  // Redis requires the password from every client, and its data survives a restart.
   const ask = (words: string) => compose.run("exec", "--no-TTY", "redis", "sh", "-c", words);
   expect(await ask("valkey-cli dbsize 2>&1")).toContain("NOAUTH");
   const withPassword = 'REDISCLI_AUTH="$TOWLINE_REDIS_PASSWORD" valkey-cli';
@@ -78,16 +78,16 @@ test("a push to its git host deploys into the cluster of one's kubeconfig", asyn
   await compose.run("up", "--detach", "--wait", "redis");
   expect(Number(await ask(`${withPassword} dbsize`))).toBeGreaterThan(0);
 
-  // And all of it goes on.
+  // Everything works after the restart.
   await compose.run("up", "--detach", "--wait");
   const third = await copy.push(aProject({ namespace: cluster.namespace, data: { color: "green" } }));
   await deployment.settles(third);
   expect(await cluster.data("settings")).toEqual({ color: "green" });
 
-  // Pull requests are rendered by a container that has no network.
+  // Pull requests are rendered in a container without network access.
   await compose.set({
     TOWLINE_PREVIEW_ENABLED: "true",
-    TOWLINE_PREVIEW_ISOLATION: "auto", // its kubeconfig is all the account there is
+    TOWLINE_PREVIEW_ISOLATION: "auto", // the only account is the one in the kubeconfig
     TOWLINE_PREVIEW_RUNNER_ADDRESS: "unix:/run/previews/socket",
     TOWLINE_PREVIEW_RUNNER_TOKEN: newSecret(),
   });
@@ -103,7 +103,7 @@ test("a push to its git host deploys into the cluster of one's kubeconfig", asyn
   expect(await previews.logs()).toMatch(/"network":"[^"]*that reaches nothing else"/);
 });
 
-/** With `.env` made of the example, as its top says. */
+/** Creates `.env` from the example as its first lines describe. */
 async function useCompose(dir: string, first: Record<string, string>) {
   const [file, override] = [join(dir, ".env"), join(dir, "override.yml")];
   const settings = { ...first };
@@ -122,14 +122,14 @@ async function useCompose(dir: string, first: Record<string, string>) {
     const reference = composed.services[service].image;
     return { image: standIns[reference] ?? reference };
   };
-  // Built already, and with the checksum of whatever kluctl is in it.
+  // The image is built already, with the checksum of the kluctl in it.
   await writeFile(
     override,
     stringify({
       services: {
         towline: { image, platform, ...(isEmulated && { healthcheck: emulatedHealthcheck }) },
         previews: { image, platform },
-        // A stand-in does not have the digest of what it stands in for.
+        // A stand-in has a different digest from the image it replaces.
         redis: toImage("redis"),
         gitea: toImage("gitea"),
       },

@@ -1,4 +1,4 @@
-/** The image as the engine has built it, on a read-only root and without any right, against a real API server. */
+/** The built image with a read-only root and without capabilities, against a real API server. */
 import { expect, test, vi } from "vitest";
 import { freePort } from "../../dev/parts/port.ts";
 import { docker, fileOf, image, runContainer, useContainer } from "../support/containers.ts";
@@ -9,7 +9,7 @@ import { type TestWorld, useWorld } from "../support/world.ts";
 
 const kubeconfig = "/kubeconfig";
 
-test("it says what it is, and holds nothing that the server could write", async () => {
+test("the image prints its versions, and contains no path that the server can write to", async () => {
   const config = JSON.parse(await docker("image", "inspect", "--format", "{{json .Config}}", image)) as object;
   expect(config).toMatchObject({
     User: "65532:0",
@@ -30,7 +30,7 @@ test("it says what it is, and holds nothing that the server could write", async 
   const said = await runContainer({ entrypoint: "sh", command: ["-c", look] });
   expect(said).toMatch(/^65532\n0\nCapEff:\s+0+\nNoNewPrivs:\s+1\nend$/);
 
-  // Of these the server and its sources need the versions.
+  // The server and its sources depend on the versions of these programs.
   const versions = await runContainer({
     entrypoint: "sh",
     command: ["-c", "node --version; git --version; kluctl version --no-update-check; valkey-server --version; ssh -V"],
@@ -40,13 +40,13 @@ test("it says what it is, and holds nothing that the server could write", async 
   );
 });
 
-test("it deploys what is pushed, is healthy, reaps what is orphaned, and ends with 0", async () => {
+test("the image deploys pushes, reports its health, reaps orphaned processes, and exits with 0", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
   const first = await repo.push(aProject({ namespace }));
   const settings = settingsOf(world);
-  const [webhooks, admin] = [await freePort(), 9090]; // where the image's own check of health asks
+  const [webhooks, admin] = [await freePort(), 9090]; // the port of the image's own health check
   const server = await useContainer({
     env: { ...settings, TOWLINE_WEBHOOKS_PORT: String(webhooks), TOWLINE_ADMIN_PORT: String(admin) },
     reads: { [kubeconfig]: await fileOf(65532, world.cluster.kubeconfig) },
@@ -57,7 +57,7 @@ test("it deploys what is pushed, is healthy, reaps what is orphaned, and ends wi
   await deployment.settles(first);
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
 
-  // It has kluctl's Python from the image: links, where kluctl would have unpacked it.
+  // Links to kluctl's Python in the image are where kluctl would have unpacked it.
   const links = await server.exec(
     "sh",
     "-c",
@@ -72,17 +72,17 @@ test("it deploys what is pushed, is healthy, reaps what is orphaned, and ends wi
   await deployment.settles(second);
   expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
 
-  // Whoever loses his parent belongs to tini, who waits for him.
+  // An orphaned process becomes a child of tini, which reaps it.
   await server.exec("sh", "-c", "(sleep 0.2 & exec true) &");
   const left =
     "cat /proc/1/comm; grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; grep -l '^sleep$' /proc/[0-9]*/comm; true";
   await vi.waitFor(async () => expect(await server.exec("sh", "-c", left)).toBe("tini"), patience);
 
-  expect(await server.changes()).toBe("A /kubeconfig"); // where the file is mounted: by the engine
+  expect(await server.changes()).toBe("A /kubeconfig"); // the engine creates it as the mount point of the file
   expect(await server.stop()).toMatchObject({ Status: "exited", ExitCode: 0 });
 });
 
-test("it takes the place of kluctl's controller, as another user and with a queue of its own", async () => {
+test("the image replaces kluctl's controller, with another user and a queue of its own", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
@@ -90,7 +90,7 @@ test("it takes the place of kluctl's controller, as another user and with a queu
   const controller = await useContainer({
     user: "1000:0",
     reads: { [kubeconfig]: await fileOf(1000, world.cluster.kubeconfig) },
-    // The Deployment of kluctl's controller names the command.
+    // The command in the Deployment of kluctl's controller.
     entrypoint: "kluctl",
     command: [
       ...["controller", "run", "--kubeconfig", kubeconfig, "--namespace", namespace],
@@ -106,7 +106,7 @@ test("it takes the place of kluctl's controller, as another user and with a queu
   expect(await controller.stop()).toMatchObject({ Status: "exited", ExitCode: 0 });
 });
 
-test("its kluctl works by itself", async () => {
+test("the image's kluctl works without the server", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
@@ -124,7 +124,7 @@ test("its kluctl works by itself", async () => {
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
 });
 
-/** What the image does not know by itself. */
+/** Settings for which the image has no default. */
 function settingsOf(world: TestWorld): Record<string, string> {
   const settings: Record<string, string> = { ...environment(world), TOWLINE_LOG_FORMAT: "json" };
   for (const name of ["TOWLINE_KLUCTL", "TOWLINE_KLUCTL_CACHE_DIR", "TOWLINE_DATA_DIR"]) delete settings[name];
