@@ -1,4 +1,6 @@
-/** The guide from Argo CD, with the real `argocd` and a real Argo CD: its server, its controller and its repository server. */
+/**
+ * The migration guide for Argo CD, with the real `argocd` and a real Argo CD: server, controller and repository server.
+ */
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
@@ -22,9 +24,9 @@ const configMap = (color: string) =>
     ...{ metadata: { name: "settings", namespace: "shop" }, data: { color } },
   });
 
-test("the guide from Argo CD: each command does what the page says, and the objects stay", async () => {
+test("the guide for Argo CD: each command does what the page says, and no object is deleted", async () => {
   const port = await freePort();
-  // What people have in their configuration after a login.
+  // The options that users have configured after a login.
   const desk = await useForeignDesk(["argocd"], { ARGOCD_OPTS: `--server 127.0.0.1:${port} --plaintext` });
   await startArgoCd(desk, port);
   const repo = await (await useGitServer()).repo("shop");
@@ -53,13 +55,13 @@ test("the guide from Argo CD: each command does what the page says, and the obje
       expect(await desk.type(command.replace("NAME", "shop"))).toMatch(/Sync Status: +Synced/);
     },
     async "argocd app sync NAME"(command) {
-      await automated(null); // so that nobody else does it meanwhile
+      await automated(null); // so that Argo CD does not sync in the meantime
       await push("blue");
       await desk.type(command.replace("NAME", "shop"));
       await becomes(color, "blue");
     },
     async "argocd app diff NAME --local ."(command) {
-      // It exits with 1 where something differs, and knows a moment late what its controller has seen.
+      // It exits with 1 if there are differences, and reflects the controller's state with a short delay.
       const diff = `${command.replace("NAME", "shop")} || echo $?`;
       const said = () => desk.type(diff, { cwd: join(project, "base") });
       await expect.poll(said, patience).toMatch(/^< +color: blue[^]*^> +color: red[^]*^1$/m);
@@ -113,7 +115,7 @@ function anApplication(repoURL: string, server: string): object {
   };
 }
 
-/** One program, which is another part of Argo CD by each name that it is called by. */
+/** Starts the components of Argo CD: one program whose name decides which component it is. */
 async function startArgoCd(desk: ForeignDesk, port: number): Promise<void> {
   const program = desk.tools["argocd"] ?? "";
   const home = dirname(program);
@@ -146,7 +148,7 @@ async function startArgoCd(desk: ForeignDesk, port: number): Promise<void> {
       },
     },
   );
-  // The repository server calls it by its name.
+  // The repository server runs it by this name.
   await desk.program("git-verify-wrapper.sh", `exec sh ${join(home, "hack/git-verify-wrapper.sh")} "$@"`);
 
   const [repoPort, ...metrics] = [await freePort(), await freePort(), await freePort(), await freePort()];
@@ -156,7 +158,7 @@ async function startArgoCd(desk: ForeignDesk, port: number): Promise<void> {
     const env = { ARGOCD_BINARY_NAME: name, ARGOCD_GPG_ENABLED: "false", TMPDIR: temp };
     return desk.start(name, program, [...args, `--redis=${new URL(redis.url).host}`], env);
   };
-  // It takes the rights from its own checkouts, and somebody has to remove them.
+  // It removes the permissions from its checkouts, which must still be deletable.
   onTestFinished(async () => void (await desk.type(`chmod --recursive u+rwX ${temp}`)));
   await start("argocd-repo-server", [
     ...["--address=127.0.0.1", `--port=${repoPort}`, "--metrics-address=127.0.0.1", `--metrics-port=${metrics[0]}`],
@@ -164,7 +166,7 @@ async function startArgoCd(desk: ForeignDesk, port: number): Promise<void> {
   ]);
   const common = [`--kubeconfig=${desk.kubeconfig}`, "--namespace=argocd", "--repo-server-plaintext"];
   common.push(`--repo-server=127.0.0.1:${repoPort}`);
-  // `argocd app sync` waits for a look at what it has done, which may be the next one that is due anyway: in two minutes.
+  // `argocd app sync` waits for the refresh after the sync, which may be the next regular one: up to two minutes.
   const often = ["--app-resync=5", "--app-resync-jitter=0"];
   await start("argocd-application-controller", [...common, ...often, `--metrics-port=${metrics[1]}`]);
   await start("argocd-server", [
@@ -175,7 +177,7 @@ async function startArgoCd(desk: ForeignDesk, port: number): Promise<void> {
   await becomes(healthy, true);
 }
 
-/** The administrator's, as Argo CD keeps the logins of clusters. */
+/** The administrator's login, in the format in which Argo CD stores logins of clusters. */
 function loginOf({ kubeconfig }: ForeignDesk): object {
   const config = new KubeConfig();
   config.loadFromFile(kubeconfig);

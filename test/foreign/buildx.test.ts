@@ -1,10 +1,13 @@
-/** How one sees what a release's image holds, with the real `docker buildx`: it asks the registry, and needs no engine. */
+/**
+ * The documented way to list the contents of a release image, with the real `docker buildx`, which reads the registry
+ * and needs no engine.
+ */
 import { expect, test } from "vitest";
 import { documentedCommands, useForeignDesk } from "../support/foreign-desk.ts";
 import { type ForeignRegistry, logInto, oci, useRepository } from "../support/foreign-registry.ts";
 import { useGitea } from "../support/world.ts";
 
-test("the documented command shows what is in an image, for each architecture", async () => {
+test("the documented command lists the contents of an image for each architecture", async () => {
   const [desk, gitea] = await Promise.all([useForeignDesk(["docker-buildx"]), useGitea()]);
   await logInto(desk.dir, gitea);
   await desk.program("docker", `[ "$1" = buildx ] && shift && exec ${desk.tools["docker-buildx"]} "$@"`);
@@ -22,7 +25,7 @@ test("the documented command shows what is in an image, for each architecture", 
   expect(said).toEqual({ "linux/amd64": sbomOf("amd64"), "linux/arm64": sbomOf("arm64") });
 });
 
-/** In the form in which BuildKit attaches it: as the only layer of a manifest beside the image's. */
+/** Pushes an SBOM in the form in which BuildKit attaches it: as the only layer of a manifest beside the image's. */
 async function pushWithSbom(repository: ForeignRegistry, architecture: string): Promise<object[]> {
   const config = (of: object) => repository.blob(`${oci}.config.v1+json`, JSON.stringify(of));
   const platform = { architecture, os: "linux" };

@@ -1,4 +1,7 @@
-/** How a release is verified, with the real `cosign`, an image and a chart in a real registry, and a trust of our own. */
+/**
+ * The verification of a release with the real `cosign`, an image and a chart in a real registry, and a certificate
+ * authority of our own.
+ */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -11,17 +14,17 @@ const source = "https://github.com/example/towline";
 const issuer = "https://token.actions.githubusercontent.com";
 
 /**
- * GitHub's identity and the public logs are not to be had. A certificate of our own authority stands in, with the name and the
- * issuer that a release has; so three options are added to the documented command, and nothing is taken away.
+ * GitHub's identity and the public logs are not available here. A certificate of our own authority stands in, with the
+ * name and the issuer of a release's; this adds three options to the documented command and removes none.
  */
 const ownTrust = "--trusted-root root.json --insecure-ignore-tlog --insecure-ignore-sct";
 
-test("what a release signs is verified by the documented command, and nothing else is", async () => {
+test("the documented command verifies what a release signs, and rejects everything else", async () => {
   const [desk, gitea] = await Promise.all([useForeignDesk(["cosign"], { COSIGN_PASSWORD: "" }), useGitea()]);
   await logInto(desk.dir, gitea);
   await makeTrust(desk);
   const [image, chart] = [await pushImage(gitea, "towline"), await pushImage(gitea, "charts")];
-  // As the workflow of a release does, but for whose identity it is.
+  // As in the release workflow, except for the identity.
   const own = "--key own.key --certificate own.pem --signing-config signing.json --trusted-root root.json";
   await desk.type(`cosign sign --yes --recursive ${image} ${own}`);
   await desk.type(`cosign sign --yes ${chart} ${own}`);
@@ -37,7 +40,7 @@ test("what a release signs is verified by the documented command, and nothing el
   expect(said?.critical.image["docker-manifest-digest"]).toBe(image.split("@")[1]);
   await expect(typed(chart)).resolves.toContain("docker-manifest-digest");
 
-  // GitHub's own action attests in the release's workflow; what it writes beside the image has this form.
+  // In the release workflow, GitHub's own action creates the attestation; it stores it in this form beside the image.
   await expect(typed(image, source, ownTrust, verifyOrigin)).rejects.toThrow("none of the attestations matched");
   const predicate = {
     buildDefinition: { buildType: "https://actions.github.io/buildtypes/workflow/v1" },
@@ -61,13 +64,13 @@ test("what a release signs is verified by the documented command, and nothing el
     typed(image, source, `${ownTrust} --certificate-oidc-issuer https://issuer.example.com`),
   ).rejects.toThrow("no matching CertificateIdentity");
   await expect(typed(await pushImage(gitea, "unsigned"))).rejects.toThrow(/no signatures found/);
-  // With the logs, and as it stands in the page: it lacks nothing but what cannot be had here.
+  // As documented, with the transparency log: fails only for lack of the log, which is not available here.
   const withLog = "--trusted-root root.json --insecure-ignore-sct";
   await expect(typed(image, source, withLog)).rejects.toThrow("not enough verified log entries");
   await expect(typed(image, source, "")).rejects.toThrow(/trusted root from TUF|TUF remote mirror/);
 });
 
-/** An authority, a certificate of it that says what one of GitHub's workflows would, and what cosign has to know of both. */
+/** Creates an authority, a certificate with the claims of a GitHub workflow, and cosign's configuration for both. */
 async function makeTrust(desk: ForeignDesk): Promise<void> {
   const configuration = `
 [req]

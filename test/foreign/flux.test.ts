@@ -1,4 +1,7 @@
-/** The guide from Flux, with the real `flux` and Flux's own controllers. Its source-controller alone is played. */
+/**
+ * The migration guide for Flux, with the real `flux` and Flux's own controllers. Only the source-controller is
+ * simulated.
+ */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -26,7 +29,7 @@ const configMap = (color: string) =>
     ...{ metadata: { name: "settings", namespace: "shop" }, data: { color } },
   });
 
-test("the guide from Flux: each command does what the page says, and the objects stay", async () => {
+test("the guide for Flux: each command does what the page says, and no object is deleted", async () => {
   const desk = await useForeignDesk(["flux", "kustomize-controller", "helm-controller"]);
   const source = await useFlux(desk);
   await source.publish({ "base/settings.yaml": configMap("red") });
@@ -46,7 +49,7 @@ test("the guide from Flux: each command does what the page says, and the objects
       expect(said).toMatch(/Managed by Flux[^]*Kustomization: +shop[^]*GitRepository: +shop/);
     },
     async "flux diff kustomization NAME --path ."(command) {
-      // It exits with 1 where something differs.
+      // It exits with 1 if there are differences.
       const diff = (color: string) =>
         desk.type(`printf '%s' '${configMap(color)}' > settings.yaml; ${command.replace("NAME", "shop")} || echo $?`, {
           cwd: join(project, "base"),
@@ -74,7 +77,7 @@ test("the guide from Flux: each command does what the page says, and the objects
       await desk.apply(aKustomization({ prune: false }));
       await isApplied(desk);
       expect(takeOff?.text).toContain(command);
-      // The last thing that the block prints is what the page says that it has to print.
+      // The last line that the block prints must be the one that the page states.
       expect(await desk.type(takeOff?.text ?? "")).toMatch(/(^|\n)false$/);
       expect(await spec()).toMatchObject({ suspend: true, prune: false });
     },
@@ -98,7 +101,7 @@ test("the guide from Flux: each command does what the page says, and the objects
   expect((await desk.find(settings))?.data).toEqual({ color: "red" });
 });
 
-test("a Kustomization with prune that nobody suspended takes its objects along: what the guide is careful about", async () => {
+test("deleting a Kustomization with prune that is not suspended deletes its objects, which the guide warns about", async () => {
   const desk = await useForeignDesk(["flux", "kustomize-controller"]);
   const source = await useFlux(desk);
   await source.publish({ "base/settings.yaml": configMap("red") });
@@ -110,7 +113,7 @@ test("a Kustomization with prune that nobody suspended takes its objects along: 
   await becomes(() => desk.find(settings), undefined);
 });
 
-/** Flux has dealt with the Kustomization as it is now. */
+/** Waits until Flux has reconciled the current Kustomization. */
 async function isApplied(desk: ForeignDesk): Promise<void> {
   interface Dealt {
     readonly metadata: { readonly generation: number };
@@ -133,13 +136,13 @@ function aKustomization({ prune }: { readonly prune: boolean }): object {
   };
 }
 
-/** The blocks of the page that say which file they are. */
+/** The blocks of the page that name their file. */
 function projectFiles(): string[] {
   const text = readFileSync(join(root, page), "utf8");
   return [...text.matchAll(/```yaml\n(# \S+\n[^]*?)```/g)].map(([, block]) => block ?? "");
 }
 
-/** As the page has it, beside the directory that Flux deploys. */
+/** Writes the project of the page beside the directory that Flux deploys. */
 async function writeProject({ dir }: ForeignDesk): Promise<string> {
   const project = join(dir, "project");
   const files = {
@@ -163,7 +166,7 @@ async function seesOnlyMarks(desk: ForeignDesk, command: string, cwd: string): P
   expect((await desk.find(settings))?.metadata.labels).not.toHaveProperty("kluctl.io/discriminator");
 }
 
-/** A HelmRelease that is suspended goes, and what it has installed stays. Its HelmChart is played, like all sources. */
+/** A suspended HelmRelease is deleted while what it installed stays. Its HelmChart is simulated, like all sources. */
 async function leavesTheRelease(desk: ForeignDesk, suspend: string, block: string): Promise<void> {
   const of = { namespace: "shop", name: "shop" };
   const installed = "/api/v1/namespaces/shop/configmaps/from-helm";
@@ -203,7 +206,7 @@ async function leavesTheRelease(desk: ForeignDesk, suspend: string, block: strin
 
 const digestOf = (bytes: Buffer) => `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
 
-/** Returns the URL of what there is at the time of asking. */
+/** Returns a URL that serves the archive as it is at the time of each request. */
 async function serve(archive: () => Buffer, name: string): Promise<string> {
   const server = createServer((_, res) => res.end(archive())).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -212,13 +215,16 @@ async function serve(archive: () => Buffer, name: string): Promise<string> {
 }
 
 interface Source {
-  /** Has a new revision, which Flux is told of at once. */
+  /** Publishes a new revision and notifies Flux at once. */
   publish(files: Readonly<Record<string, string>>): Promise<void>;
-  /** Has a new revision, which it finds when it is asked to look. */
+  /** Sets a new revision, which Flux finds at its next reconciliation. */
   next(files: Readonly<Record<string, string>>): void;
 }
 
-/** Flux, as far as it can be had: its source-controller cannot be built, so what it would say and serve is played. */
+/**
+ * Starts Flux's controllers. The source-controller cannot be built from modules, so its statuses and archives are
+ * simulated.
+ */
 async function useFlux(desk: ForeignDesk): Promise<Source> {
   const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
   const file = join(desk.dir, "sources.json");
@@ -268,7 +274,7 @@ async function useFlux(desk: ForeignDesk): Promise<Source> {
       waiting = undefined;
       await tell();
     });
-    asked.catch(() => undefined); // the next one comes soon
+    asked.catch(() => undefined); // the next request follows soon
   }, 200);
   onTestFinished(() => clearInterval(look));
 
@@ -282,7 +288,7 @@ async function useFlux(desk: ForeignDesk): Promise<Source> {
   };
 }
 
-/** With the definitions of its resources. */
+/** Installs the controller's CRDs and starts it. */
 async function startController(desk: ForeignDesk, name: "kustomize-controller" | "helm-controller"): Promise<void> {
   const program = desk.tools[name] ?? "";
   await desk.define(join(dirname(program), "config/crd/bases"));

@@ -1,4 +1,7 @@
-/** What `npm test` holds the documentation to, where it does not run a program, is what the program says of itself. */
+/**
+ * Checks the table of known commands, which `npm test` uses for programs it does not run, against the programs' own
+ * help.
+ */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -7,7 +10,7 @@ import { notRun } from "../support/foreign-commands.ts";
 
 const run = promisify(execFile);
 
-test.each(["flux", "argocd", "cosign"] as const)("%s has the subcommands and options that are listed", async (name) => {
+test.each(["flux", "argocd", "cosign"] as const)("%s has the listed subcommands and options", async (name) => {
   const tools = await findTools([name], { say: () => undefined });
   for (const [command, options] of Object.entries(notRun[name]?.knows ?? {})) {
     const { stdout } = await run(tools[name], [...command.split(" "), "--help"]);
