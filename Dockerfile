@@ -2,23 +2,23 @@
 #   --build-arg KLUCTL_SHA256_AMD64=<from kluctl_v2.28.2_checksums.txt of the release> \
 #   -t towline .
 #
-# docs/image.md says what is in the image, where that checksum is, and how the image is run.
+# docs/image.md documents the contents of the image, the source of that checksum, and how to run the image.
 
-# Debian 13: its git is 2.47, that of Debian 12 is 2.39. `npm run pin` writes its digest; a release is refused without one.
+# Debian 13 has git 2.47, Debian 12 only 2.39. `npm run pin` writes the digest; a release without one is rejected.
 ARG NODE_IMAGE=node:24-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the server needs of npm, for the architecture that it runs on.
+# The server's npm packages, for the architecture of the image.
 FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# Nobody reads types and source maps here: they are a third of it.
+# Types and source maps are not used at run time and make up a third of the size.
 RUN npm ci --omit=dev --ignore-scripts --no-audit \
  && find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete \
  && chmod --recursive u=rwX,go=rX node_modules
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What comes of it is the same for all architectures: where another one has to be emulated, this need not be.
+# The build result is the same for all architectures, so it is built natively even if the target is emulated.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -29,9 +29,9 @@ COPY src src
 COPY routes routes
 COPY jobs jobs
 COPY ui ui
-# What `towline version` says besides the version.
+# Commit that `towline version` prints beside the version.
 ARG REVISION
-# The checkout may have been made under a umask that lets nobody else read: the server is somebody else.
+# The checkout may have been made under a umask without read access for others, but the server runs as another user.
 RUN npm run build \
  && if [ -n "${REVISION:-}" ]; then npm pkg set "commit=$REVISION"; fi \
  && chmod a+x dist/src/cli.js \
@@ -39,7 +39,7 @@ RUN npm run build \
 
 # ---------------------------------------------------------------------------------------------------------------------
 FROM ${NODE_IMAGE} AS kluctl
-# A day, as 20260101T000000Z: packages as they were then. Without it, as they are now.
+# Date such as 20260101T000000Z: installs the packages of that date; if empty, the current ones.
 ARG APT_SNAPSHOT
 COPY --chmod=0755 image/apt-snapshot /usr/local/sbin/apt-snapshot
 RUN apt-snapshot "${APT_SNAPSHOT:-}" \
@@ -47,9 +47,9 @@ RUN apt-snapshot "${APT_SNAPSHOT:-}" \
  && apt-get install --yes --no-install-recommends ca-certificates curl \
  && rm -rf /var/lib/apt/lists/*
 ARG KLUCTL_VERSION=2.28.2
-# Or a mirror of it: the checksum says that the bytes are the same.
+# May be a mirror: the checksum ensures that the files are the same.
 ARG KLUCTL_RELEASES=https://github.com/kluctl/kluctl/releases/download
-# No defaults: whoever builds the image says which bytes are the right ones, for the architectures they build for.
+# No defaults: the person who builds the image states the checksum for each architecture that is built.
 ARG KLUCTL_SHA256_AMD64
 ARG KLUCTL_SHA256_ARM64
 ARG TARGETARCH
@@ -75,10 +75,11 @@ RUN set -eu; \
     chmod 0755 /usr/local/bin/kluctl; \
     kluctl version --no-update-check
 
-# kluctl unpacks a Python of its own on its first run, and Python compiles what it imports: seconds that are spent here,
-# once. A render uses more of it than any other command that needs no cluster. What it has imported is compiled again,
-# so that it is good whatever the files' times are, which a layer may change. The server finds it in TOWLINE_KLUCTL_UNPACKED_DIR
-# and only reads it. kluctl up to 2.22 unpacks into TMPDIR, later ones into their cache directory.
+# On its first run, kluctl unpacks a Python of its own, and Python compiles what it imports. This takes seconds and is done
+# here once. `render` imports more than any other command that needs no cluster. The imported modules are compiled again
+# without a check of their modification times, which a layer may change. The server finds the result in
+# TOWLINE_KLUCTL_UNPACKED_DIR and only reads it. kluctl up to 2.22 unpacks into TMPDIR, newer versions into their cache
+# directory.
 COPY examples/shop /build/shop
 RUN set -eu; \
     unpacked=/usr/local/lib/towline/unpacked; \
@@ -99,11 +100,11 @@ RUN set -eu; \
 # ---------------------------------------------------------------------------------------------------------------------
 FROM ${NODE_IMAGE}
 
-# git, ssh and gpg for sources; setpriv (util-linux) and bash for the watchdog that ends kluctl with the server; tini
-# reaps what is orphaned; valkey-server is the private queue when no Redis is configured. npm has done its work.
+# git, ssh and gpg are for sources; setpriv (util-linux) and bash for the watchdog that ends kluctl with the server; tini
+# reaps orphaned processes; valkey-server is the private queue if no Redis is configured. npm is no longer needed.
 #
-# The writable directories belong to group 0 as well, so that the image also runs under another uid with group 0. ssh
-# refuses to run for a uid without a name, hence libnss-unknown; last, as nobody can be added to where all uids have one.
+# The writable directories belong to group 0, so that the image also runs under another uid with group 0. ssh refuses to
+# run for a uid without a name, hence libnss-unknown; it is installed last, because useradd finds every uid in use then.
 ARG APT_SNAPSHOT
 COPY --chmod=0755 image/apt-snapshot /usr/local/sbin/apt-snapshot
 RUN apt-snapshot "${APT_SNAPSHOT:-}" \
@@ -119,10 +120,10 @@ RUN apt-snapshot "${APT_SNAPSHOT:-}" \
  && install --directory --owner=65532 --group=0 --mode=0770 /var/lib/towline /var/cache/kluctl \
  && ln -s /app/dist/src/cli.js /usr/local/bin/towline
 
-# From what changes seldom to what changes often. All of it belongs to root: the server cannot write what it runs from.
+# Ordered from rarely to often changed files. All belong to root, so that the server cannot modify its own code.
 COPY --from=kluctl /usr/local/lib/towline/unpacked /usr/local/lib/towline/unpacked
 COPY --from=kluctl /usr/local/bin/kluctl /usr/local/lib/towline/kluctl
-# So that the pods of kluctl's controller only need another image: there `kluctl controller run` is the command.
+# Lets the pods of kluctl's controller switch to Towline by a change of image alone: their command is `kluctl controller run`.
 COPY --chmod=0755 image/kluctl /usr/local/bin/kluctl
 COPY --chmod=0644 image/health.mjs /usr/local/lib/towline/health.mjs
 WORKDIR /app
@@ -137,10 +138,10 @@ ENV NODE_ENV=production \
     TOWLINE_KLUCTL_UNPACKED_DIR=/usr/local/lib/towline/unpacked \
     TOWLINE_KLUCTL_CACHE_DIR=/var/cache/kluctl
 
-# By number, so that Kubernetes can see that it is not root.
+# Numeric, so that Kubernetes can verify that it is not root.
 USER 65532:0
 
-# Everything that is written is below these three, so the root file system can be read-only. They may be empty.
+# The server writes only below these three, so the root file system can be read-only. They may be empty volumes.
 VOLUME ["/var/lib/towline", "/var/cache/kluctl", "/tmp"]
 
 # 8080: webhooks. 9090: health and metrics, not for the internet.

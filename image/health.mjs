@@ -1,5 +1,5 @@
-// Whether the server in this container lives: `serve` says so on its port for health, `controller run` as kluctl's
-// controller does. For a server whose ports are set in a file, name the one for health in TOWLINE_ADMIN_PORT as well.
+// Checks whether the server in this container is alive: `serve` answers on its health port, `controller run` on that of
+// kluctl's controller. If the configuration file sets the health port, set TOWLINE_ADMIN_PORT to the same value.
 const addresses = [`http://127.0.0.1:${process.env.TOWLINE_ADMIN_PORT || 9090}/livez`, "http://127.0.0.1:8081/healthz"];
 
 async function ask(address) {
