@@ -1,4 +1,4 @@
-/** The local world: the parts around the server, each started when it is first asked for. */
+/** The local world: the parts around the server, each started when it is first requested. */
 import { tmpdir } from "node:os";
 import { installCustomResource } from "./custom-resource.ts";
 import { createStateDir } from "./parts/state-dir.ts";
@@ -8,9 +8,9 @@ import { startRedis } from "./parts/redis.ts";
 import type { ToolName } from "./tool-table.ts";
 import { findTools, requireGit } from "./tools.ts";
 
-/** How to reach the parts; plain data, so that it can be handed to another process. */
+/** Addresses of the parts; plain data that can be passed to another process. */
 export interface Addresses {
-  /** It knows KluctlDeployments. */
+  /** Has the KluctlDeployment CRD. */
   readonly controlPlane: { readonly kubeconfig: string; readonly server: string };
   readonly redis: { readonly url: string };
   readonly gitea: GiteaLogin;
@@ -27,15 +27,15 @@ export const partTools = {
 
 export interface World {
   readonly stateDir: string;
-  /** Starts the part unless it runs, and resolves when it is ready. */
+  /** Starts the part unless it is running, and resolves when it is ready. */
   part<Name extends PartName>(name: Name): Promise<Addresses[Name]>;
-  /** Ends what was started and removes the state directory. Safe to call twice. */
+  /** Stops everything that was started and removes the state directory. Safe to call twice. */
   stop(): Promise<void>;
 }
 
 export interface WorldOptions {
   readonly say: (line: string) => void;
-  /** The state directory is made in here. */
+  /** Directory in which the state directory is created. */
   readonly stateParent?: string | undefined;
 }
 
@@ -96,7 +96,7 @@ export async function createWorld({ say, stateParent = tmpdir() }: WorldOptions)
   };
 }
 
-/** A world with these parts running. If one of them fails, none is left. */
+/** Starts a world with these parts. If one of them fails, all are stopped. */
 export async function startWorld(
   parts: readonly PartName[],
   options: WorldOptions,

@@ -14,18 +14,18 @@ import { createStateDir } from "../parts/state-dir.ts";
 export const suiteVersion = "2.22.1";
 const kluctlModule = "github.com/kluctl/kluctl/v2";
 const controllerSource = join(import.meta.dirname, "controller_process_test.go");
-/** Where the suite starts its controller, inside its own process. */
+/** Code with which the suite starts its controller inside its own process. */
 const inProcess = "test_project.KluctlExecute(suite.T(), ctx, logFn, args...)";
 const asProcess = "executeController(suite.T(), ctx, logFn, args...)";
 const progressEveryMs = 15_000;
 
 export interface Suite {
   readonly binary: string;
-  /** Where it has to be run: it reads files beside it. */
+  /** Directory to run it in, because it reads files relative to it. */
   readonly cwd: string;
 }
 
-/** Takes minutes the first time. `own`: with the controller as it is, inside the suite. */
+/** Takes minutes the first time. `own`: with kluctl's controller unchanged, inside the suite. */
 export async function buildSuite(own: boolean, say: (line: string) => void): Promise<Suite> {
   const run = promisify(execFile);
   const { stdout } = await run("go", ["mod", "download", "-json", `${kluctlModule}@v${suiteVersion}`]).catch(

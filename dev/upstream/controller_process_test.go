@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// executeController runs the controller that UPSTREAM_CONTROLLER names, one argument a line, as a process of its own.
-// It ends with SIGTERM when the context does. What it says goes to a file beside the suite's own log.
+// executeController runs the controller in UPSTREAM_CONTROLLER, one argument per line, as a separate process.
+// When the context ends, it gets SIGTERM. Its output goes to a file beside the suite's own log.
 func executeController(t *testing.T, ctx context.Context, _ func(args ...any), args ...string) (string, string, error) {
 	command := strings.Split(os.Getenv("UPSTREAM_CONTROLLER"), "\n")
 	name := strings.ReplaceAll(t.Name(), "/", "-")
@@ -29,7 +29,7 @@ func executeController(t *testing.T, ctx context.Context, _ func(args ...any), a
 	cmd.Stdout, cmd.Stderr = log, log
 	err = cmd.Run()
 	if err != nil && ctx.Err() != nil && cmd.ProcessState.ExitCode() == 0 {
-		err = nil // asked to end, and ended well
+		err = nil // stopped on request with exit code 0
 	}
 	return "", "", err
 }

@@ -1,4 +1,4 @@
-/** What a verbose run of Go's tests says about each of them. Pure. */
+/** Parses the output of a verbose run of Go tests. Pure. */
 
 export interface TestResult {
   readonly name: string;
@@ -8,14 +8,14 @@ export interface TestResult {
 
 const outcomes = { PASS: "passed", FAIL: "failed", SKIP: "skipped" } as const;
 
-/** The result that a line tells, if it tells one. */
+/** Returns the result that a line reports, if any. */
 export function parseResult(line: string): TestResult | undefined {
   const [, word, name, seconds] = /^\s*--- (PASS|FAIL|SKIP): (\S+) \(([\d.]+)s\)/.exec(line) ?? [];
   if (word === undefined || name === undefined) return undefined;
   return { name, outcome: outcomes[word as keyof typeof outcomes], seconds: Number(seconds) };
 }
 
-/** The name of a test that begins, if the line says so. */
+/** Returns the name of the test that a line reports as started, if any. */
 export function parseStart(line: string): string | undefined {
   return /^=== RUN\s+(\S+)/.exec(line)?.[1];
 }
@@ -24,7 +24,7 @@ export interface Summary {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** Of those that failed, and those that began and never came to an end. */
+  /** Tests that failed, and tests that started but never ended. */
   readonly failures: readonly string[];
 }
 

@@ -79,8 +79,8 @@ function isSettled(resource: TestResource): boolean {
 const apiVersion = "gitops.kluctl.io/v1beta1";
 
 /**
- * client-node opens a new connection for each request, which is most of the cost of the small requests that tests send
- * constantly.
+ * Reuses connections: client-node opens a new one for each request, which is most of the cost of the small requests that
+ * tests send constantly.
  */
 function keepConnections(config: KubeConfig): void {
   const internals = config as unknown as { createDispatcher(...args: unknown[]): unknown };

@@ -1,4 +1,4 @@
-# Gitea's own Dockerfile.rootless on a Debian, with its own scripts; the templates lie beside the program.
+# Gitea's own Dockerfile.rootless on Debian, with its own scripts; the templates are beside the program.
 ARG DEBIAN
 FROM ${DEBIAN}
 RUN apt-get update \

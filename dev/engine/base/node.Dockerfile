@@ -1,4 +1,4 @@
-# What the official image of Node for Debian has, as far as the Dockerfile relies on it: Node, npm, and a user `node`.
+# The parts of the official Node image for Debian that the Dockerfile relies on: Node, npm, and a user `node`.
 ARG DEBIAN
 FROM ${DEBIAN}
 RUN useradd --uid 1000 --create-home --shell /bin/bash node

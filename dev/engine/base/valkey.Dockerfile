@@ -1,4 +1,4 @@
-# What the official image of Valkey has, as far as docker-compose.yml relies on it: its programs, a user, and /data.
+# The parts of the official Valkey image that docker-compose.yml relies on: its programs, a user, and /data.
 ARG DEBIAN
 FROM ${DEBIAN}
 RUN apt-get update \

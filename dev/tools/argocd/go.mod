@@ -4,7 +4,7 @@ go 1.26.3
 
 require github.com/argoproj/argo-cd/v3 v3.5.7
 
-// Lies beside it in its repository, and has no versions of its own: this is the last one that can be had.
+// In the same repository and without versions of its own: this is the last pseudo-version that is available.
 replace github.com/argoproj/argo-cd/gitops-engine => github.com/argoproj/argo-cd/gitops-engine v0.0.0-20260914071520-c9c369efcc5b
 
 replace (
