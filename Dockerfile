@@ -123,7 +123,7 @@ RUN apt-snapshot "${APT_SNAPSHOT:-}" \
 # Ordered from rarely to often changed files. All belong to root, so that the server cannot modify its own code.
 COPY --from=kluctl /usr/local/lib/towline/unpacked /usr/local/lib/towline/unpacked
 COPY --from=kluctl /usr/local/bin/kluctl /usr/local/lib/towline/kluctl
-# Lets the pods of kluctl's controller switch to Towline by a change of image alone: their command is `kluctl controller run`.
+# The pods of kluctl's controller run `kluctl controller run`: with this, they need only another image to run Towline.
 COPY --chmod=0755 image/kluctl /usr/local/bin/kluctl
 COPY --chmod=0644 image/health.mjs /usr/local/lib/towline/health.mjs
 WORKDIR /app

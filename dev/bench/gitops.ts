@@ -134,7 +134,7 @@ interface Running {
   readonly namespace: string;
 }
 
-/** Calls `use` once the deployments are deployed and have been reconciled once more. */
+/** Calls `use` once all deployments are ready at the first commit. */
 async function onServer<T>(
   stage: Stage,
   { namespace, start }: Side,

@@ -185,8 +185,8 @@ function unready(history: History, { expected }: Rest): string[] {
 }
 
 /**
- * The commits a deployment may rest at: the branch's head, or an older commit if no delivery since then named a file of
- * its directory and there is no sweep.
+ * The commits a deployment may rest at: the branch's head; without sweeps, also older ones back to the last push that
+ * changed a file in its directory.
  */
 function headsOf({ pushes, sweeps }: History, { repo, path }: DeploymentFacts): (string | undefined)[] {
   const theirs = pushes.filter((push) => push.repo === repo);

@@ -40,7 +40,7 @@ const flags = new Map(
 const resultFile = argv.find((argument) => argument.startsWith("yaml="))?.slice("yaml=".length);
 const projectDir = flags.get("project-dir") ?? ".";
 const mutating = (command === "deploy" || command === "delete") && flags.get("dry-run") !== "true";
-/** Label prefix under which the harness stores which run wrote an object; ignored when objects are compared. */
+/** Prefix of the annotations in which the harness stores which run wrote an object; not part of the comparison. */
 const stamps = "chaos.towline.dev";
 
 interface Kubeconfig {

@@ -38,7 +38,7 @@ export interface ReplicaOptions {
   readonly onComment: (event: CommentEvent) => Promise<void>;
 }
 
-/** A checkout. */
+/** A checkout of one version of the server. */
 export interface Version {
   readonly dir: string;
   /** This version has the setting that audits skips. */

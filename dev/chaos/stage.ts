@@ -25,7 +25,7 @@ import { createRepository, type Repository } from "./repository.ts";
 export interface StageOptions {
   /** An empty directory; logs and configurations are written to it. */
   readonly dir: string;
-  /** Of an API server with the KluctlDeployment CRD. */
+  /** Path of a kubeconfig for an API server with the KluctlDeployment CRD. */
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly redisServer: string;

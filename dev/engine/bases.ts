@@ -30,7 +30,7 @@ export interface BaseOptions {
 interface Base {
   /** As in the Dockerfile or docker-compose.yml, with its digest. */
   readonly reference: string;
-  /** Without the digest, because a stand-in has another one. */
+  /** Without the digest, because a stand-in does not have it. */
   readonly name: string;
   readonly recipe: "node" | "valkey" | "gitea";
   readonly architecture: Architecture;

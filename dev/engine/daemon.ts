@@ -61,7 +61,7 @@ async function startPrivate(say: EngineOptions["say"]): Promise<Engine> {
     throw new Error("No Docker engine is running, and starting one needs Linux and root: install or start Docker.");
   await install(say);
   const dir = join(cacheDir(), "engine");
-  // Data of this run must not collide with that of a run that was killed.
+  // Shared by all runs; leftovers of a run that was killed are removed below.
   const [data, exec, socket] = [join(dir, "data"), join(dir, "exec"), join(dir, "socket")];
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await removeBridge(); // left by a run that was killed

@@ -28,7 +28,7 @@ export function buildSite(root: string, out: string): BuiltSite {
     writeFileSync(path, content);
   }
 
-  /** Returns the path from one page to the target of a Markdown link. */
+  /** Returns the path from one page to the target of a Markdown link; adds linked pictures and files to the site. */
   function targetOf(file: string, from: string, link: string): string {
     if (isElsewhere(link)) return link;
     const { path, anchor } = resolveLink(file, link);

@@ -5,8 +5,8 @@ import { patience } from "./patience.ts";
 import type { TestCluster } from "./world-cluster.ts";
 
 /**
- * A service account with all rights on its namespace's ConfigMaps, and otherwise only rights to list: kluctl lists
- * namespaces on every deploy, and ConfigMaps of all namespaces to find orphaned objects.
+ * A service account with all rights on its namespace's ConfigMaps, and otherwise only
+ * rights to get and list: kluctl lists namespaces on every deploy, and ConfigMaps of all namespaces to find orphaned objects.
  */
 export async function createAccount(
   cluster: TestCluster,

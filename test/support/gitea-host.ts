@@ -33,7 +33,7 @@ export interface GiteaHost extends ForgeHost {
   readOnlyToken(): Promise<string>;
 }
 
-/** With a repository of this test. */
+/** Connects to the real Gitea with a repository of this test. */
 export async function useGiteaHost(): Promise<GiteaHost> {
   const { call, organization, login } = await useGitea();
   const repository = await createRepository(call, login.url, organization);
@@ -41,7 +41,7 @@ export async function useGiteaHost(): Promise<GiteaHost> {
   return createHost(call, login, repository);
 }
 
-/** With a repository that the tests of a file share. */
+/** Connects to the real Gitea with a repository that the tests of a file share. */
 export async function useSharedGiteaHost(): Promise<GiteaHost> {
   const { call, organization, login } = await useGitea();
   shared ??= createRepository(call, login.url, organization);

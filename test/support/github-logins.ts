@@ -58,8 +58,8 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
     token,
     user: { id: 9_001, login: "towline", type: "User" } as GithubUser,
     /**
-     * Permissions of the user's token. A fine-grained token gets an answer that names the missing permission; a classic
-     * one does not.
+     * Permissions of the user's token. A fine-grained token gets a 403 that names the missing permission, a
+     * classic one a 404.
      */
     permissions: { pull_requests: "write", statuses: "write" } as Permissions,
     classic: false,

@@ -12,7 +12,7 @@ export function useController(world: TestWorld, options: Record<string, string> 
   return run(world, [world.kluctl], kluctlEnvironment(world), options);
 }
 
-/** A file that exists in a pod but not elsewhere: without it, kluctl's controller refuses leader election. */
+/** Creates the namespace file that every pod has: without it, kluctl's controller refuses leader election. */
 const asInPod = `
 mount -t tmpfs none "$(readlink -f /var/run)"
 mkdir -p /var/run/secrets/kubernetes.io/serviceaccount

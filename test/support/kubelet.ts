@@ -36,7 +36,7 @@ export async function useControllerPod(cluster: TestCluster, lines: readonly obj
       status: {
         addresses: [{ type: "InternalIP", address: "127.0.0.1" }],
         daemonEndpoints: { kubeletEndpoint: { Port: port } },
-        // If it were not ready, kwok would update it, with the node's name as its address.
+        // kwok would mark a node that is not ready as ready, with the node's name as its address.
         conditions: [{ type: "Ready", status: "True", reason: "Test", message: "" }],
       },
     },

@@ -54,7 +54,7 @@ export async function openCluster(): Promise<RealCluster> {
     }
   };
   const kubectl = async (...args: readonly string[]) => (await runIt(tools.kubectl, args)).stdout;
-  // The output of chart tests is printed to stderr.
+  // Helm may print the output of chart tests to stderr.
   const helm = async (program: string, args: readonly string[]) => {
     const { stdout, stderr } = await runIt(program, args);
     return `${stdout}${stderr}`;

@@ -24,7 +24,7 @@ export interface RedisServer {
   worker(): Redis;
 }
 
-/** With `appendonly: false`, all data is lost when it stops. */
+/** With `appendOnly: false`, all data is lost when it stops. */
 export function useRedisServer({ appendOnly = true, args = [] as string[], password = "" } = {}): RedisServer {
   const dir = mkdtempSync(join(tmpdir(), "redis-"));
   const socket = join(dir, "s");

@@ -142,7 +142,7 @@ export function aSkippingWorld(
         });
       });
     },
-    /** Checks at the next interval; returns the reason to reconcile, if there is one. */
+    /** Checks at the next interval; returns the reason to reconcile, or that the check is skipped or postponed. */
     async ask(of: Deployment = deployment): Promise<Doubt | "skipped" | "later"> {
       now += 5 * minute;
       const kind = await skipping.spare(of);
