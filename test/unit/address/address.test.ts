@@ -23,7 +23,7 @@ test.each([
   "64:ff9b:1:a9fe:a9:fe00::",
   "2002:a9fe:a9fe::1",
   "2002:a83f:8110:1:2:3:4:5",
-])("%s is connected to by nobody", (address) => {
+])("%s is a forbidden address for connections", (address) => {
   expect(isForbiddenAddress(address)).toBe(true);
 });
 
@@ -40,11 +40,11 @@ test.each([
   "64:ff9b::10.0.0.7",
   "2002:0a00:0007::1",
   "2001:db8::a9fe:a9fe",
-])("%s may be a cluster's or a git host's", (address) => {
+])("%s is allowed because a cluster or git host may have it", (address) => {
   expect(isForbiddenAddress(address)).toBe(false);
 });
 
-test("a name is as good as the worst of its addresses", async () => {
+test("a host name is refused if one of its addresses is forbidden", async () => {
   const find = () => Promise.resolve([{ address: "10.0.0.7" }, { address: "64:ff9b::a9fe:a9fe" }]);
   await expect(resolveAllowed("git.example.com", find)).rejects.toThrow(
     "git.example.com is a link-local or metadata address",
@@ -52,7 +52,7 @@ test("a name is as good as the worst of its addresses", async () => {
   expect(await resolveAllowed("[2001:db8::1]", find)).toEqual(["2001:db8::1"]);
 });
 
-test("the addresses of one sender count together", () => {
+test("an IPv6 /64 counts as one sender, and an IPv4-mapped address as its IPv4 address", () => {
   expect(senderGroup("::ffff:10.0.0.7")).toBe("10.0.0.7");
   expect(senderGroup("2001:db8:0:1::1")).toBe(senderGroup("2001:db8:0:1:ffff::2"));
   expect(senderGroup("2001:db8:0:1::1")).not.toBe(senderGroup("2001:db8:0:2::1"));
