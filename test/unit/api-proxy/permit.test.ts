@@ -16,7 +16,7 @@ function refusalOf(method: string, url: string, headers: Record<string, string> 
 const apply = { "content-type": "application/apply-patch+yaml" };
 const settings = "/api/v1/namespaces/shop/configmaps/settings";
 
-test("what a diff needs passes", () => {
+test("the requests that a diff needs are allowed", () => {
   for (const [method, url, headers] of [
     ["GET", "/version", {}],
     ["GET", "/api", {}],
@@ -53,7 +53,7 @@ test("every write becomes a dry run", () => {
   });
 });
 
-test("a write that says something else about dryRun is refused", () => {
+test("a write whose query sets dryRun to anything but All is refused", () => {
   for (const query of [
     "dryRun=",
     "dryRun",
@@ -81,7 +81,7 @@ test("a write that says something else about dryRun is refused", () => {
   }
 });
 
-test("parts of objects, collections as a whole and questions about rights are refused", () => {
+test("subresources, whole collections and access reviews are refused", () => {
   const pod = "/api/v1/namespaces/shop/pods/web";
   for (const part of ["exec", "attach", "portforward", "log", "proxy", "eviction", "binding", "ephemeralcontainers"]) {
     for (const method of ["GET", "POST", "PATCH"]) expect(refusalOf(method, `${pod}/${part}`, apply), part).toBe(403);
@@ -110,7 +110,7 @@ test("parts of objects, collections as a whole and questions about rights are re
   }
 });
 
-test("what is no path of objects or of what the cluster knows is refused", () => {
+test("a path that is not for objects, discovery, the API description or the version is refused", () => {
   for (const url of [
     "/healthz",
     "/metrics",
@@ -155,7 +155,7 @@ test("a path that could be read in two ways is refused", () => {
   }
 });
 
-test("a name may hold what Kubernetes lets names hold, and is sent as it came", () => {
+test("a name may contain any character that Kubernetes allows, and its path is sent unchanged", () => {
   const roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
   expect(asks("GET", `${roles}/system:controller:job-controller`).path).toBe(
     `${roles}/system:controller:job-controller`,
@@ -164,7 +164,7 @@ test("a name may hold what Kubernetes lets names hold, and is sent as it came", 
   expect(asks("GET", `${roles}/a%20b`).path).toBe(`${roles}/a%20b`);
 });
 
-test("watches are refused, however they are asked for", () => {
+test("watches are refused, however they are requested", () => {
   for (const query of [
     "watch=true",
     "watch=1",
@@ -179,7 +179,7 @@ test("watches are refused, however they are asked for", () => {
   }
 });
 
-test("Secrets are known as such at every path that leads to them", () => {
+test("Secrets are recognised at every path that leads to them", () => {
   const isSecret = (method: string, url: string, headers = {}) => asks(method, url, headers).isSecret;
   expect(isSecret("GET", "/api/v1/secrets")).toBe(true);
   expect(isSecret("GET", "/api/v1/namespaces/shop/secrets")).toBe(true);
@@ -193,7 +193,7 @@ test("Secrets are known as such at every path that leads to them", () => {
   expect(isSecret("GET", "/apis/example.com/v1/secrets")).toBe(false);
 });
 
-test("only forms that can be masked are asked for", () => {
+test("the proxy requests only formats that it can mask", () => {
   const secrets = "/api/v1/secrets";
   const accepted = (accept: string, url = secrets) => asks("GET", url, { accept }).accept;
   const metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -221,7 +221,7 @@ test("only forms that can be masked are asked for", () => {
   );
 });
 
-test("a patch that can copy a value to another place is refused, and so is what cannot be read", () => {
+test("a patch in a format that can copy values, or that the proxy cannot read, is refused", () => {
   const login = "/api/v1/namespaces/shop/secrets/login";
   for (const type of [
     "application/json-patch+json",

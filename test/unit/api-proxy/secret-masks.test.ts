@@ -6,7 +6,7 @@ import { createSecretMasks } from "../../../src/api-proxy/secret-masks.ts";
 
 const base64 = (text: string | Buffer) => Buffer.from(text).toString("base64");
 
-/** Of Secrets that are there. */
+/** Masks for answers about Secrets that exist. */
 function createMasks() {
   const { answer, ...others } = createSecretMasks();
   return {
@@ -34,7 +34,7 @@ function secret(data: Record<string, string>, metadata: object = {}) {
   };
 }
 
-test("nothing of a value is left, and what stays as it is looks the same within a run alone", () => {
+test("an answer holds no part of a value, and equal values have equal masks only within one run", () => {
   const [one, other] = [createMasks(), createMasks()];
   const masked = one.answer(secret({ password: "hunter22", user: "ann-the-admin" })) as Masked;
   const later = one.written(secret({ password: "hunter22" })) as Masked;
@@ -53,7 +53,7 @@ test("nothing of a value is left, and what stays as it is looks the same within 
   expect(one.values().toSorted()).toEqual(["ann-the-admin", "hunter22"]);
 });
 
-test("no guess can be compared with a value that is masked, but for a few in its own place", () => {
+test("a guess cannot be compared with a masked value, except for a few writes to the same key of the same Secret", () => {
   const masks = createMasks();
   const passwordIn = (answer: unknown) => (answer as Masked).data?.["password"];
   const live = passwordIn(masks.answer(secret({ password: "hunter22" })));
@@ -71,7 +71,7 @@ test("no guess can be compared with a value that is masked, but for a few in its
   expect(passwordIn(masks.written(secret({ password: "hunter22" })))).toBe(live);
 });
 
-test("values in place of masks are no more than a request may be long", () => {
+test("replacing masks by their values cannot make a request longer than the limit", () => {
   const masks = createMasks();
   const { data } = masks.answer(secret({ release: "x".repeat(500_000) })) as Masked;
   const mask = Buffer.from(data?.["release"] ?? "", "base64").toString();
@@ -86,7 +86,7 @@ test("values in place of masks are no more than a request may be long", () => {
   }
 });
 
-test("a mask stays as it is, and what only looks like one does not", () => {
+test("a mask is not masked again, but a forged one is", () => {
   const masks = createMasks();
   const masked = masks.answer(secret({ password: "hunter22" })) as Masked;
   expect((masks.answer(masked) as Masked).data).toEqual(masked.data);
@@ -95,7 +95,7 @@ test("a mask stays as it is, and what only looks like one does not", () => {
   expect(answer.data?.["password"]).not.toBe(base64(forged));
 });
 
-test("a value that a project copies from one Secret into another is compared as itself", () => {
+test("a value that a project copies from one Secret into another is compared by its real value", () => {
   const masks = createMasks();
   const { data } = masks.answer(secret({ password: "hunter22" })) as Masked;
   const mask = Buffer.from(data?.["password"] ?? "", "base64").toString();
@@ -107,11 +107,11 @@ test("a value that a project copies from one Secret into another is compared as 
   const sent = masks.unmask(written) as Masked;
   expect(sent.data).toEqual(secret({ copy: "hunter22", url: url("hunter22"), other: "new" }).data);
   expect(sent.stringData).toEqual({ text: url("hunter22") });
-  // Nowhere but among values, all of which are masked in the answer.
+  // Masks are replaced only in values, because the answer masks all values.
   expect(sent.metadata.annotations).toEqual({ note: mask });
 });
 
-test("of variables in a Secret the names stay, and of what is in no good order nothing", () => {
+test("variables in a Secret keep their names, and content that cannot be parsed is masked as a whole", () => {
   const masks = createMasks();
   const shown = (value: string, key = "vars") => {
     const { data } = masks.answer(secret({ [key]: value })) as Masked;
@@ -145,13 +145,13 @@ test("of variables in a Secret the names stay, and of what is in no good order n
   }
 });
 
-test("masks of another run mean nothing", () => {
+test("masks of another run are not replaced", () => {
   const { data } = createMasks().answer(secret({ password: "hunter22" })) as Masked;
   const written = { ...secret({}), data };
   expect(createMasks().unmask(written)).toEqual(written);
 });
 
-test("lists and what tools left in annotations hold no value", () => {
+test("lists and annotations written by tools contain no value", () => {
   const masks = createMasks();
   const former = JSON.stringify(secret({ password: "the-one-before" }));
   const annotations = {
@@ -172,7 +172,7 @@ test("lists and what tools left in annotations hold no value", () => {
   expect(shown).toContain('"app":"shop"');
 });
 
-test("values of all kinds become masks", () => {
+test("values of all types become masks", () => {
   const masks = createMasks();
   const binary = Buffer.concat([Buffer.from([0xff, 0xfe, 0x00]), randomBytes(2_000)]);
   const odd = {
@@ -186,7 +186,7 @@ test("values of all kinds become masks", () => {
   expect(masks.values()).toContain(base64(binary));
 });
 
-test("an answer of another kind does not pass", () => {
+test("an answer of another kind is refused", () => {
   const masks = createMasks();
   const table = { kind: "Table", apiVersion: "meta.k8s.io/v1", metadata: {}, rows: [{ cells: ["hunter22"] }] };
   for (const answer of [
@@ -202,7 +202,7 @@ test("an answer of another kind does not pass", () => {
   }
 });
 
-test("words of the API server that may quote a Secret do not pass, and those about rights do", () => {
+test("API server messages that may quote a Secret are removed, and those about permissions are kept", () => {
   const masks = createMasks();
   const causes = [
     { reason: "FieldValueInvalid", field: "data.password", message: 'Invalid value: "hunter22": too short' },
@@ -240,7 +240,7 @@ test("words of the API server that may quote a Secret do not pass, and those abo
   );
 });
 
-test("a run cannot have more Secrets read than memory bears", () => {
+test("the Secrets that one run can read are limited in size and number", () => {
   const masks = createMasks();
   const read = () => {
     for (let i = 0; i < 40; i++) masks.answer(secret({ [`key${i}`]: `${i}${"x".repeat(1_000_000)}` }));
