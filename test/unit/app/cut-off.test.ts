@@ -1,4 +1,4 @@
-/** Whether a preview runner may say that it reaches nothing. */
+/** When a preview runner may report that it cannot reach any network. */
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import type { NetworkInterfaceInfo } from "node:os";
@@ -10,12 +10,12 @@ const address = { address: "", netmask: "", mac: "", cidr: null, family: "IPv4" 
 const loopback: NetworkInterfaceInfo[] = [{ ...address, internal: true }];
 const ethernet: NetworkInterfaceInfo[] = [{ ...address, internal: false }];
 
-test("what has loopback alone reaches nothing", async () => {
+test("a runner that has only the loopback interface is cut off", async () => {
   expect(await isCutOff({ env: {}, interfaces: { lo: loopback }, patienceMs })).toBe(true);
   expect(await isCutOff({ env: {}, interfaces: {}, patienceMs })).toBe(true);
 });
 
-test("a machine with a network is not cut off, whatever answers there", async () => {
+test("a machine with a network interface is not cut off, whatever responds there", async () => {
   expect(await isCutOff({ env: {}, interfaces: { lo: loopback, eth0: ethernet }, patienceMs })).toBe(false);
 });
 

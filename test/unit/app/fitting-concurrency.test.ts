@@ -15,14 +15,14 @@ function useFitting(configured: number) {
   return { state, fitting, allowed };
 }
 
-test("while memory runs out fewer run at once, and again as many as configured when there is enough", () => {
+test("fewer jobs run at once while memory is short, and the configured number runs again when memory is free", () => {
   const { state, fitting, allowed } = useFitting(8);
   fitting.look();
   expect(allowed).toEqual([]);
   state.usedBytes = 95;
   for (let i = 0; i < 5; i++) fitting.look();
   expect(allowed).toEqual([4, 2, 1]);
-  state.usedBytes = 80; // neither
+  state.usedBytes = 80; // neither short nor free enough for more
   fitting.look();
   expect(fitting.allowed).toBe(1);
   state.usedBytes = 50;
@@ -30,7 +30,7 @@ test("while memory runs out fewer run at once, and again as many as configured w
   expect(allowed.slice(3)).toEqual([2, 3, 4, 5, 6, 7, 8]);
 });
 
-test("what is configured is never exceeded, also when it is another number meanwhile", () => {
+test("the configured concurrency is never exceeded, also when it changes while reduced", () => {
   const { state, fitting } = useFitting(8);
   state.usedBytes = 95;
   fitting.look();
@@ -48,7 +48,7 @@ const from = (files: Readonly<Record<string, string>>) => (path: string) => {
 };
 const mebibyte = 1024 ** 2;
 
-test("a container's limit is read as cgroup v2 and as v1 have it, without what the kernel can drop", () => {
+test("a container's memory limit is read from cgroup v2 and v1, without the cache that the kernel can reclaim", () => {
   const v2 = {
     "/sys/fs/cgroup/memory.max": `${512 * mebibyte}\n`,
     "/sys/fs/cgroup/memory.current": `${400 * mebibyte}\n`,
@@ -64,7 +64,7 @@ test("a container's limit is read as cgroup v2 and as v1 have it, without what t
   expect(readMemory(from(v1))).toEqual(expected);
 });
 
-test("without a limit of its own the machine's memory counts", () => {
+test("without a container limit the machine's memory counts", () => {
   const machine = readMemory(from({ "/proc/meminfo": "MemTotal: 1 kB\nMemAvailable:    1024 kB\n" }));
   expect(machine.limitBytes - machine.usedBytes).toBe(mebibyte);
   const unlimited = { "/sys/fs/cgroup/memory.max": "max\n", "/sys/fs/cgroup/memory.current": "1\n" };

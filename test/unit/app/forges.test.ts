@@ -6,7 +6,7 @@ import { createMetrics } from "../../../src/metrics.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { silentLog } from "../../support/fakes.ts";
 
-test("a forge with a login is known by its id, and its repositories by the address that people see", async () => {
+test("a forge with a login is found by its id, and its repositories by their public URL", async () => {
   const config = parseConfig({
     env: {
       TOWLINE_GITEA_API_URL: "http://gitea.gitea.svc:3000/api/v1",

@@ -5,7 +5,7 @@ import { findIsolation, forksOf, refusalOfForks, toIsolation } from "../../../sr
 import { loadConfig } from "../../../src/config.ts";
 import { useTempDir } from "../../support/world.ts";
 
-test("where nothing can be tried, all is missing, and the server starts", async () => {
+test("if no isolation test can run, every property is reported missing and the server starts", async () => {
   const file = join(await useTempDir(), "file");
   await writeFile(file, "");
   const { config } = loadConfig({ env: { TOWLINE_PREVIEW_ISOLATION: "required" }, readFile: () => "" });
@@ -21,7 +21,7 @@ test("where nothing can be tried, all is missing, and the server starts", async 
 
 const all = { files: "Landlock", processes: "seccomp", credentials: "a proxy", network: "Landlock" };
 
-test("forks are rendered only where all of isolation is in force, whatever the mode", () => {
+test("forks are rendered only if all isolation properties are in force, in any mode", () => {
   for (const mode of ["required", "auto"] as const) {
     expect(refusalOfForks({ mode, provided: all, missing: {} })).toBeUndefined();
     for (const property of ["files", "processes", "credentials", "network"] as const) {
@@ -34,7 +34,7 @@ test("forks are rendered only where all of isolation is in force, whatever the m
   expect(refusalOfForks(undefined)).toContain("cannot isolate them");
 });
 
-test("of a runner that is away nothing is known: each run of a fork asks it, and none counts as isolated before", () => {
+test("the isolation of an unreachable runner is unknown, so each run of a fork asks the runner first", () => {
   const { network: _, ...others } = all;
   const at = (said: Parameters<typeof toIsolation>[2]) => toIsolation("auto", "previews:8443", said);
   const whole = at({ version: "1", provided: all, missing: {} });

@@ -1,4 +1,4 @@
-/** As whom the cluster is asked, and what comes of it. */
+/** Which identity the server uses at the API server for an action of the page, and what the answers mean. */
 import { describe, expect, test } from "vitest";
 import type { Access } from "../../../routes/page-access.ts";
 import { seesAll } from "../../../routes/page-sight.ts";
@@ -22,11 +22,11 @@ test.each<[string, Pick<Access, "name" | "groups">, Partial<Mapping>, object]>([
   ],
   ["a member of Kubernetes's own group", { name: "ann", groups: ["system:masters"] }, {}, { as: "ann", asGroups: [] }],
   ["anybody, to a server that asks as itself", { name: "system:admin", groups: ["ops"] }, { actAs: "server" }, {}],
-])("%s is told to the cluster as who they are", (_who, access, mapping, as) => {
+])("%s reaches the API server under the right identity", (_who, access, mapping, as) => {
   expect(asWhom(access, { ...caller, ...mapping })).toEqual(as);
 });
 
-test("every group that may be told is one that the server has to be let impersonate", () => {
+test("the server needs the right to impersonate every group that it may send", () => {
   expect(groupsToImpersonate({ ...caller, groupPrefix: "team:" })).toEqual([
     "team:ops",
     "team:system:masters",
@@ -37,7 +37,7 @@ test("every group that may be told is one that the server has to be let imperson
   expect(groupsToImpersonate({ ...caller, actAs: "server" })).toEqual([]);
 });
 
-test("nobody is told as one of Kubernetes's own, as the token, or in letters that a header does not take", () => {
+test("system names, the page token's name and names that are invalid in a header are never impersonated", () => {
   for (const name of ["system:admin", "System:kube-scheduler", "towline:page-token", "ann\r\nX: y", "änn", " "]) {
     expect(() => asWhom({ name, groups: [] }, caller), name).toThrow("cannot be accessed under your name");
   }
@@ -70,7 +70,7 @@ function useActions(found: GitDeployment | undefined, answer: (request: KubeRequ
   return { does, act, asked };
 }
 
-test("each action is the patch that kluctl's own tools make, in the name of who asks", async () => {
+test("each action is the same patch that kluctl's own tools make, sent in the caller's name", async () => {
   const bodies: Record<string, unknown> = {};
   for (const action of actions) {
     const suspended = action === "resume" ? aDeployment({ spec: { suspend: true } }) : waiting;
@@ -96,7 +96,7 @@ test("each action is the patch that kluctl's own tools make, in the name of who 
   });
 });
 
-test("a deployment of the older API is asked in its own way, for what it knows", async () => {
+test("a deployment of the legacy API gets legacy annotations, and only the actions that it supports", async () => {
   const { act, asked, does } = useActions({ ...aDeployment(), apiVersion: "flux.kluctl.io/v1alpha1" });
   await act("deploy");
   expect(asked).toMatchObject([
@@ -109,7 +109,7 @@ test("a deployment of the older API is asked in its own way, for what it knows",
   expect(await does.possible(key, ann)).toMatchObject({ validate: { may: false } });
 });
 
-test("what makes no sense is refused before the cluster is asked", async () => {
+test("an action that makes no sense is refused before any request to the API server", async () => {
   const refused: [Action, GitDeployment | undefined, string | undefined, number][] = [
     ["deploy", undefined, undefined, 404],
     ["deploy", aDeployment({ deletionTimestamp: "2026-01-01T00:00:00Z" }), undefined, 409],
@@ -132,7 +132,7 @@ test("what makes no sense is refused before the cluster is asked", async () => {
   }
 });
 
-test("what the API server says is told as who it is about", async () => {
+test("an API server error becomes a message that says whose permission is missing or what happened", async () => {
   const says: [number, string, number, RegExp][] = [
     [
       403,
@@ -156,7 +156,7 @@ test("what the API server says is told as who it is about", async () => {
   }
 });
 
-test("what somebody may not do, they are told before they try", async () => {
+test("the page disables the actions that the caller is not allowed to do", async () => {
   const may = useActions(waiting, () => ({ status: { allowed: true } }));
   expect(await may.does.possible(key, ann)).toEqual({
     ...Object.fromEntries(actions.map((action) => [action, { may: true }])),
@@ -182,7 +182,7 @@ test("what somebody may not do, they are told before they try", async () => {
   });
 });
 
-describe("what concerns several deployments", () => {
+describe("an action on several deployments", () => {
   const repo = "git.example.com/shop/shop" as RepoId;
   const deployments = ["shop", "bank"].map((namespace) => aDeployment({ key: { namespace, name: "a" }, repo }));
   const event: PushEvent = {
@@ -243,7 +243,7 @@ describe("what concerns several deployments", () => {
     return { does, asked, done, request };
   }
 
-  test("is asked of the cluster for each namespace, in the name of who asks", async () => {
+  test("is checked with the API server for each namespace, in the caller's name", async () => {
     const { does, asked, done, request } = useAll(["shop", "bank"]);
     await does.replay("gitea", "d", ann, () => {});
     expect(asked).toMatchObject(
@@ -261,7 +261,7 @@ describe("what concerns several deployments", () => {
     expect(done).toEqual(["replay", "reconcile", "preview", "report", "commit-status"]);
   });
 
-  test("is refused if the cluster does not let somebody ask for all of it, or if they do not see it", async () => {
+  test("is refused if the caller may not request all of it or cannot see all of it", async () => {
     for (const { does, done, request } of [useAll(["shop"]), useAll(["shop", "bank"], ["shop"])]) {
       for (const delivery of ["d", "g"])
         await expect(does.replay("gitea", delivery, ann, () => {})).rejects.toMatchObject({ status: 403 });

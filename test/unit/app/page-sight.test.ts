@@ -16,7 +16,7 @@ interface Asked {
   readonly resourceAttributes: { readonly verb: string; readonly resource: string; readonly namespace?: string };
 }
 
-/** `allowed`: in which namespaces; `*` is the whole cluster. */
+/** `allowed` lists the namespaces in which reading is allowed; `*` is the whole cluster. */
 function useSight(more: Partial<Parameters<typeof createPageSight>[0]["mapping"]>, allowed: readonly string[] = []) {
   const asked: Asked[] = [];
   const state = { now: 0, allowed };
@@ -38,7 +38,7 @@ function useSight(more: Partial<Parameters<typeof createPageSight>[0]["mapping"]
   return { sight, seen, asked, state };
 }
 
-test("where the cluster is asked in people's names, they see what it lets them read", async () => {
+test("if callers are impersonated, they see the namespaces that the API server lets them read", async () => {
   const { seen, asked, state } = useSight({ groupPrefix: "team:" }, ["shop"]);
   expect(await seen(vic)).toEqual(["shop"]);
   expect(asked[0]).toEqual({
@@ -48,7 +48,7 @@ test("where the cluster is asked in people's names, they see what it lets them r
   });
   expect(asked.map(({ resourceAttributes }) => resourceAttributes.namespace)).toEqual([undefined, ...namespaces]);
 
-  // For half a minute.
+  // An answer is cached for half a minute.
   state.allowed = ["bank"];
   expect(await seen(vic)).toEqual(["shop"]);
   state.now = 30_001;
@@ -56,14 +56,14 @@ test("where the cluster is asked in people's names, they see what it lets them r
   expect(await seen({ ...vic, name: "eve" })).toEqual(["bank"]);
 });
 
-test("one question is enough for somebody who may read all of them, and none for the token", async () => {
+test("one access review is enough for a caller who may read all namespaces, and the token needs none", async () => {
   const { sight, asked } = useSight({}, ["*"]);
   expect(await sight(vic)).toBe(seesAll);
   expect(asked).toHaveLength(1);
   expect(await useSight({}).sight({ until: 0, by: "token", groups: [], role: "viewer" })).toBe(seesAll);
 });
 
-test("groups are given namespaces, and nobody sees more than the cluster lets them read", async () => {
+test("the configuration maps groups to namespaces, and no caller sees more than the API server lets them read", async () => {
   const namespacesByGroup = ["dev=shop*", "ops=*", "*=nowhere"];
   const byServer = useSight({ actAs: "server", namespacesByGroup });
   expect(await byServer.seen(vic)).toEqual(["shop", "shop-test"]);
@@ -75,7 +75,7 @@ test("groups are given namespaces, and nobody sees more than the cluster lets th
   expect(await useSight({ actAs: "server" }).sight(vic)).toBe(seesAll);
 });
 
-test("what the cluster does not say is not seen", async () => {
+test("a failed access review shows no namespace, and the error gives the reason", async () => {
   for (const [status, words] of [
     [403, "The server is not allowed to check your access with the API server."],
     [500, "The API server did not respond to the check of your access."],

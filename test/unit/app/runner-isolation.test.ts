@@ -1,4 +1,4 @@
-/** What is said of the isolation where a runner renders. */
+/** What the server reports about the isolation of its preview runner. */
 import { expect, test } from "vitest";
 import { examineIsolation, refusalOf, toIsolation } from "../../../src/app/isolation.ts";
 import { loadConfig } from "../../../src/config.ts";
@@ -6,14 +6,14 @@ import { loadConfig } from "../../../src/config.ts";
 const version = "1.2.3";
 const all = { files: "Landlock", processes: "seccomp", credentials: "a proxy", network: "a network policy" };
 
-test("what a runner says of itself is what is in force", () => {
+test("the isolation that a runner reports is in force", () => {
   const isolation = toIsolation("required", "previews:8092", { version, provided: all, missing: {} });
 
   expect(isolation).toEqual({ mode: "required", runner: "previews:8092", provided: all, missing: {} });
   expect(refusalOf(isolation)).toBeUndefined();
 });
 
-test("a runner that is away, or leaves something out, has nothing in force of it", () => {
+test("an unreachable runner has no isolation in force, and a property that a runner does not report is missing", () => {
   const away = toIsolation("auto", "previews:8092", new Error("which does not respond"));
   const { network: _, ...others } = all;
   const partial = toIsolation("required", "previews:8092", { version, provided: others, missing: {} });
@@ -25,7 +25,7 @@ test("a runner that is away, or leaves something out, has nothing in force of it
   expect(refusalOf(toIsolation("auto", "previews:8092", undefined))).toContain("has not responded yet");
 });
 
-test("doctor names what is in force at the runner, forks included, and says once that one is away", async () => {
+test("doctor names the isolation in force at the runner, forks included, and reports an unreachable runner once", async () => {
   const env = { TOWLINE_PREVIEW_ENABLED: "true", TOWLINE_PREVIEW_FORKS: "isolated" };
   const { config } = loadConfig({ env, readFile: () => "" });
   const found = async (said: Parameters<typeof toIsolation>[2]) =>

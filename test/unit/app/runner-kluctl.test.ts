@@ -1,4 +1,4 @@
-/** What a server sends to its preview runner, and how it takes what comes back. */
+/** What a server sends to its preview runner, and how it handles the results. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -14,7 +14,7 @@ import { useTempDir } from "../../support/world.ts";
 const all = { files: "Landlock", processes: "seccomp", credentials: "a proxy", network: "Landlock" };
 const never = new AbortController().signal;
 
-/** A runner that answers with this, and a deployment that may use a login and a key. */
+/** A runner that gives this answer, and a deployment with a login and a key. */
 async function useRender(answer: { provided?: object; result?: string; outcome?: Outcome } = {}) {
   const { provided = all, result, outcome = { done: true } } = answer;
   const workDir = await useTempDir();
@@ -48,7 +48,7 @@ async function useRender(answer: { provided?: object; result?: string; outcome?:
   return { sent, ran, render: () => kluctl.render(run, { kubernetesVersion: "v1.32.2" }, never) };
 }
 
-test("a fork is rendered at the runner without any access, login or key", async () => {
+test("the runner renders a fork without any access, login or key", async () => {
   const { sent, ran, render } = await useRender({
     result: "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n",
   });
@@ -68,7 +68,7 @@ test("a fork is rendered at the runner without any access, login or key", async 
   expect(ran).toEqual(["render ok"]);
 });
 
-test("a fork is sent to no runner that lacks a part of isolation, though branches are with auto", async () => {
+test("a fork is not sent to a runner that lacks an isolation property, even if mode auto allows branches", async () => {
   for (const property of Object.keys(all)) {
     const provided = Object.fromEntries(Object.entries(all).filter(([name]) => name !== property));
     const { sent, render } = await useRender({ provided });
@@ -77,7 +77,7 @@ test("a fork is sent to no runner that lacks a part of isolation, though branche
   }
 });
 
-test("what a fork lacks is known by the words of the runner's kluctl", async () => {
+test("the error of the runner's kluctl shows which access a fork needs", async () => {
   const failed = (message: string): { outcome: Outcome } => ({ outcome: { failed: "prepare", message } });
   const needs = async (message: string) => (await useRender(failed(message))).render().catch((error: unknown) => error);
 
@@ -86,7 +86,7 @@ test("what a fork lacks is known by the words of the runner's kluctl", async () 
   expect(await needs("target prod not found")).not.toBeInstanceOf(NeedsMoreError);
 });
 
-test("a runner that gives back more than kluctl may print is not read", async () => {
+test("a result longer than kluctl may print is not read", async () => {
   const { render, ran } = await useRender({ result: "x".repeat(printedBytes + 5) });
 
   await expect(render()).rejects.toThrow("not a known document");

@@ -1,4 +1,4 @@
-/** When the log and the metrics say how previews are confined. */
+/** When the log and the metrics report how previews are isolated. */
 import { expect, test } from "vitest";
 import { createShowIsolation } from "../../../src/app/show-isolation.ts";
 import { loadConfig } from "../../../src/config.ts";
@@ -9,7 +9,7 @@ import { collectLogs } from "../../support/fake-kluctl.ts";
 const provided = { files: "Landlock", processes: "seccomp", credentials: "a proxy", network: "Landlock" };
 const configOf = (env: Record<string, string>) => loadConfig({ env, readFile: () => "" }).config;
 
-test("it is said once more when previews or forks are switched on, and not for other changes", async () => {
+test("isolation is logged again when previews or forks are switched on, and not for other changes", async () => {
   const live = createLiveConfig(configOf({}));
   const metrics = createMetrics({ readQueue: () => Promise.resolve({}), sweepAge: () => 0, watchAge: () => 0 });
   const { log, lines } = collectLogs();

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createInStage, stagedKluctl, stagedObjects } from "../../../src/app/stages.ts";
 import { fakeKluctl, fakeObjects } from "../../support/fakes.ts";
 
-test("a stage is told of with its time, and whether it came to a good end", async () => {
+test("each stage is recorded with its duration and whether it succeeded", async () => {
   const told: string[] = [];
   const inStage = createInStage({ staged: (stage, result) => void told.push(`${stage} ${result}`) });
   expect(await inStage("source", () => Promise.resolve(1))).toBe(1);
@@ -17,7 +17,7 @@ test("a stage is told of with its time, and whether it came to a good end", asyn
   expect(told).toEqual(["source ok", "diff failed", "deploy failed"]);
 });
 
-test("what has no stage of its own is passed on as it is", () => {
+test("calls that have no stage of their own are passed through unchanged", () => {
   const inStage = createInStage({ staged: () => undefined });
   const kluctl = fakeKluctl();
   expect(stagedKluctl(kluctl, inStage).version).toBe(kluctl.version);

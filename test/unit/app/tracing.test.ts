@@ -14,7 +14,7 @@ function aLog() {
 
 const request: ReconcileRequest = { kind: "reconcile", deployment: { namespace: "shop", name: "prod" }, cause: "push" };
 
-test("off unless its own variables ask for it, and then nothing of OpenTelemetry's SDK is loaded", async () => {
+test("tracing is off unless OpenTelemetry's variables switch it on, and then its SDK is not loaded", async () => {
   const { log, messages } = aLog();
   const load = () => Promise.reject(new Error("loaded"));
   for (const env of [
@@ -27,7 +27,7 @@ test("off unless its own variables ask for it, and then nothing of OpenTelemetry
   expect(messages()).toEqual([]);
 });
 
-test("an SDK that is asked for and not there is told, with what to install, and the server starts", async () => {
+test("a missing tracing SDK is reported with what to install, and the server starts", async () => {
   const { log, messages } = aLog();
   const load = () => Promise.reject(Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" }));
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" };
@@ -35,7 +35,7 @@ test("an SDK that is asked for and not there is told, with what to install, and 
   expect(messages()[0]).toContain("install @opentelemetry/sdk-trace");
 });
 
-test("what is done for a delivery is one trace, over the queue and whatever fails", async () => {
+test("the work for one delivery is one trace, across the queue and retries", async () => {
   const receiver = await useOtlpReceiver();
   vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url);
   onTestFinished(() => void vi.unstubAllEnvs());
@@ -76,7 +76,7 @@ test("what is done for a delivery is one trace, over the queue and whatever fail
   expect(JSON.stringify(spans)).not.toContain("secret");
 });
 
-test("without tracing, requests are passed on as they are", async () => {
+test("without tracing, requests are passed through unchanged", async () => {
   const queued: Request[] = [];
   const enqueue = (requests: readonly Request[]) => Promise.resolve({ queued: queued.push(...requests) });
   await tracedQueue({ enqueue }, noTracing).enqueue([request]);

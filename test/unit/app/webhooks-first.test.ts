@@ -15,7 +15,7 @@ function setUp() {
   return { arrive, resolve, reject, work, started };
 }
 
-test("work begins at once while deliveries come one by one", async () => {
+test("work starts at once while deliveries arrive one by one", async () => {
   const { work, started } = setUp();
   work();
   await vi.advanceTimersByTimeAsync(0);
@@ -25,7 +25,7 @@ test("work begins at once while deliveries come one by one", async () => {
 test.each([
   ["taken", "resolve"],
   ["refused", "reject"],
-] as const)("in a rush work begins when the deliveries have been %s", async (_, end) => {
+] as const)("in a rush of deliveries work starts when they have been %s", async (_, end) => {
   const { arrive, work, started, ...ends } = setUp();
   arrive();
   work();
@@ -36,7 +36,7 @@ test.each([
   expect(started).toEqual(["work"]);
 });
 
-test("a rush that does not end keeps nobody from working for long", async () => {
+test("a rush that does not end delays work only for a short time", async () => {
   const { arrive, work, started } = setUp();
   arrive();
   work();
