@@ -1,4 +1,4 @@
-/** Each invariant is broken on purpose, and has to be the one that is reported: a check that cannot fail is worth nothing. */
+/** Each invariant is violated on purpose and must be the one reported: a check that cannot fail is worthless. */
 import { expect, test } from "vitest";
 import { always, atRest, checkAlways, checkAtRest } from "../../../dev/chaos/checker.ts";
 import type {
@@ -71,7 +71,7 @@ function aStatus({ status, spec, ...write }: StatusOverrides = {}): StatusWrite 
   };
 }
 
-/** Its comment is about its head and base, and says what merging changes. */
+/** A pull request whose comment is about its head and base and reports what merging changes. */
 function aPullRequest(facts: Partial<PullRequestFacts> = {}): PullRequestFacts {
   return {
     name: "shop#1",
@@ -88,7 +88,7 @@ const pulls = (facts: Partial<PullRequestFacts>) => aRest({ pullRequests: [aPull
 
 const redContent: Expected = { objects: new Map([["shop-a", { color: "red" }]]), hash: "hash-red" };
 
-/** One deployment was deployed once, and is ready. */
+/** One deployment that was deployed once and is ready. */
 function aHistory(history: Partial<History> = {}): History {
   return {
     sweeps: true,
@@ -120,7 +120,7 @@ function violated(history: History, rest: Rest = aRest()): string[] {
 
 const brokenBefore = aStatus({ status: { ready: { status: "False", reason: "DeployFailed", message: "no" } } });
 
-/** Invariant → histories that break it, and nothing else. */
+/** The histories that violate an invariant, and no other, by the name of the invariant. */
 const planted: Readonly<Record<string, readonly (readonly [string, History, Rest?])[]>> = {
   "no two mutating runs of one deployment overlap": [
     [
@@ -263,7 +263,7 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
   ],
 };
 
-test("a history in which nothing is wrong violates nothing", () => {
+test("a correct history violates nothing", () => {
   expect(violated(aHistory())).toEqual([]);
 });
 
@@ -279,7 +279,7 @@ test.each(cases)("$invariant: $what", ({ invariant, history, rest }) => {
   expect(violated(history, rest)).toEqual([invariant]);
 });
 
-test("a deployment that is ready at a head that cannot be rendered violates its content", () => {
+test("a deployment that is ready at a head that cannot be rendered violates the invariant about its content", () => {
   const rest = aRest({ expected: new Map([["shop", { error: "not YAML" }]]) });
   expect(violated(aHistory(), rest)).toEqual(["what is ready is what its head renders"]);
 });
@@ -341,13 +341,10 @@ const rightPulls: readonly (readonly [string, Partial<PullRequestFacts>])[] = [
   ["it was closed before anybody commented", { state: "closed", isConcerned: false, comments: [], says: ["closed"] }],
 ];
 
-test.each(rightPulls.map(([what, facts]) => ({ what, facts })))(
-  "a pull request may stay as it is: $what",
-  ({ facts }) => {
-    expect(violated(aHistory(), pulls(facts))).toEqual([]);
-  },
-);
+test.each(rightPulls.map(([what, facts]) => ({ what, facts })))("allowed for a pull request: $what", ({ facts }) => {
+  expect(violated(aHistory(), pulls(facts))).toEqual([]);
+});
 
-test.each(allowed.map(([what, history, rest]) => ({ what, history, rest })))("$what", ({ history, rest }) => {
+test.each(allowed.map(([what, history, rest]) => ({ what, history, rest })))("allowed: $what", ({ history, rest }) => {
   expect(violated(history, rest)).toEqual([]);
 });
