@@ -1,4 +1,4 @@
-/** The example of an identity for previews, as its comments say to use it. */
+/** The example of an identity for previews, used as its comments describe. */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ interface Found {
 const parse = (text: string) => parseAllDocuments(text).map((document) => document.toJS() as Found);
 const nameOf = ({ kind, metadata: { namespace = "", name } }: Found) => `${kind} ${namespace}/${name}`;
 
-test("an account for another namespace takes nothing away from the first one", async () => {
+test("an account for another namespace does not change the objects of the first one", async () => {
   const server = await readFile(join(dir, "server.yaml"), "utf8");
   const [, command = ""] = /^# +2\. (sed .* service-account\.yaml) \|/m.exec(server) ?? [];
   const { stdout } = await promisify(execFile)("bash", ["-c", command], { cwd: dir });
@@ -24,5 +24,5 @@ test("an account for another namespace takes nothing away from the first one", a
   const known = new Map(first.map((object) => [nameOf(object), object]));
   for (const object of second) expect(known.get(nameOf(object)) ?? object).toEqual(object);
   expect(second.map(nameOf)).toContain("ServiceAccount previews/towline-preview");
-  expect(stdout).toContain("namespace: shop-staging"); // what is compared stays
+  expect(stdout).toContain("namespace: shop-staging"); // the namespace that is compared stays
 });

@@ -1,4 +1,4 @@
-/** What the chart takes, without Helm. */
+/** Which values the chart accepts, checked without Helm. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -11,10 +11,10 @@ const read = (name: string) => readFileSync(join(chart, name), "utf8");
 const ajv = new Ajv2020({ strict: false, formats: { uri: true } });
 const isValid = ajv.compile(JSON.parse(read("values.schema.json")) as object);
 
-/** As Helm reads it. */
+/** Parsed as YAML 1.1, as Helm does. */
 const defaults = parse(read("values.yaml"), { version: "1.1" }) as Record<string, Record<string, unknown>>;
 
-test("the values that nobody changed are valid", () => {
+test("the default values are valid", () => {
   expect(isValid(defaults), ajv.errorsText(isValid.errors)).toBe(true);
 });
 
@@ -32,7 +32,7 @@ test("a key of the configuration that the chart does not write itself can be set
   expect(isValid({ config: { sweep: { interval: "30s" }, clusterName: "prod", log: { level: "debug" } } })).toBe(true);
 });
 
-describe("what is refused", () => {
+describe("the schema rejects", () => {
   test.each([
     ["a key that is not known", { replicas: 3 }],
     ["a key of the configuration that is not known", { config: { sweep: { intervall: "30s" } } }],
@@ -62,7 +62,7 @@ test.each([
   ["a Redis with a user", { externalRedis: { url: "rediss://towline@redis.example.com:6380/2" } }],
   ["a Redis of sentinels", { externalRedis: { url: "redis://mymaster", sentinels: ["redis-0:26379", "[::1]:26379"] } }],
   ["accounts of all kinds", { rbac: { serviceAccounts: ["*", "deployer", "shop/deployer.v2"] } }],
-])("taken: %s", (_, values) => {
+])("the schema accepts %s", (_, values) => {
   expect(isValid(values), ajv.errorsText(isValid.errors)).toBe(true);
 });
 
@@ -71,7 +71,7 @@ test("the chart has the version of the program", () => {
   expect(parse(read("Chart.yaml"))).toMatchObject({ version, appVersion: version });
 });
 
-test("what a pod may write to is what the image says", () => {
+test("the pod's writable paths are the image's volumes", () => {
   const dockerfile = readFileSync(join(chart, "../Dockerfile"), "utf8");
   const volumes = JSON.parse(/^VOLUME (\[.*\])$/m.exec(dockerfile)?.[1] ?? "[]") as string[];
   const deployment = read("templates/deployment.yaml");
@@ -79,7 +79,7 @@ test("what a pod may write to is what the image says", () => {
   for (const volume of volumes) expect(deployment).toContain(`mountPath: ${volume}\n`);
 });
 
-test("no registry is named, so that a cluster's default finds the images", () => {
+test("image names contain no registry, so that a cluster's default registry applies", () => {
   for (const repository of [defaults["image"], (defaults["redis"] as { image: object }).image])
     expect(repository).toHaveProperty("repository", expect.stringMatching(/^[a-z]+\/[a-z]+$/));
 });
