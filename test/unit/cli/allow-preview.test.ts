@@ -5,7 +5,7 @@ import { useFakeApiServer } from "../../support/fake-api-server.ts";
 
 const sha = "3f2c1ab7f0c94d1b8c5e2a6d0f3b9e8a7c6d5e4f";
 
-test("a commit of a fork is allowed in every deployment that follows the repository, and in no other", async () => {
+test("a fork's commit is allowed in every deployment that follows the repository, and in no other", async () => {
   const api = await useFakeApiServer();
   const git = (url: string) => ({ spec: { source: { git: { url, ref: { branch: "main" } } }, interval: "5m" } });
   const ours = ["staging", "prod"].map((name) => api.add(name, git("https://git.example.com/org/shop.git")));

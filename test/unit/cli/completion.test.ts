@@ -22,7 +22,7 @@ test("bash completes commands, options and their values", async () => {
   expect(await complete("get", "deployments", "--output", "j")).toEqual(["json"]);
   expect(await complete("get", "deployments", "-o", "y")).toEqual(["yaml"]);
   expect(await complete("completion", "f")).toEqual(["fish"]);
-  expect(await complete("serve", "--config", "cmdl")).toEqual(["cmdline"]); // a file
+  expect(await complete("serve", "--config", "cmdl")).toEqual(["cmdline"]); // a file name
 });
 
 test("an unknown shell is refused", async () => {

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 
 const run = promisify(execFile);
 
-test("the image's kluctl is Towline where it is asked for its controller, and kluctl otherwise", async () => {
+test("the image's kluctl command runs Towline for `controller` and kluctl for everything else", async () => {
   const dir = await mkdtemp(join(tmpdir(), "towline-test-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const say = async (name: string) => {

@@ -16,7 +16,7 @@ function useFile(): string {
 
 const github = ["init", "--forge", "github", "--url", "https://towline.example.com/base/"];
 
-test("init writes a configuration that is valid and a secret that only its owner reads, and says what to enter", async () => {
+test("init writes a valid configuration and a secret for its owner only, and prints what to enter at the git host", async () => {
   const file = useFile();
   const { code, out } = await towline([...github, "--file", file]);
   expect(code).toBe(0);
@@ -30,7 +30,7 @@ test("init writes a configuration that is valid and a secret that only its owner
   expect(out).toMatch(/Payload URL +https:\/\/towline\.example\.com\/base\/webhooks\/github\n/);
   expect(out).toMatch(/Secret +what is in .*github-webhook\.secret\n/);
   expect(out).not.toContain(secret);
-  // Nothing that is in the file or added to it later, but this line, has anybody's code rendered.
+  // Only this line makes the server render code of pull requests; no other setting in the file, or added later, does.
   expect(config.preview.enabled).toBe(false);
   expect(readFile(file)).toMatch(
     /before any review: read.*\n.*\npreview:\n {2}enabled: false\n {2}serviceAccountName: towline-preview\n/,
@@ -41,7 +41,7 @@ test("init writes a configuration that is valid and a secret that only its owner
   expect(again).toMatchObject({ code: 1, err: expect.stringContaining("already exists") as string });
   expect(readFile(secretFile).trim()).toBe(secret);
 
-  // Its secret would take the place of this one: what is advised has to help.
+  // The new secret would overwrite this one, so the suggested command must avoid that.
   const beside = await towline([...github, "--file", join(file, "../other.yaml")]);
   expect(beside).toMatchObject({ code: 1, err: expect.stringContaining(`${secretFile} already exists`) as string });
   const [, elsewhere = ""] = /--file (\S+),/.exec(beside.err) ?? [];
@@ -53,7 +53,7 @@ test("init writes a configuration that is valid and a secret that only its owner
   );
 });
 
-test("answers that were pasted at once are each taken, and an end of them is said", async () => {
+test("answers pasted at once are read one by one, and the end of the input is reported", async () => {
   const said: string[] = [];
   const person = createPerson(Readable.from(["gitlab\n\nhttps:", "//t.example.com\n"]), (text) => said.push(text));
   expect([await person.ask("a? "), await person.ask("b? "), await person.ask("c? ")]).toEqual([
@@ -63,7 +63,7 @@ test("answers that were pasted at once are each taken, and an end of them is sai
   expect(said).toEqual(["a? ", "b? ", "c? ", "d? "]);
 });
 
-test("what is not given is asked for where somebody is there, and else named", async () => {
+test("init asks for missing options in a terminal, and reports them otherwise", async () => {
   const file = useFile();
   const answers = ["gitea", "https://gitea.example.com/api/v1", "https://towline.example.com", "eu-1"];
   const ask = () => Promise.resolve(answers.shift() ?? "");
@@ -101,7 +101,7 @@ test.each([
   expect(forges.map((one) => one.apiUrl)).toEqual([apiUrl]);
 });
 
-test("who answers wrongly is asked again, and nobody is asked for a file that is there already", async () => {
+test("init repeats a question after an invalid answer, and asks nothing if the file already exists", async () => {
   const file = useFile();
   const answers = [
     "gitlub",
@@ -130,7 +130,7 @@ test("who answers wrongly is asked again, and nobody is asked for a file that is
   expect(questions).toHaveLength(8);
 });
 
-test("a token that cannot be read is told before anything is written", async () => {
+test("a token file that cannot be read is reported before anything is written", async () => {
   const file = useFile();
   const { code, err } = await towline([...github, "--file", file, "--ensure-webhooks", "--token-file", "/nonexistent"]);
   expect([code, err]).toEqual([1, "towline: cannot use /nonexistent: no such file or directory\n"]);

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 
 const run = promisify(execFile);
 
-/** Every module of ours, and every package, that a call of the command loads. */
+/** Every module of the project, and every package, that a run of the command loads. */
 async function loadedBy(...args: string[]): Promise<string[]> {
   const hooks = `
     import { registerHooks } from "node:module";
@@ -18,14 +18,14 @@ async function loadedBy(...args: string[]): Promise<string[]> {
   return [...new Set(named.flatMap((found) => found?.[1] ?? found?.[2] ?? []))];
 }
 
-test("help answers without loading what only work needs", async () => {
+test("help loads no module that only other commands need", async () => {
   const loaded = await loadedBy("--help");
   expect(loaded).toContain("commander");
   expect(loaded.filter((name) => !name.startsWith("src/"))).toEqual(["commander"]);
   expect(loaded.filter((name) => name.startsWith("src/")).length).toBeLessThan(10);
 });
 
-test("the help of a command that needs the cluster does not load its client", async () => {
+test("the help of a command that needs the cluster does not load the Kubernetes client", async () => {
   const loaded = await loadedBy("migrate", "--help");
   expect(loaded).not.toContain("@kubernetes/client-node");
   expect(loaded).not.toContain("bullmq");

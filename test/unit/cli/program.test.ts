@@ -5,7 +5,7 @@ import { type ProgramDeps, runProgram } from "../../../src/cli/program.ts";
 import type { Config } from "../../../src/config.ts";
 import { useTempDir } from "../../support/world.ts";
 
-test("serve is given the configuration that flags, variables and defaults make, and its exit code is ours", async () => {
+test("serve gets the configuration from flags, variables and defaults, and its exit code is the program's", async () => {
   const { run, served } = useProgram({ env: { TOWLINE_ADMIN_PORT: "9191" }, code: 1 });
   expect(await run("serve", "--webhooks-port", "8181", "--dry-run", "--kubernetes-namespaces", "shop,blog")).toBe(1);
   expect(served).toMatchObject([
@@ -13,7 +13,7 @@ test("serve is given the configuration that flags, variables and defaults make, 
   ]);
 });
 
-test("controller run is given what kluctl's options and variables make of the same configuration", async () => {
+test("controller run gets the same configuration from kluctl's options and variables", async () => {
   const { run, served } = useProgram({ env: { KLUCTL_CONTROLLER_NAME: "other", TOWLINE_SWEEP_INTERVAL: "30s" } });
   const options = ["--leader-elect", "--no-update-check", "--no-color=true", "--write-command-result=false"];
   expect(await run("controller", "run", ...options, "--namespace", "apps")).toBe(0);
@@ -29,7 +29,7 @@ test("controller run is given what kluctl's options and variables make of the sa
   expect(await run("controller", "run", "--leader-elect=perhaps")).toBe(2);
 });
 
-test("a wrong configuration is told on stderr, with exit code 2, and nothing is started", async () => {
+test("an invalid configuration is reported on stderr, with exit code 2, and nothing is started", async () => {
   const { run, served, said } = useProgram({ env: { TOWLINE_LOG_LEVEL: "loud" } });
   expect(await run("serve")).toBe(2);
   expect(served).toEqual([]);
@@ -39,7 +39,7 @@ test("a wrong configuration is told on stderr, with exit code 2, and nothing is 
 });
 
 test.each([[["serv"]], [["serve", "--bogus"]], [["serve", "extra"]], [["config"]], [[]]])(
-  "a wrong command line ends with 2: %j",
+  "an invalid command line exits with 2: %j",
   async (argv) => {
     const { run, served } = useProgram();
     expect(await run(...argv)).toBe(2);
@@ -47,7 +47,7 @@ test.each([[["serv"]], [["serve", "--bogus"]], [["serve", "extra"]], [["config"]
   },
 );
 
-test("help and version end with 0 and go to stdout", async () => {
+test("help and version exit with 0 and print to stdout", async () => {
   const { run, printed, said } = useProgram();
   expect(await run("--help")).toBe(0);
   expect(await run("serve", "--help")).toBe(0);
@@ -68,7 +68,7 @@ test("help is also a command, as with kubectl", async () => {
   expect(await useProgram().run("help")).toBe(0);
 });
 
-test("a cluster that is not there is told before somebody is tired of waiting, with what to do", async () => {
+test("an unreachable cluster is reported within seconds, with what to do", async () => {
   const dir = await useTempDir();
   const file = join(dir, "kubeconfig");
   const cluster = { name: "gone", cluster: { server: "https://127.0.0.1:1" } };
@@ -91,7 +91,7 @@ test("a cluster that is not there is told before somebody is tired of waiting, w
   }
 }, 15_000);
 
-test("no secret is an option: everybody on the machine can read a process's arguments", async () => {
+test("no secret is an option, because every user of the machine can read a process's arguments", async () => {
   const { run, printed } = useProgram();
   await run("serve", "--help-all");
   const options = [...printed().matchAll(/^\s+(?:-\w, )?--(\S+)/gm)].map(([, name]) => name);
@@ -100,10 +100,10 @@ test("no secret is an option: everybody on the machine can read a process's argu
     options
       .filter((name) => /password|token|secret|redis-url/.test(name ?? ""))
       .filter((name) => !name?.endsWith("-file")),
-  ).toEqual(["ui-token-role", "ui-proxy-secret-header", "kubernetes-read-secrets-as"]); // who and where, not what
+  ).toEqual(["ui-token-role", "ui-proxy-secret-header", "kubernetes-read-secrets-as"]); // no secrets
 });
 
-test("config print masks secrets, config validate says that all is well, version is JSON", async () => {
+test("config print masks secrets, config validate reports a valid configuration, and version prints JSON", async () => {
   const { run, printed } = useProgram({ env: { TOWLINE_GITEA_WEBHOOK_SECRET: "hunter2-hunter2-hunter2" } });
   expect(await run("config", "print")).toBe(0);
   expect(await run("config", "validate")).toBe(0);
@@ -120,13 +120,13 @@ test("config print masks secrets, config validate says that all is well, version
   expect(yaml.printed()).toMatch(/^version: .*\nnode: v/);
 });
 
-test("a server that fails to start ends with 1 and its reason", async () => {
+test("a server that fails to start exits with 1 and the reason", async () => {
   const { run, said } = useProgram({ serve: () => Promise.reject(new Error("port 8080 is in use")) });
   expect(await run("serve")).toBe(1);
   expect(said()).toBe("towline: port 8080 is in use\n");
 });
 
-test("the doctor's worst finding is its exit code, and -o json is for programs", async () => {
+test("doctor exits with its worst finding, and -o json prints JSON for programs", async () => {
   const findings = [{ level: "warning", subject: "shop/prod", message: "would be deployed" }] as const;
   const doctored: unknown[] = [];
   const doctor: ProgramDeps["doctor"] = (options) => {
@@ -134,7 +134,7 @@ test("the doctor's worst finding is its exit code, and -o json is for programs",
     return Promise.resolve([{ title: "Deployments", findings }]);
   };
   const { run, printed } = useProgram({ doctor });
-  const cluster = ["--kubeconfig", "/home/ann/eu.yaml", "--context", "eu-1"]; // as all commands that look at a cluster
+  const cluster = ["--kubeconfig", "/home/ann/eu.yaml", "--context", "eu-1"]; // as for all commands that read a cluster
   expect(await run("doctor", "--no-compare", "--service-account", "kluctl-system/towline", ...cluster)).toBe(1);
   expect(printed()).toContain("warning  shop/prod  would be deployed");
   expect(doctored).toMatchObject([

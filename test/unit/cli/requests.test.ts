@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { towline } from "../../support/command-line.ts";
 import { type FakeResource, ready, useFakeApiServer } from "../../support/fake-api-server.ts";
 
-test("reconcile asks as kluctl does, waits for the answer of each, and ends as the worst of them", async () => {
+test("reconcile requests it as kluctl does, waits for every result and exits with the worst", async () => {
   const api = await useFakeApiServer();
   for (const name of ["staging", "prod", "broken"]) api.add(name);
   const answered: string[] = [];
@@ -40,7 +40,7 @@ test("reconcile asks as kluctl does, waits for the answer of each, and ends as t
   ]);
 });
 
-test("without waiting it is only asked, and nobody answers in time is said with what to look at", async () => {
+test("with --no-wait it only requests, and a missing answer is reported with what to check", async () => {
   const api = await useFakeApiServer();
   const { metadata } = api.add("staging", { labels: { team: "shop" } });
   api.add("other");
@@ -52,7 +52,7 @@ test("without waiting it is only asked, and nobody answers in time is said with 
   expect(late.err).toContain("shop/staging: timed out (waiting for the server). Check that the server runs");
 });
 
-test("suspend and resume set the spec, and wait until the server has seen it", async () => {
+test("suspend and resume set the spec and wait until the server has observed it", async () => {
   const api = await useFakeApiServer();
   const { spec, status } = api.add("prod");
   api.onPatched = ({ metadata }) => void (status!["observedGeneration"] = metadata.generation);
@@ -65,7 +65,7 @@ test("suspend and resume set the spec, and wait until the server has seen it", a
   expect(spec["suspend"]).toBeNull();
 });
 
-test("those of the older API are asked in its own words, and a suspended one is not asked in vain", async () => {
+test("deployments of the legacy API get legacy annotations, and suspended ones are not requested to reconcile", async () => {
   const api = await useFakeApiServer();
   const apiVersion = "flux.kluctl.io/v1alpha1";
   const older = api.add("older", { apiVersion });
@@ -107,7 +107,7 @@ test("those of the older API are asked in its own words, and a suspended one is 
   expect(suspended.spec["suspend"]).toBeNull();
 });
 
-test("what is asked of whom has to be said, once", async () => {
+test("the command line must name the deployments in exactly one way", async () => {
   const api = await useFakeApiServer();
   api.add("prod");
   const call = (...args: string[]) => towline(["suspend", ...args, "--kubeconfig", api.kubeconfig]);
@@ -119,7 +119,7 @@ test("what is asked of whom has to be said, once", async () => {
   });
 });
 
-test("get deployments tells people and programs the same", async () => {
+test("get deployments shows the same facts as a table and as JSON", async () => {
   const api = await useFakeApiServer();
   api.add("prod", { spec: { suspend: true } });
   api.add("staging", { labels: { team: "shop" }, status: { observedCommit: "3f2c1ab".padEnd(40, "0") } });

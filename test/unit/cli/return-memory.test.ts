@@ -9,7 +9,7 @@ const log = createLogger({ level: "silent", format: "json" });
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** Of what it holds, 80 MB are needed. */
+/** A heap that needs 80 MB of what it holds. */
 function aHeap(held: number) {
   const state = { busy: 0, held, collected: 0 };
   const heap: Heap = {
@@ -25,7 +25,7 @@ function aHeap(held: number) {
 
 const aWhile = () => vi.advanceTimersByTimeAsync(60_000);
 
-test("what the start has left behind is given back once the server is quiet, and then there is nothing to do", async () => {
+test("memory left over from the start is returned once the server is quiet, and only once", async () => {
   const { heap, state } = aHeap(130);
   state.busy = 0.5;
   const stop = startReturningMemory(log, heap);
@@ -34,7 +34,7 @@ test("what the start has left behind is given back once the server is quiet, and
   state.busy = 0.01;
   await aWhile();
   expect(state).toMatchObject({ collected: 1, held: 80 });
-  state.held = 95; // what comes and goes
+  state.held = 95; // normal fluctuation
   await aWhile();
   expect(state.collected).toBe(1);
   state.held = 150; // a rush
@@ -46,7 +46,7 @@ test("what the start has left behind is given back once the server is quiet, and
   expect(state.collected).toBe(2);
 });
 
-test("a server that is calm gives memory back too, but seldom", async () => {
+test("a calm server returns memory too, but seldom", async () => {
   const { heap, state } = aHeap(130);
   state.busy = 0.1;
   const stop = startReturningMemory(log, heap);
@@ -58,7 +58,7 @@ test("a server that is calm gives memory back too, but seldom", async () => {
     state.held = 150;
   }
   for (let minutes = 0; minutes < 10; minutes++) {
-    state.busy = 0.5; // it is needed, now and then
+    state.busy = 0.5; // memory is needed from time to time
     await vi.advanceTimersByTimeAsync(10_000);
     state.busy = 0.1;
     await vi.advanceTimersByTimeAsync(50_000);
@@ -67,13 +67,13 @@ test("a server that is calm gives memory back too, but seldom", async () => {
   stop();
 });
 
-test("what a server needed for its work it gives back when it has hardly any, once", async () => {
+test("a quiet server returns the memory of its earlier work once", async () => {
   const { heap, state } = aHeap(130);
   state.busy = 0.12;
   const stop = startReturningMemory(log, heap);
   await aWhile();
   expect(state.collected).toBe(1);
-  state.held = 100; // less than what would be worth it
+  state.held = 100; // less than is worth a collection
   await aWhile();
   expect(state.collected).toBe(1);
   state.busy = 0.03;
@@ -90,7 +90,7 @@ test("what a server needed for its work it gives back when it has hardly any, on
   stop();
 });
 
-test("what is given back only some seconds later is not taken for needed", async () => {
+test("memory that is returned some seconds late does not count as needed", async () => {
   const { heap, state } = aHeap(130);
   state.busy = 0.01;
   let collected = 0;
@@ -106,7 +106,7 @@ test("what is given back only some seconds later is not taken for needed", async
   stop();
 });
 
-test("what V8 has taken for a rush, it gives back when it is told to", async () => {
+test("V8 returns the memory that it took for a rush when it is told to collect", async () => {
   vi.useRealTimers();
   const heap = heapOfProcess();
   let rush: string[][] | undefined = Array.from({ length: 400_000 }, (_, i) => [`${i}`]);

@@ -21,7 +21,7 @@ const push = giteaDelivery("push-update");
 const { repository, ref } = JSON.parse(push.body) as { repository: { clone_url: string }; ref: string };
 const env = { TOWLINE_GITEA_WEBHOOK_SECRET: giteaSecret };
 
-test("a recorded push is explained deployment by deployment, as the server would judge it", async () => {
+test("webhook explain shows for each deployment how the server would match a recorded push", async () => {
   const manifests = useManifests(
     deployment("staging", repository.clone_url),
     deployment("legacy", repository.clone_url, "suspend: true"),
@@ -39,7 +39,7 @@ test("a recorded push is explained deployment by deployment, as the server would
   expect(code).toBe(0);
 });
 
-test("where nobody follows the repository, the spellings of both sides are shown", async () => {
+test("if no deployment follows the repository, the URLs of both sides are shown", async () => {
   const manifests = useManifests(deployment("blog", "https://git.example.com/blog"));
   const { code, out } = await towline(["webhook", "explain", "--manifests", manifests], { env, input: push.body });
   expect(out).toContain("ignored: no deployment follows this repository");
@@ -47,7 +47,7 @@ test("where nobody follows the repository, the spellings of both sides are shown
   expect(code).toBe(1);
 });
 
-test("a payload without its headers is no proof, and is explained all the same", async () => {
+test("a payload without headers cannot be verified, and is explained nevertheless", async () => {
   const manifests = useManifests(deployment("staging", repository.clone_url));
   const call = ["webhook", "explain", "--manifests", manifests, "-o", "json"];
   const { code, out } = await towline(call, { env, input: push.body });
@@ -66,7 +66,7 @@ test("a payload without its headers is no proof, and is explained all the same",
   expect(wrong.out).toContain("The signature does not match");
 });
 
-test("a pull request is explained by whom its preview would be about", async () => {
+test("a pull request is explained by the deployments that its preview would compare", async () => {
   const url = "https://github.com/example/shop.git";
   const manifests = useManifests(deployment("staging", url), deployment("prod", url, "", "{ branch: release }"));
   const about = { number: 7, head: "3".repeat(40) };
@@ -105,7 +105,7 @@ test("a pull request is explained by whom its preview would be about", async () 
   expect(without.out).toContain("no preview: forge github has no login for its API");
 });
 
-test("what cannot be read, or belongs to no forge, is said with what to do", async () => {
+test("a delivery that cannot be read or belongs to no forge is reported with what to do", async () => {
   const manifests = useManifests(deployment("staging", repository.clone_url));
   const explain = (input: string, variables: Record<string, string> = env) =>
     towline(["webhook", "explain", "--manifests", manifests], { env: variables, input });
@@ -118,7 +118,7 @@ test("what cannot be read, or belongs to no forge, is said with what to do", asy
   expect((await explain(`${lines.join("\r\n")}\r\n\r\n${push.body}`, two)).out).toMatch(/genuine +yes/);
 });
 
-test("a replayed delivery is signed anew, and what the server answered is said", async () => {
+test("a replayed delivery is signed again, and the server's answer is printed", async () => {
   const received: { url: string | undefined; rawHeaders: string[]; body: Buffer }[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -162,7 +162,7 @@ test("a replayed delivery is signed anew, and what the server answered is said",
   expect(code).toBe(1);
 });
 
-test("a delivery that the server remembers is taken anew by its page, with the page's token", async () => {
+test("a remembered delivery is replayed through the page, with the page's token", async () => {
   const asked: string[] = [];
   const lists = [
     { id: "github", deliveries: [{ delivery: "other" }] },
@@ -190,7 +190,7 @@ test("a delivery that the server remembers is taken anew by its page, with the p
     `GET /api/deliveries Bearer ${token}`,
     `POST /api/deliveries/gitea/a%2Fb/replay Bearer ${token}`,
   ]);
-  // One that is not listed may be remembered all the same, if it is said whose it is.
+  // A delivery that is not listed may still be remembered: with --forge it is replayed anyway.
   expect(await replay("--delivery", "old")).toMatchObject({
     code: 1,
     err: expect.stringContaining("--forge") as string,
