@@ -14,7 +14,7 @@ const base = {
 
 type Changes = Record<string, string | undefined>;
 
-/** What is taken over, and what waits for a restart. */
+/** Which changed keys take effect now, and which need a restart. */
 function compare(changes: Changes, from: Changes = {}) {
   const [before, after] = [from, { ...from, ...changes }].map((more) => parseConfig({ env: { ...base, ...more } }));
   if (!before || !after) throw new Error("there are two");
@@ -63,7 +63,7 @@ test.each<[string, Changes, readonly string[], readonly string[]]>([
   expect(compare(changes)).toMatchObject({ now, restart });
 });
 
-test("the page comes with its port, goes, and keeps its port while it is there", () => {
+test("the page starts on its configured port, stops with its configuration, and keeps its port while it runs", () => {
   const token = { TOWLINE_UI_TOKEN: "the-token-of-the-page-12345" };
   expect(compare({ ...token, TOWLINE_UI_PORT: "1234" }).usable.ui?.port).toBe(1234);
   const moved = compare({ TOWLINE_UI_PORT: "1234" }, token);
@@ -71,18 +71,18 @@ test("the page comes with its port, goes, and keeps its port while it is there",
   expect(compare({ TOWLINE_UI_TOKEN: undefined }, token).usable.ui).toBeUndefined();
 });
 
-test("what the documentation says of a key is what happens to it", () => {
+test("the documentation of a key says correctly whether changing it needs a restart", () => {
   const paths = configFields().map(({ path }) => path);
   const fixed = paths.filter((path) => isFixed(path) === true);
   for (const path of ["webhooks.port", "lease.duration", "dataDir", "redis.prefix", "leaderElection"])
     expect(fixed).toContain(path);
   for (const path of ["log.level", "concurrency", "ui.token", "preview.enabled", "kluctl.path"])
     expect(fixed).not.toContain(path);
-  // Every key that is kept can be written, so none is misspelt.
+  // The number shows that every fixed key is a key of the schema, so none is misspelt.
   expect(fixed).toHaveLength(29);
 });
 
-test("secrets that differ make configurations differ, although neither shows them", () => {
+test("different secrets make configurations differ, although neither configuration shows them", () => {
   const [one, other] = ["token-1", "token-2"].map((token) =>
     parseConfig({ env: { ...base, TOWLINE_GITHUB_TOKEN: token } }),
   );

@@ -10,7 +10,7 @@ function configOf(argv: Record<string, unknown>, env: Record<string, string> = {
   return loadConfig({ env, argvFlags, ...rest, readFile: () => file ?? "" }).config;
 }
 
-test("without an option it is what kluctl's controller is without one", () => {
+test("without options the defaults are those of kluctl's controller", () => {
   expect(configOf({})).toMatchObject({
     controllerName: "kluctl-controller",
     controllerNamespace: "kluctl-system",
@@ -69,14 +69,14 @@ test("every option sets what it sets in kluctl's controller", () => {
   });
 });
 
-test("a pod of kluctl's controller has no memory for four processes; who says four gets them", () => {
+test("the default concurrency fits the memory of a kluctl-controller pod, and an explicit value wins", () => {
   const of = (memoryBytes: number, argv = {}) =>
     toConfigSources({ argv, env: {}, dataDir: "/data", memoryBytes }).defaults["concurrency"];
   expect([of(0), of(2 ** 29), of(2 ** 30), of(2 ** 27)]).toEqual([4, 3, 4, 1]);
   expect(configOf({ "--concurrency": "4" }).concurrency).toBe(4);
 });
 
-test("options come before KLUCTL_*, these before TOWLINE_*, these before the file, and that before the defaults", () => {
+test("options override KLUCTL_* variables, which override TOWLINE_* variables, the file and the defaults in this order", () => {
   const env = {
     KLUCTL_CONCURRENCY: "5",
     KLUCTL_DRY_RUN: "1",
@@ -97,7 +97,7 @@ test("options come before KLUCTL_*, these before TOWLINE_*, these before the fil
   expect(config.kubernetes.namespaces).toEqual([]);
 });
 
-test("controllers that share a machine share no data, unless they are told to", () => {
+test("controllers on one machine have separate data directories unless configured otherwise", () => {
   const dirs = [{}, { "--namespace": "a" }, { "--namespace": "b" }, { "--kubeconfig": "/other" }].map(
     (argv) => configOf(argv).dataDir,
   );
@@ -110,7 +110,7 @@ test("controllers that share a machine share no data, unless they are told to", 
   });
 });
 
-test("a value that kluctl would not take is told with where it was written", () => {
+test("a value that kluctl would reject is reported with where it was set", () => {
   expect(() => configOf({ "--concurrency": "many" }, { KLUCTL_LEADER_ELECT: "maybe" })).toThrow(ConfigError);
   expect(() => configOf({ "--concurrency": "many" }, { KLUCTL_LEADER_ELECT: "maybe" })).toThrow(
     /KLUCTL_LEADER_ELECT {2}must be true or false\n {2}--concurrency {2}must be a whole number/,
@@ -120,7 +120,7 @@ test("a value that kluctl would not take is told with where it was written", () 
   );
 });
 
-test("kluctl's own file comes after its options and variables, and before what is Towline's", () => {
+test("kluctl's own file comes after its options and variables, and before Towline's settings", () => {
   const files: Record<string, string> = {
     "/home/me/.kluctl/config.yaml": "concurrency: 9\n",
     "/etc/kluctl/config.yml": [
@@ -162,7 +162,7 @@ test.each([
   expect(read).toThrow(message);
 });
 
-test("a file of kluctl's that may not be read is told, and none is none", () => {
+test("a kluctl file that cannot be read is reported, and a missing one is ignored", () => {
   const forbidden = () => {
     throw Object.assign(new Error("no"), { code: "EACCES" });
   };

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { environmentSecrets } from "../../../src/config/environment-secrets.ts";
 
-test("credentials for all deployments are known, and nothing else of the environment", () => {
+test("the secrets in the environment are found, and no other variable is", () => {
   const secret = {
     KLUCTL_GIT_PASSWORD: "git-1",
     KLUCTL_GIT_0_PASSWORD: "git-2",
@@ -30,7 +30,7 @@ test("credentials for all deployments are known, and nothing else of the environ
   expect(environmentSecrets({ HTTPS_PROXY: "http://me:p%40ss@proxy:3128" })).toEqual(["p%40ss", "p@ss"]);
 });
 
-test("a file that a variable names is read; one that cannot be read is left out", () => {
+test("a file that a variable names is read, and an unreadable one is ignored", () => {
   const dir = mkdtempSync(join(tmpdir(), "towline-secrets-"));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   const account = { type: "service_account", project_id: "shop-project", private_key_id: "1", private_key: "the-key" };
@@ -45,7 +45,7 @@ test("a file that a variable names is read; one that cannot be read is left out"
   expect(found).not.toContain("shop-project");
 });
 
-test("what `docker login` wrote is known, wherever it is", () => {
+test("the logins that `docker login` stored are found, wherever the file is", () => {
   const home = mkdtempSync(join(tmpdir(), "towline-secrets-"));
   onTestFinished(() => rmSync(home, { recursive: true }));
   const auth = Buffer.from("robot:the-password").toString("base64");

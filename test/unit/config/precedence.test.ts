@@ -3,7 +3,7 @@ import { loadConfig, parseConfig } from "../../../src/config.ts";
 
 const secret = "a-webhook-secret-of-24-ch";
 
-test("nothing at all is a valid configuration: defaults, and no forge", () => {
+test("an empty configuration is valid: it has defaults and no forge", () => {
   const config = parseConfig({ env: { HOME: "/home/ann" } });
   expect(config).toMatchObject({
     forges: [],
@@ -18,7 +18,7 @@ test("nothing at all is a valid configuration: defaults, and no forge", () => {
   expect(config.concurrency).toBeGreaterThanOrEqual(2);
 });
 
-test("a flag comes before a variable, and a variable before the file", () => {
+test("a flag overrides a variable, and a variable overrides the file", () => {
   const file = { webhooks: { port: 1001 }, admin: { port: 1002 }, log: { level: "debug" } };
   const env = { TOWLINE_WEBHOOKS_PORT: "2001", TOWLINE_ADMIN_PORT: "2002" };
   const config = parseConfig({ file, env, flags: { "webhooks.port": "3001" } });
@@ -42,7 +42,7 @@ test("variables alone describe one forge of each kind", () => {
   expect(forges[0]?.apiUrl).toBe("https://github.example.com/api/v3");
 });
 
-test("a forge's variables replace what the file says of the forge of that id, files of secrets included", () => {
+test("a forge's variables replace the file's settings for the forge with that id, secret files included", () => {
   const file = {
     forges: [
       { id: "work", kind: "github", webhookSecrets: [secret] },
@@ -55,7 +55,7 @@ test("a forge's variables replace what the file says of the forge of that id, fi
   expect(forges[1]?.token?.reveal()).toBe("new");
 });
 
-test("every secret can come from a file, whose end of line does not belong to it", () => {
+test("every secret can be read from a file, without its trailing newline", () => {
   const files: Record<string, string> = {
     "/c.yaml": "forges:\n  - id: gl\n    kind: gitlab\n    webhookSecretFiles: [/hook]\n    tokenFile: /token\n",
     "/hook": `${secret}-new\n${secret}-old\n`,
@@ -71,13 +71,13 @@ test("every secret can come from a file, whose end of line does not belong to it
   expect(config.redis.url?.reveal()).toBe("redis://redis:6379");
 });
 
-test("--config comes before TOWLINE_CONFIG", () => {
+test("--config overrides TOWLINE_CONFIG", () => {
   const sources = { env: { TOWLINE_CONFIG: "/b" }, argvFlags: { config: "/a" } };
   const { config } = loadConfig({ ...sources, readFile: (path) => `redis: { prefix: from${path.slice(1)} }` });
   expect(config.redis.prefix).toBe("froma");
 });
 
-test("the password of Redis becomes part of its URL, whatever characters it has", () => {
+test("the Redis password becomes part of its URL, whatever characters it contains", () => {
   const password = "p@ss:/%w#rd";
   const { redis } = parseConfig({
     env: { TOWLINE_REDIS_URL: "rediss://redis:6380/2", TOWLINE_REDIS_PASSWORD: password },
@@ -87,7 +87,7 @@ test("the password of Redis becomes part of its URL, whatever characters it has"
   expect([url.protocol, url.host, url.pathname]).toEqual(["rediss:", "redis:6380", "/2"]);
 });
 
-test("what Kubernetes sets for a Service that is called towline is no configuration", () => {
+test("the variables that Kubernetes sets for a Service named towline are not configuration", () => {
   const config = parseConfig({
     env: {
       TOWLINE_SERVICE_HOST: "10.0.0.7",
@@ -97,14 +97,14 @@ test("what Kubernetes sets for a Service that is called towline is no configurat
       TOWLINE_PORT_8080_TCP: "tcp://10.0.0.7:8080",
       TOWLINE_PORT_8080_TCP_ADDR: "10.0.0.7",
       TOWLINE_PORT_8080_TCP_PROTO: "tcp",
-      // the Service "towline-webhooks" makes the name of one of our own variables
+      // the Service "towline-webhooks" makes Kubernetes set the name of one of our own variables
       TOWLINE_WEBHOOKS_PORT: "tcp://10.0.0.8:80",
     },
   });
   expect(config.webhooks.port).toBe(8080);
 });
 
-test("an empty variable, and a key with nothing below it, count as not set", () => {
+test("an empty variable and a key without values count as not set", () => {
   const config = parseConfig({
     env: { TOWLINE_LOG_LEVEL: "", TOWLINE_REDIS_URL: " " },
     file: { redis: null, log: {} },
@@ -112,7 +112,7 @@ test("an empty variable, and a key with nothing below it, count as not set", () 
   expect([config.log.level, config.redis.url]).toEqual(["info", undefined]);
 });
 
-test("durations are read as Go writes them, sizes in powers of 1024", () => {
+test("durations use Go's syntax, and sizes use powers of 1024", () => {
   const config = parseConfig({ env: {}, file: { sweep: { interval: "1m30s" }, webhooks: { maxBody: "512KiB" } } });
   expect([config.sweep.intervalMs, config.webhooks.maxBodyBytes]).toEqual([90_000, 512 * 1024]);
 });

@@ -1,4 +1,4 @@
-/** Where previews are rendered, as a configuration says it. */
+/** How a configuration says where previews are rendered. */
 import { expect, test } from "vitest";
 import { parseConfig } from "../../../src/config.ts";
 
@@ -19,7 +19,7 @@ test("a runner is named by host and port, or by the path of its socket", () => {
   expect(parse({})).toEqual({ address: undefined, token: undefined, bindAddress: { port: 8092 } });
 });
 
-test("what cannot be a runner, or would render without a jail, is refused in words", () => {
+test("an invalid runner, or one that would render without isolation, is refused with the reason", () => {
   for (const address of ["towline-previews", "http://previews:1", "unix:relative", ":8092"]) {
     expect(() => parse({ address, token }, "auto")).toThrow('must be an address like "towline-previews:8092"');
   }

@@ -15,7 +15,7 @@ const env = {
   TOWLINE_KLUCTL: "/opt/kluctl",
 };
 
-test("the effective configuration says where each value comes from, and shows no secret", () => {
+test("the effective configuration shows where each value comes from, and no secret", () => {
   const text = printConfig(loadConfig({ env, argvFlags: { "admin.port": "9191" }, readFile: () => "" }));
   expect(text).not.toContain("hunter2");
   expect(text).toContain('webhookSecrets: [ "***" ] # TOWLINE_GITHUB_WEBHOOK_SECRET');
@@ -24,24 +24,24 @@ test("the effective configuration says where each value comes from, and shows no
   expect(text).toContain("interval: 60s # default");
 });
 
-test("what is printed is a valid configuration again, once it has its secrets", () => {
+test("the printed configuration is valid again once its secrets are added", () => {
   const sources = { env: {}, readFile: () => "sweep: { interval: 5m }" };
   const printed = parse(printConfig(loadConfig({ ...sources, argvFlags: { config: "/c" } }))) as unknown;
   expect(parseConfig({ env: {}, file: printed }).sweep.intervalMs).toBe(300_000);
 });
 
-test("printing a Config by accident shows no secret", () => {
+test("printing a Config object by accident shows no secret", () => {
   const config = parseConfig({ env });
   expect(
     JSON.stringify(config) + inspect(config, { depth: 9, showHidden: true }) + String(config.redis.url),
   ).not.toContain("hunter2");
 });
 
-test("whoever keeps secrets out of texts gets all of them", () => {
+test("the list of secrets to hide contains every secret of the configuration", () => {
   expect(secretValues(parseConfig({ env }))).toEqual([hook, "hunter2-token", "hunter2-p%40ss", "hunter2-p@ss"]);
 });
 
-test("no forge, and a forge that takes unsigned deliveries, deserve a warning", () => {
+test("a configuration without a forge, and a forge that accepts unsigned deliveries, cause a warning", () => {
   const open = { id: "lab", kind: "gitea", insecureAllowUnsigned: true };
   expect(configWarnings(parseConfig({ env: {} }))).toEqual([expect.stringContaining("no forge is configured")]);
   expect(configWarnings(parseConfig({ env: {}, file: { forges: [open] } }))).toEqual([
@@ -50,14 +50,14 @@ test("no forge, and a forge that takes unsigned deliveries, deserve a warning", 
   expect(configWarnings(parseConfig({ env }))).toEqual([]);
 });
 
-test("the JSON schema allows no other keys and asks for none", () => {
+test("the JSON schema allows no other keys and requires none", () => {
   const { properties, ...schema } = configJsonSchema();
   expect(schema).toMatchObject({ type: "object", additionalProperties: false });
   expect(schema).not.toHaveProperty("required");
   expect(properties?.["sweep"]?.properties?.["interval"]).toMatchObject({ type: "string", default: "60s" });
 });
 
-test("docs/configuration.md is what the schema says", async () => {
+test("docs/configuration.md is generated from the schema", async () => {
   const page = await readFile(new URL("../../../docs/configuration.md", import.meta.url), "utf8");
   expect(page, "run `npm run docs`").toBe(await configurationPage());
 });

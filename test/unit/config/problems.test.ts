@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { loadConfig, parseConfig } from "../../../src/config.ts";
 import { ConfigError } from "../../../src/errors.ts";
 
-test("all problems are told at once, each with its place, where it was set and what to do", () => {
+test("all problems are reported at once, each with its key, where it was set and what to do", () => {
   const message = problemsOf({
     env: { TOWLINE_WEBHOKS_PORT: "80", TOWLINE_ADMIN_PORT: "many", TOWLINE_NAMESPACES: "a" },
     file: {
@@ -35,7 +35,7 @@ configuration is not valid (12 problems)
   );
 });
 
-test("a forge without a secret is an error unless somebody says that it shall be open", () => {
+test("a forge without a secret is an error unless unsigned deliveries are allowed explicitly", () => {
   const forge = { id: "lab", kind: "gitea" };
   expect(problemsOf({ env: {}, file: { forges: [forge] } })).toContain("forges[0].webhookSecrets  is empty");
   const { forges } = parseConfig({ env: {}, file: { forges: [{ ...forge, insecureAllowUnsigned: true }] } });
@@ -53,11 +53,11 @@ test.each([
   ["a Redis URL of another kind", { TOWLINE_REDIS_URL: "https://:hunter2hunter2@redis" }, {}],
   ["a login in an API's URL", {}, { forges: [{ id: "a", kind: "gitea", apiUrl: "https://ann:hunter2hunter2@git" }] }],
   ["a secret where a section belongs", {}, { redis: "redis://:hunter2hunter2@redis" }],
-])("the message about %s does not hold it", (_, env, file) => {
+])("the message about %s does not contain it", (_, env, file) => {
   expect(problemsOf({ env, file })).not.toMatch(/hunter2|1844674407/);
 });
 
-test("of a variable and its file only one may be set", () => {
+test("a variable and its _FILE variable cannot both be set", () => {
   const env = {
     TOWLINE_GITEA_TOKEN: "one",
     TOWLINE_GITEA_TOKEN_FILE: "/two",
@@ -66,7 +66,7 @@ test("of a variable and its file only one may be set", () => {
   expect(problemsOf({ env })).toContain("TOWLINE_GITEA_TOKEN_FILE and TOWLINE_GITEA_TOKEN are both set: remove one");
 });
 
-test("a file of a secret that cannot be read is named, with the reason", () => {
+test("a secret file that cannot be read is named, with the reason", () => {
   const readFile = (path: string): string => {
     throw Object.assign(new Error(`no ${path}`), { code: "ENOENT" });
   };
@@ -75,7 +75,7 @@ test("a file of a secret that cannot be read is named, with the reason", () => {
   );
 });
 
-test("what is listened for cannot share a port, unless a free one is taken", () => {
+test("two listeners cannot share a port, unless it is 0 or on different addresses", () => {
   const forge = { TOWLINE_GITEA_WEBHOOK_SECRET: "0123456789abcdef" };
   expect(problemsOf({ env: { ...forge, TOWLINE_ADMIN_PORT: "8080" } })).toContain("is the same as webhooks.port");
   expect(parseConfig({ env: { TOWLINE_ADMIN_PORT: "8080" } }).admin.port).toBe(8080);
@@ -90,7 +90,7 @@ test("what is listened for cannot share a port, unless a free one is taken", () 
   expect(parseConfig({ env: { TOWLINE_ADMIN_PORT: "0", TOWLINE_WEBHOOKS_PORT: "0" } }).admin.port).toBe(0);
 });
 
-test("forks are not rendered in an isolation that is switched off", () => {
+test("forks cannot be rendered if isolation is off", () => {
   const env = { TOWLINE_PREVIEW_FORKS: "isolated" };
   expect(problemsOf({ env: { ...env, TOWLINE_PREVIEW_ISOLATION: "off" } })).toContain(
     "preview.forks (TOWLINE_PREVIEW_FORKS)  is isolated but preview.isolation is off: set preview.isolation to required or auto",
@@ -100,7 +100,7 @@ test("forks are not rendered in an isolation that is switched off", () => {
   expect(parseConfig({ env: {} }).preview.forks).toBe("off");
 });
 
-test("broken YAML is told by line and column, without quoting the file", () => {
+test("invalid YAML is reported by line and column, without quoting the file", () => {
   const load = (text: string) => () => loadConfig({ env: { TOWLINE_CONFIG: "/c.yaml" }, readFile: () => text });
   expect(load("redis:\n  url: *hunter2\n")).toThrow(/\/c\.yaml is not valid YAML\n.*begin with \*/);
   expect(load("redis:\n  url: [hunter2\n")).toThrow(/line \d+, column \d+/);
@@ -111,7 +111,7 @@ test("broken YAML is told by line and column, without quoting the file", () => {
   }
 });
 
-test("a file that is missing is named", () => {
+test("a missing file is named", () => {
   const readFile = (): string => {
     throw Object.assign(new Error(), { code: "ENOENT" });
   };
@@ -132,7 +132,7 @@ function problemsOf(sources: Parameters<typeof parseConfig>[0]): string {
 
 const pem = "-----BEGIN RSA PRIVATE KEY-----\\nMIIhunter2\\n-----END RSA PRIVATE KEY-----";
 
-test("a GitHub App takes the place of a token, also where line ends of its key are written as two characters", () => {
+test("a GitHub App replaces a token, also if its key has line breaks written as \\n", () => {
   const { forges } = parseConfig({
     env: {
       TOWLINE_GITHUB_WEBHOOK_SECRET: "0123456789abcdef",
@@ -150,14 +150,14 @@ test.each([
   ["beside a token", { kind: "github", appId: 7, appPrivateKey: pem, token: "t" }, "appId and token are both set"],
   ["on another host", { kind: "gitlab", appId: 7, appPrivateKey: pem }, "appId  is supported for kind github only"],
   ["with a file's name for a key", { kind: "github", appId: 7, appPrivateKey: "/hunter2" }, "is not a private key"],
-])("a GitHub App %s is a problem that is named", (_, forge, problem) => {
+])("a GitHub App %s is reported", (_, forge, problem) => {
   const file = { forges: [{ id: "hub", webhookSecrets: ["0123456789abcdef"], ...forge }] };
   const message = problemsOf({ env: {}, file });
   expect(message).toContain(problem);
   expect(message).not.toContain("hunter2");
 });
 
-test("a token that no header can hold is refused, and not quoted", () => {
+test("a token that is invalid in a header is refused, and not quoted", () => {
   const forge = { id: "hub", kind: "github", webhookSecrets: ["0123456789abcdef"], token: "hunter2\nhunter2" };
   const message = problemsOf({ env: {}, file: { forges: [forge] } });
   expect(message).toContain(
@@ -166,7 +166,7 @@ test("a token that no header can hold is refused, and not quoted", () => {
   expect(message).not.toContain("hunter2");
 });
 
-test("a Gitea's token without the address of its API is a problem", () => {
+test("a Gitea token without the URL of its API is a problem", () => {
   const forge = { id: "hub", kind: "gitea", webhookSecrets: ["0123456789abcdef"], token: "t" };
   expect(problemsOf({ env: {}, file: { forges: [forge] } })).toContain("forges[0].apiUrl  is missing: a token");
 });

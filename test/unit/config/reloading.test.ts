@@ -29,7 +29,7 @@ function useReloading() {
     everyMs: 5,
   });
   onTestFinished(stop);
-  /** Resolves after whole looks that began later than now. */
+  /** Resolves after two complete checks that began after this call. */
   const looked = async () => {
     const { looks } = seen;
     await vi.waitFor(() => expect(seen.looks).toBeGreaterThan(looks + 2), { timeout: 10_000 });
@@ -38,7 +38,7 @@ function useReloading() {
   return { env, lines, applied, seen, world, live, events, looked, messages };
 }
 
-test("what changed is taken over once", async () => {
+test("a change takes effect once", async () => {
   const { env, applied, seen, live, events, looked, messages, lines } = useReloading();
   env["TOWLINE_GITHUB_WEBHOOK_SECRET"] = "secret-of-github-2";
   await looked();
@@ -51,7 +51,7 @@ test("what changed is taken over once", async () => {
   expect(lines.join()).not.toContain("secret-of-github");
 });
 
-test("what cannot be used is told once, and the last good one stays", async () => {
+test("an invalid configuration is reported once, and the previous one stays in effect", async () => {
   const { env, applied, seen, events, looked, messages, lines } = useReloading();
   env["TOWLINE_GITHUB_WEBHOOK_SECRET"] = "bad";
   env["TOWLINE_CONCURRENCY"] = "7";
@@ -67,7 +67,7 @@ test("what cannot be used is told once, and the last good one stays", async () =
   expect(messages().slice(1).sort()).toEqual(["configuration is valid again", "configuration reloaded"]);
 });
 
-test("what is read at the start only asks for a restart, until it is as it was; the rest is taken over", async () => {
+test("a key that is read at the start only needs a restart until it is reverted, and the other keys take effect", async () => {
   const { env, applied, seen, live, events, looked, messages, lines } = useReloading();
   env["TOWLINE_WEBHOOKS_PORT"] = "1234";
   env["TOWLINE_CONCURRENCY"] = "7";
@@ -82,7 +82,7 @@ test("what is read at the start only asks for a restart, until it is as it was; 
   expect([seen.restart, applied.length]).toEqual([false, 1]);
 });
 
-test("what one cannot take over nobody takes over, and it is tried again", async () => {
+test("a change that one part refuses takes effect nowhere, and is tried again", async () => {
   const { env, applied, seen, live, looked, world } = useReloading();
   world.refuses = true;
   env["TOWLINE_GITHUB_WEBHOOK_SECRET"] = "secret-of-github-2";
@@ -95,14 +95,14 @@ test("what one cannot take over nobody takes over, and it is tried again", async
   expect([applied.length, seen.ok]).toEqual([1, true]);
 });
 
-test("a secret that comes later is hidden from then on, and the old ones stay so", () => {
+test("a secret added later is hidden from then on, and earlier ones stay hidden", () => {
   const list = createSecretList(["old-secret"]);
   expect(list.scrub("old-secret new-secret")).toBe("*** new-secret");
   list.add(["new-secret"]);
   expect(list.scrub("old-secret new-secret")).toBe("*** ***");
 });
 
-test("another level of the log is that of all who write to it already, but for those who have their own", () => {
+test("a changed log level applies to all existing loggers, except those with a level of their own", () => {
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push((JSON.parse(line) as { msg: string }).msg) };
   const log = createLogger({ level: "info", format: "json", destination });

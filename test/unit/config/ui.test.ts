@@ -3,19 +3,19 @@ import { configWarnings, parseConfig, secretValues } from "../../../src/config.t
 
 const token = "the-token-of-this-page-123";
 
-test("without access there is no page", () => {
+test("without a way to log in there is no page", () => {
   expect(parseConfig({ env: {} }).ui).toBeUndefined();
   expect(parseConfig({ env: { TOWLINE_UI_PORT: "8000" } }).ui).toBeUndefined();
 });
 
-test("a token opens the page, also from a file, and counts as a secret", () => {
+test("a token gives access to the page, also from a file, and counts as a secret", () => {
   const config = parseConfig({ env: { TOWLINE_UI_TOKEN_FILE: "/t" }, readFile: () => `${token}\n` });
   expect(config.ui).toMatchObject({ host: "0.0.0.0", port: 8090 });
   expect(secretValues(config)).toEqual([token]);
   expect(JSON.stringify(config)).not.toContain(token);
 });
 
-test("a proxy's header is believed from named addresses only", () => {
+test("a proxy's header is trusted from configured addresses only", () => {
   const header = { TOWLINE_UI_PROXY_HEADER: "X-User" };
   expect(parseConfig({ env: { ...header, TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.7,fd00::/8" } }).ui?.proxy).toEqual({
     header: "X-User",
@@ -28,7 +28,7 @@ test("a proxy's header is believed from named addresses only", () => {
   );
 });
 
-test("a proxy may have a secret, and one that has not is better no block of addresses", () => {
+test("a proxy can have a secret, and address blocks without one cause a warning", () => {
   const env = { TOWLINE_UI_PROXY_HEADER: "X-User", TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.7/32,10.1.0.0/16" };
   const block = configWarnings(parseConfig({ env }));
   expect(block.join("\n")).toContain("ui.proxyAddresses has address blocks and ui.proxySecret is not set");
@@ -42,7 +42,7 @@ test("a proxy may have a secret, and one that has not is better no block of addr
   expect(() => parseConfig({ env: { TOWLINE_UI_PROXY_SECRET: secret } })).toThrow(/ui\.proxyHeader +is missing/);
 });
 
-test("a short token is refused, and so is the port of something else", () => {
+test("a short token is refused, and so is a port that is already used", () => {
   expect(() => parseConfig({ env: { TOWLINE_UI_TOKEN: "short" } })).toThrow(/ui\.token .*24 characters or more/);
   const env = { TOWLINE_UI_TOKEN: token, TOWLINE_GITHUB_WEBHOOK_SECRET: "secret-of-github-1" };
   expect(() => parseConfig({ env: { ...env, TOWLINE_UI_PORT: "8080" } })).toThrow(
@@ -61,7 +61,7 @@ const oidc = {
 };
 const readFile = () => "a-client-secret\n";
 
-test("an identity provider opens the page to groups, and its secret is one", () => {
+test("an identity provider gives groups access to the page, and its client secret counts as a secret", () => {
   const config = parseConfig({ env: { ...oidc, TOWLINE_UI_OPERATOR_GROUPS: "ops,admins" }, readFile });
   expect(config.ui).toMatchObject({
     oidc: { issuer: oidc.TOWLINE_UI_OIDC_ISSUER, nameClaim: "email", groupsClaim: "groups", sessionMs: 8 * 3_600_000 },
@@ -73,7 +73,7 @@ test("an identity provider opens the page to groups, and its secret is one", () 
   expect(JSON.stringify(config)).not.toContain("a-client-secret");
 });
 
-test("a token and a proxy are for looking until somebody says more", () => {
+test("a token and a proxy give read-only access unless configured otherwise", () => {
   expect(parseConfig({ env: { TOWLINE_UI_TOKEN: token } }).ui).toMatchObject({ tokenRole: "viewer" });
   const proxy = { TOWLINE_UI_PROXY_HEADER: "X-User", TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.7" };
   expect(parseConfig({ env: proxy }).ui).toMatchObject({ viewerGroups: ["*"], operatorGroups: [] });
@@ -100,6 +100,6 @@ test.each([
   ],
   ["its port is another's", { TOWLINE_UI_PORT: "9090" }, /ui\.port.*is the same as admin\.port/],
   ["groups without who is in them", { TOWLINE_UI_PROXY_GROUPS_HEADER: "X-G" }, /ui\.proxyHeader +is missing/],
-])("an identity provider is refused where %s", (_what, env, problem) => {
+])("an identity provider is refused if %s", (_what, env, problem) => {
   expect(() => parseConfig({ env: { ...oidc, ...env }, readFile })).toThrow(problem);
 });
