@@ -11,7 +11,7 @@ function deployment(image: string, replicas: number, ready: number): KubernetesO
   };
 }
 
-test("a raised tag is one change, told without the part that stays", () => {
+test("a new image tag is one change, shown without the part that stays the same", () => {
   const [before, after] = [deployment("a.example/frontend:1.4.2", 1, 1), deployment("a.example/frontend:1.5.0", 1, 0)];
   const changes = findChanges(before, after);
   expect(changes.map(({ path }) => path)).toEqual(["spec.template.spec.containers[0].image"]);
@@ -23,16 +23,16 @@ test("a raised tag is one change, told without the part that stays", () => {
   ]);
 });
 
-test("what the cluster says about an object is no change of it", () => {
+test("a change of an object's status is not a change of the object", () => {
   expect(findChanges(deployment("a:1", 1, 0), deployment("a:1", 1, 1))).toEqual([]);
 });
 
-test("another registry is told in full", () => {
+test("an image from another registry is shown in full", () => {
   const changes = findChanges(deployment("a.example/frontend:1", 1, 1), deployment("b.example/frontend:1", 2, 1));
   expect(changes.map(shortChange)).toEqual(["replicas 1 → 2", "image a.example/frontend:1 → b.example/frontend:1"]);
 });
 
-test("a key that is new or gone is told as such", () => {
+test("a key that is added or removed is shown as such", () => {
   const config = (data: Record<string, string>): KubernetesObject => ({
     kind: "ConfigMap",
     metadata: { name: "settings", namespace: "shop-staging" },

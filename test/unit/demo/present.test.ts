@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { confirm } from "../../../dev/demo/present.ts";
 
-test("what holds is told, and what does not ends the demo, all at once", () => {
+test("facts that hold are printed, and all that do not hold end the demo in one error", () => {
   const lines: (string | undefined)[] = [];
   confirm("The push did not arrive", [["main is the push", true]], (line) => lines.push(line));
   expect(lines).toEqual([undefined, "  ok  main is the push"]);

@@ -6,7 +6,7 @@ import type { GiteaClient, GiteaRepository } from "../../../dev/parts/gitea-clie
 const head = "a".repeat(40);
 const subject = { pullRequest: "gitea:example/shop#1" };
 
-/** A git host with one pull request, and a server whose log a test writes. */
+/** A git host with one pull request, and a server whose log the test writes. */
 function useStories() {
   const comments: { id: number; html_url: string; body: string; user: { login: string } }[] = [];
   const statuses: { context: string; status: string; description: string }[] = [];
@@ -49,7 +49,7 @@ function told({ steps }: PreviewStory): string[] {
   return steps.toSorted((a, b) => a.at - b.at).map(({ what, detail }) => `${what}: ${detail}`);
 }
 
-test("a preview is told from the webhook to the comment and the statuses", async () => {
+test("the story of a preview runs from the webhook to the comment and the statuses", async () => {
   const { accept, write, comment, statuses } = useStories();
   const story = await accept();
   expect(story.missing()).toHaveLength(1);
@@ -68,7 +68,7 @@ test("a preview is told from the webhook to the comment and the statuses", async
   expect(story.steps.find(({ what }) => what === "merged")?.at).toBe(at + 100);
 });
 
-test("a comment that changes is told as the same one; what others write is not told", async () => {
+test("an edited comment is reported as the same one, and other users' comments are not reported", async () => {
   const { accept, write, comment } = useStories();
   comment("Looks good", "ada");
   const first = await accept();
@@ -85,7 +85,7 @@ test("a comment that changes is told as the same one; what others write is not t
   expect(told(second)).toContain("comment changed: the same one (id 2): merged into `main`");
 });
 
-test("deployments that could not be compared are told with the reason, beside those that could", async () => {
+test("deployments that could not be compared are reported with the reason, beside those that could", async () => {
   const { accept, write } = useStories();
   const failed = {
     ...subject,
@@ -108,21 +108,21 @@ test("deployments that could not be compared are told with the reason, beside th
   expect(told(some)).toContain("compared: shop/staging with the live cluster");
 });
 
-test("a pull request that concerns no deployment is told so", async () => {
+test("a pull request that affects no deployment is reported as such", async () => {
   const { accept, write } = useStories();
   const story = await accept();
   write("previewed", { ...subject, previews: 0 });
   await vi.waitFor(() => expect(told(story)).toContain("not compared: it affects no deployment"));
 });
 
-test("an event that nothing is previewed for is not told", () => {
+test("an event that triggers no preview is not reported", () => {
   const { heard, write } = useStories();
   write("pull-request accepted", { forge: "gitea", repo: "example/shop", number: 1, reason: "nothing changed" });
   write("pull-request accepted", { forge: "gitea", repo: "example/other", number: 1, previews: 1 });
   expect(heard).toEqual([]);
 });
 
-test("a forge that refuses the comment ends the story", async () => {
+test("a forge that rejects the comment ends the story", async () => {
   const { accept, write } = useStories();
   const story = await accept();
   write("forge rejected the report", { ...subject, error: "403" });

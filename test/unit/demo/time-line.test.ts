@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { moment, type Step, tellTimeLine } from "../../../dev/demo/time-line.ts";
 
-test("steps of several strands are told in the order in which they happened", async () => {
+test("steps of several strands are printed in the order in which they happened", async () => {
   const startedAt = Date.now();
   const lines: string[] = [];
   const late: Step[] = [];
@@ -9,7 +9,7 @@ test("steps of several strands are told in the order in which they happened", as
   const strand = {
     steps: late,
     missing() {
-      // Seen now, though it happened before what the other strand tells.
+      // It is seen now, but happened before the step that the other strand reports.
       if (++looks === 2) late.push({ at: startedAt + 10, what: "queued", detail: "shop/staging" });
       return looks < 3 ? ["shop/staging is not ready"] : [];
     },
@@ -27,7 +27,7 @@ test("steps of several strands are told in the order in which they happened", as
   ]);
 });
 
-test("what went wrong ends the time line, after what had been seen; and nobody listens any more", async () => {
+test("an error ends the time line after the steps already seen, and all listeners are removed", async () => {
   const startedAt = Date.now();
   const lines: string[] = [];
   let ended = false;
