@@ -28,7 +28,7 @@ function measured(name: string, value: string, more: Partial<Recorded> = {}): Re
   };
 }
 
-/** Heading → the text below it. */
+/** The text below each heading, by heading. */
 function sectionsOf(page: string): Map<string, string> {
   const sections = page.split(/^## /m).map((text): [string, string] => {
     const end = text.indexOf("\n");

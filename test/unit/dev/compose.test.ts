@@ -1,4 +1,4 @@
-/** docker-compose.yml beside what it relies on: the Dockerfile, the configuration, and the example of its variables. */
+/** docker-compose.yml compared with the Dockerfile, the configuration and the example of its variables. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -37,11 +37,11 @@ const instruction = (name: string) => last.filter((one) => one.name === name);
 const exampleVariables = read(".env.example").matchAll(/^#?([A-Z][A-Z0-9_]*)=/gm);
 const example = Array.from(exampleVariables, ([, name = ""]) => name);
 
-test("the server's variables are the configuration's, and without values the server starts with its defaults", () => {
+test("the server's variables are keys of the configuration, and without values the server starts with its defaults", () => {
   const { environment = {} } = towline;
   const values = Object.entries(environment).map(([name, value]) => [name, toValue(name, value)] as const);
   const env = Object.fromEntries(values);
-  // A name that the configuration does not know is an error of it.
+  // parseConfig rejects a name that is not in the configuration.
   const config = parseConfig({ env: { ...env, ...imageEnv() } });
   expect(config.redis.url?.reveal()).toContain("127.0.0.1:6379");
   expect(config.forges.map(({ kind }) => kind).toSorted()).toEqual(["gitea", "github", "gitlab"]);
@@ -49,7 +49,7 @@ test("the server's variables are the configuration's, and without values the ser
   expect(ports).toEqual([config.webhooks.port, config.admin.port]);
 });
 
-test("what the server writes is writable, and nothing else", () => {
+test("the directories that the server writes to are writable, and no others", () => {
   const volumes = instruction("VOLUME").flatMap(({ list = [] }) => list);
   const writable = (towline.volumes ?? []).filter((volume) => typeof volume !== "string" || !volume.endsWith(":ro"));
   const mounted = writable.map((volume) => (typeof volume === "string" ? volume.split(":")[1] : volume));
@@ -62,7 +62,7 @@ test("what the server writes is writable, and nothing else", () => {
   for (const volume of volumes.filter((path) => path !== "/tmp")) expect(text.join("\n")).toContain(` ${volume}`);
 });
 
-test("every service has no more rights than it needs, a version, and says how it is", () => {
+test("every service has minimal rights, a fixed version and a health check", () => {
   for (const [name, service] of Object.entries(compose.services)) {
     expect(service.cap_drop, name).toEqual(["ALL"]);
     expect(service.security_opt, name).toEqual(["no-new-privileges:true"]);
@@ -80,7 +80,7 @@ test("every service has no more rights than it needs, a version, and says how it
   expect(towline.depends_on).toEqual({ redis: { condition: "service_healthy" } });
 });
 
-test("what renders previews has no network, none of the server's volumes, and a socket that the server finds", () => {
+test("the preview renderer has no network, none of the server's volumes, and a socket that the server finds", () => {
   expect(previews).toMatchObject({ image: towline.image, network_mode: "none", read_only: true, user: towline.user });
   expect(previews.profiles).toEqual(["previews"]);
   expect(Object.keys(previews.environment ?? {}).filter((name) => !name.startsWith("TOWLINE_PREVIEW_"))).toEqual([]);
@@ -95,7 +95,7 @@ test("what renders previews has no network, none of the server's volumes, and a 
   }
 });
 
-test("Redis keeps what it is given, forgets nothing for want of memory, and asks for a password that is set", () => {
+test("Redis persists its data, evicts nothing and requires a password, which has to be set", () => {
   const config = redis.command?.at(-1) ?? "";
   for (const line of ["appendonly yes", "maxmemory-policy noeviction", "requirepass $$TOWLINE_REDIS_PASSWORD"])
     expect(config).toContain(line);
@@ -115,7 +115,7 @@ test("the example names every variable that is read, and no other", () => {
   expect(example.toSorted()).toEqual([...wanted].toSorted());
 });
 
-test("what the image is built with are arguments of the Dockerfile, with the same kluctl", () => {
+test("the image's build arguments exist in the Dockerfile, with the same kluctl version", () => {
   const args = stages
     .flatMap(({ instructions }) => instructions)
     .filter(({ name }) => name === "ARG")
@@ -138,7 +138,7 @@ function imageEnv(): Record<string, string> {
   return Object.assign({}, ...instruction("ENV").map(({ text }) => toPairs(text))) as Record<string, string>;
 }
 
-/** As compose would have it with a filled `.env`. */
+/** The value that compose would set with a filled `.env`. */
 function toValue(name: string, value: string | null): string {
   if (value !== null)
     return value.replaceAll(/\$\{\w+(?::-(\w+)|:\?[^}]*)\}/g, (_, otherwise?: string) => otherwise ?? "p".repeat(16));

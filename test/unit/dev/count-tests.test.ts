@@ -11,13 +11,13 @@ test("passed, failed and skipped tests are counted over all files", () => {
   expect(formatCounts(counts)).toBe("2 passed, 1 failed, 1 skipped");
 });
 
-test("a file that cannot be loaded, a test without an end and an error outside of tests are failures", () => {
+test("a file that cannot be loaded, a test that did not finish and an error outside of tests count as failures", () => {
   const counts = countTests([fakeModule("failed", []), fakeModule("pending", ["pending"])], [new Error("late")]);
 
   expect(formatCounts(counts)).toBe("0 passed, 3 failed");
 });
 
-test("the failed tests of a file are not counted twice for the file", () => {
+test("a file is not counted as failed in addition to its failed tests", () => {
   const counts = countTests([fakeModule("failed", ["failed", "failed"])], []);
 
   expect(formatCounts(counts)).toBe("0 passed, 2 failed");

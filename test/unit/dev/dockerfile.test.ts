@@ -9,11 +9,11 @@ import { lint } from "../../../dev/image/lint.ts";
 
 const ours = readFileSync(join(import.meta.dirname, "../../../Dockerfile"), "utf8");
 
-test("our Dockerfile keeps the linter's rules", () => {
+test("the project's Dockerfile follows the linter's rules", () => {
   expect(lint(parseDockerfile(ours))).toEqual([]);
 });
 
-test("our image is of Node 24 on a Debian whose git is new enough, and says what it is", () => {
+test("the image has Node 24, a Debian whose git is new enough, and the OCI labels", () => {
   const { stages } = parseDockerfile(ours);
   expect(new Set(stages.map(({ from }) => from.replace(/@.*/, "")))).toEqual(new Set(["node:24-trixie-slim"]));
   const last = stages.at(-1)?.instructions ?? [];
@@ -22,7 +22,7 @@ test("our image is of Node 24 on a Debian whose git is new enough, and says what
   expect(labels).toEqual(names.map((name) => `org.opencontainers.image.${name}`));
 });
 
-test("each rule finds what it is there for", () => {
+test("each rule finds the mistake that it is for", () => {
   const problems = (text: string) => lint(parseDockerfile(text)).map((problem) => problem.split(":")[0]);
   const sound =
     'FROM node:24-slim\nUSER 65532:0\nHEALTHCHECK --interval=1s CMD ["true"]\nENTRYPOINT ["a"]\nCMD ["b"]\n';
@@ -46,7 +46,7 @@ test("each rule finds what it is there for", () => {
   expect(problems(sound.replace('CMD ["b"]\n', ""))).toEqual(["DL4003"]);
 });
 
-test("lines are joined over comments, and what is not known is an error", () => {
+test("continued lines are joined across comments, and an unknown instruction is an error", () => {
   const { args, stages } = parseDockerfile(
     'ARG BASE=a:1\n# nothing\nFROM ${BASE} AS one\nRUN a \\\n# why\n  && b\nCOPY --from=one --chown=1:2 x y\nCMD ["c", "d"]\n',
   );
@@ -67,7 +67,7 @@ test("lines are joined over comments, and what is not known is an error", () => 
   expect(expand("$A ${B} ${C:-c}${D}", { A: "1", B: "2" })).toBe("1 2 c");
 });
 
-test("only the very kluctl that was asked for goes into the image", () => {
+test("the image build accepts only the kluctl binary with the expected checksum", () => {
   const dir = mkdtempSync(join(tmpdir(), "towline-image-"));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   const { stages } = parseDockerfile(ours);

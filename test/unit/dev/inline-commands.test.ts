@@ -1,4 +1,4 @@
-/** Commands that the documentation names in a sentence: they have no world here, but they have to exist. */
+/** Commands named in a sentence of the documentation: they cannot be run here, but they have to exist. */
 import type { Command } from "commander";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,10 +7,10 @@ import { wholeProgram } from "../../../src/cli/program.ts";
 import { inlineCommands, root } from "../../support/documented-commands.ts";
 import { notRun, objectionTo } from "../../support/foreign-commands.ts";
 
-/** A message, whose first word is a program's. */
+/** A message whose first word is the name of a program. */
 const messages = ["kluctl cannot be started"];
 
-test("every command that a sentence of the documentation names is there, with its options", async () => {
+test("every command in a sentence of the documentation exists, with its options", async () => {
   const program = await wholeProgram();
   const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: object };
   const objection = (text: string): string | undefined => {

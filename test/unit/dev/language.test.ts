@@ -1,4 +1,4 @@
-/** Texts for people keep to one word per idea, so that readers who search for a word find it. */
+/** User-facing texts use one word per idea, so that readers who search for a word find it. */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -27,7 +27,7 @@ test("no page of the documentation uses a banned word", () => {
   expect(offences).toEqual([]);
 });
 
-test("messages are found in help, errors, logs and pages, and programs in other languages are not read", () => {
+test("messages are found in help, errors, logs and pages, and programs in other languages are ignored", () => {
   const source = `
     import { a } from "a module of words";
     log.warn({ key }, "lease lost: kluctl was killed");
@@ -46,7 +46,7 @@ test("messages are found in help, errors, logs and pages, and programs in other 
   ]);
 });
 
-test("a banned word is found wherever it stands, and code in a page is not prose", () => {
+test("a banned word is found anywhere in prose, and code in a page is not prose", () => {
   const page =
     "# Old API\n\nThe `told` flag is *told* anew.\n\n| a | b |\n| - | - |\n| whoever | `anew` |\n\n```sh\nanew\n```\n";
   const found = findProse(page).flatMap((text) => findOffences(text, banned).map(({ word }) => word));

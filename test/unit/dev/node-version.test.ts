@@ -7,14 +7,14 @@ import manifest from "../../../package.json" with { type: "json" };
 
 const root = join(import.meta.dirname, "../../..");
 
-test("every script finds or fetches a Node that is new enough", () => {
+test("every script finds or downloads a Node that is new enough", () => {
   for (const [name, script] of Object.entries(manifest.scripts)) {
     for (const command of script.split(" && "))
       expect(command, name).toMatch(/^(?:[A-Z_]+=\S+ )*dev\/run \S+|^npm run build$/);
   }
 });
 
-test("the command line says which Node it needs", () => {
+test("the command line names the Node version that it needs", () => {
   const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.2" } })';
   const args = ["--import", `data:text/javascript,${encodeURIComponent(older)}`, "src/cli.ts", "version"];
   const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
@@ -22,7 +22,7 @@ test("the command line says which Node it needs", () => {
   expect(manifest.engines.node).toBe(">=22.19.0");
 });
 
-test("dependencies that an older Node has left out are installed by the next script", () => {
+test("dependencies that an older Node did not install are installed by the next script", () => {
   const dir = mkdtempSync(join(tmpdir(), "towline-installed-"));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   mkdirSync(join(dir, "dev"));

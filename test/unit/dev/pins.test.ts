@@ -16,12 +16,12 @@ function useDir(): string {
   return dir;
 }
 
-test("the digests that docker says are written beside the tags, and a check fails until then", () => {
+test("docker's digests are written beside the tags, and the check fails until then", () => {
   const dir = useDir();
   for (const file of pinnedFiles) {
     mkdirSync(dirname(join(dir, file)), { recursive: true });
     cpSync(join(root, file), join(dir, file));
-    // As if nothing had been pinned yet.
+    // Start without any pinned digest.
     const text = readFileSync(join(dir, file), "utf8");
     writeFileSync(join(dir, file), text.replaceAll(/@sha256:[0-9a-f]{64}/g, ""));
   }
@@ -56,7 +56,7 @@ test("the digests that docker says are written beside the tags, and a check fail
   expect(failed.stderr).toContain("docker returned no digest for node:24-trixie-slim");
 });
 
-test("apt takes packages of one day, from where the base image says that there are snapshots", () => {
+test("apt installs packages from a snapshot of one day, at the snapshot URL that the base image names", () => {
   const dir = useDir();
   const sources = join(dir, "debian.sources");
   const archive = (name: string) =>

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 const text = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8").replace(/\s+/g, " ");
 const readme = text("README.md");
 
-/** The first figure that stands beside these words in the last measurements, as a number of what is left in its unit. */
+/** Returns the first number in this row of the performance page, without its unit. */
 function measured(row: string, column = 0): number {
   const [, cells = ""] = text("docs/performance.md").split(`| ${row} |`);
   return Number(/[\d.]+/.exec(cells.split("|")[column] ?? "")?.[0]);
@@ -34,7 +34,7 @@ test.each([
     "about three times as much as kluctl's controller",
     () => Math.round(measured("memory of the server, 100 deployments", 2)) <= 3,
   ],
-])("the README says %j, and the last measurements do", (claim, holds) => {
+])("the README says %j, and the latest measurements confirm it", (claim, holds) => {
   expect(readme).toContain(claim);
   expect(holds()).toBe(true);
 });

@@ -1,4 +1,4 @@
-/** The documentation as a site: it is whole, and asks nobody else for anything. */
+/** The documentation site is complete and loads nothing from other hosts. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
@@ -9,7 +9,7 @@ import { readMarkdown } from "../../../dev/site/markdown.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
-test("every link of the documentation leads somewhere, in the repository and on the site", () => {
+test("every link of the documentation works, in the repository and on the site", () => {
   expect(checkLinks(root)).toEqual([]);
   const out = mkdtempSync(join(tmpdir(), "towline-site-"));
   onTestFinished(() => rmSync(out, { recursive: true }));
@@ -33,7 +33,7 @@ test("every link of the documentation leads somewhere, in the repository and on 
   expect(loaded).toEqual([]);
 });
 
-test("anchors are those of the git hosts, and code is shown as it is", () => {
+test("anchors are the same as at the git hosts, and code is shown unchanged", () => {
   const text = "# `Ready` is `False`, why?\n\n## Twice\n\n## Twice\n\n```sh\necho '<b>' # as *it* is\n```\n";
   const { headings, html, parts } = readMarkdown(text);
   expect(headings.map(({ anchor }) => anchor)).toEqual(["ready-is-false-why", "twice", "twice-1"]);
@@ -41,7 +41,7 @@ test("anchors are those of the git hosts, and code is shown as it is", () => {
   expect(parts.at(-1)?.words).toBe("echo '<b>' # as *it* is ");
 });
 
-test("a sequence diagram is drawn in the colours of the page, and what cannot be drawn is refused", () => {
+test("a sequence diagram is drawn in the colours of the page, and an unsupported diagram is refused", () => {
   const draw = (...lines: string[]) => readMarkdown(["```mermaid", "sequenceDiagram", ...lines, "```"].join("\n")).html;
   const two = ["autonumber", "participant host as git <host>", "participant routes"];
   const html = draw(...two, "host->>routes: signed POST", "routes->>routes: genuine?", "routes-->>host: 202");

@@ -15,7 +15,7 @@ test("a mutant is shown as the line that it changes", () => {
   expect(describeMutant(source, emptied)).toBe("function isOld(ageMs: number) [-{ return ageMs >= limitMs; }-]{+{}+}");
 });
 
-test("a mutant that lives has to be on the list, whether or not a test comes by", () => {
+test("a surviving mutant has to be on the list, whether or not a test covers it", () => {
   expect(judge(source, [boundary, emptied, { ...boundary, status: "Killed" }], [])).toEqual({
     killed: 1,
     total: 3,
@@ -27,7 +27,7 @@ test("a mutant that lives has to be on the list, whether or not a test comes by"
   });
 });
 
-test("one that may live is no fault, and one that is on the list and does not live is", () => {
+test("an allowed survivor is not a failure, but an entry of the list that no longer survives is", () => {
   const allowed = [{ why: "no age is exactly the limit", mutants: [describeMutant(source, boundary)] }];
   expect(judge(source, [boundary], allowed)).toMatchObject({ killed: 0, total: 1, survivors: [], outdated: [] });
   expect(judge(source, [{ ...boundary, status: "Timeout" }], allowed)).toMatchObject({
@@ -36,6 +36,6 @@ test("one that may live is no fault, and one that is on the list and does not li
   });
 });
 
-test("what cannot be run counts for nothing", () => {
+test("a mutant that cannot run does not count", () => {
   expect(judge(source, [{ ...boundary, status: "RuntimeError" }], [])).toMatchObject({ total: 0, survivors: [] });
 });

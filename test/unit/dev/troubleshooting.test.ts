@@ -1,4 +1,4 @@
-/** What people look up in docs/troubleshooting.md has to be what they were told. */
+/** The error texts in docs/troubleshooting.md have to be those that users see. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fromMarkdown } from "mdast-util-from-markdown";
@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "../../..");
 
-/** Said by kluctl, SOPS, Kubernetes or a policy of the chart, and passed on. */
+/** Messages of kluctl, SOPS, Kubernetes or a policy of the chart that the program passes on. */
 const ofOthers: readonly string[] = [
   '… is forbidden: User "system:serviceaccount:…"',
   '… is forbidden: User "system:serviceaccount:…" cannot …',
@@ -19,7 +19,7 @@ const ofOthers: readonly string[] = [
   "Auto-detecting …",
 ];
 
-/** Texts with something made up in the middle that the page shows as an example: what the sources have of them. */
+/** Texts that the page shows with example values, and the pieces of them that the sources contain. */
 const pieces: Readonly<Record<string, readonly string[]>> = {
   "forges[0].webhookSecrets is empty: …": ['["forges", index, "webhookSecrets"]', "is empty: ${variable} or a file"],
   "No traces are sent although OTEL_EXPORTER_OTLP_ENDPOINT is set: install …": [
@@ -82,7 +82,7 @@ interface MarkdownNode {
   readonly children?: readonly MarkdownNode[];
 }
 
-test("every error text of the troubleshooting page is one that the sources have", () => {
+test("every error text of the troubleshooting page exists in the sources", () => {
   const page = readFileSync(join(root, "docs/troubleshooting.md"), "utf8");
   const texts = quoted(fromMarkdown(page) as MarkdownNode);
   expect(texts.length).toBeGreaterThan(60);
@@ -96,13 +96,16 @@ test("every error text of the troubleshooting page is one that the sources have"
   ).toEqual([]);
 });
 
-/** What is code in bold: the texts that entries begin with. */
+/** The texts that entries begin with: code in bold. */
 function quoted(node: MarkdownNode, isBold = false): string[] {
   if (node.type === "inlineCode") return isBold && node.value ? [node.value] : [];
   return (node.children ?? []).flatMap((child) => quoted(child, isBold || node.type === "strong"));
 }
 
-/** Each part between the dots, in any order: what stands between is made up when it is said. */
+/**
+ * True if the sources contain each part between the dots, in any order: the dots stand for values filled in at run
+ * time.
+ */
 function occurs(text: string, sources: string): boolean {
   const given = pieces[text];
   if (given !== undefined) return given.every((piece) => sources.includes(piece));
@@ -115,7 +118,7 @@ function occurs(text: string, sources: string): boolean {
   return parts.every((part) => sources.includes(part));
 }
 
-/** With strings that are put together over several lines as one. */
+/** All sources, with strings that are concatenated over several lines joined into one. */
 function wordsOfSources(): string {
   const files = ["src", "jobs", "routes"].flatMap((directory) =>
     readdirSync(join(root, directory), { recursive: true, encoding: "utf8" })

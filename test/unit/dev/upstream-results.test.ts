@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseResult, parseStart, summarize } from "../../../dev/upstream/results.ts";
 
-test("a verbose run of Go's tests is counted, and who never ended has failed", () => {
+test("a verbose run of Go's tests is counted, and a test that did not finish has failed", () => {
   const lines = [
     "=== RUN   TestA",
     "=== RUN   TestA/one",

@@ -1,4 +1,4 @@
-/** The workflows, beyond what actionlint knows of them. */
+/** Checks of the workflows beyond those of actionlint. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -34,14 +34,14 @@ const jobs = workflows.flatMap((workflow) =>
   Object.entries(workflow.jobs).map(([name, job]) => ({ ...job, name: `${workflow.name}: ${name}` })),
 );
 
-test("actions are what their commit says, not what somebody moves a tag to", () => {
+test("actions are pinned to a commit, not to a tag that can be moved", () => {
   for (const { name, text } of workflows) {
     const used = text.split("\n").filter((line) => /\buses:/.test(line));
     for (const line of used) expect(line, name).toMatch(/uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d/);
   }
 });
 
-test("every job has the permissions that it names, a limit in time, and no login left in its checkout", () => {
+test("every job names its permissions, has a timeout, and leaves no login in its checkout", () => {
   for (const { permissions } of workflows) expect(permissions).toEqual({});
   for (const { name, permissions, steps, ...job } of jobs) {
     expect(permissions?.["contents"], name).toBeDefined();
@@ -61,7 +61,7 @@ test("every job has the permissions that it names, a limit in time, and no login
   ]);
 });
 
-test("no script holds what somebody else may write, and no registry has a name here", () => {
+test("no script contains text that others may write, and no workflow names a registry", () => {
   for (const { name, steps } of jobs) {
     for (const { run = "" } of steps) expect(run, name).not.toContain("${{");
   }
@@ -75,7 +75,7 @@ test("nothing is published before the tests have passed, and the release comes l
   expect(new Set(before("release"))).toEqual(new Set(["test", "image", "index", "chart", "npm"]));
 });
 
-test("nothing is released of which a base image has no digest, or Debian's packages no day", () => {
+test("a release needs a digest for every base image and a snapshot day for Debian's packages", () => {
   const steps = release.jobs["test"]?.steps ?? [];
   const check = steps.findIndex(({ run }) => run?.includes("npm run pin -- --check"));
   expect(steps[check]?.run).toMatch(/"\$APT_SNAPSHOT" \| grep --extended-regexp --line-regexp '\[0-9\]\{8\}T/);
