@@ -18,7 +18,7 @@ const now = Date.parse("2026-01-01T12:00:00Z");
 const lines = (findings: readonly { level: string; subject: string; message: string }[]) =>
   findings.map(({ level, subject, message }) => `${level} ${subject}: ${message}`);
 
-test("a cluster without the definition, or with another time, is told so", async () => {
+test("a missing KluctlDeployment definition and a clock difference are reported", async () => {
   expect(lines(await examineServer(fakeDoctorCluster()))).toEqual([
     "ok API server: reachable, v1.32.2",
     "ok clock: in sync with the API server",
@@ -32,7 +32,7 @@ test("a cluster without the definition, or with another time, is told so", async
   ]);
 });
 
-test("kluctl's controller is found by its Deployment, its Lease and what it writes", async () => {
+test("kluctl's controller is found by its Deployment, its Lease and its status writes", async () => {
   const wrote = (name: string, secondsAgo: number) => ({
     deployment: aDeployment({ key: { namespace: "shop", name } }),
     spec: {},
@@ -74,7 +74,7 @@ test("kluctl's controller is found by its Deployment, its Lease and what it writ
   ]);
 });
 
-test("a look that a Towline has left out is known by the id in the status, and one of kluctl's controller is not", () => {
+test("the id in the status distinguishes a skipped reconciliation of a Towline from one of kluctl's controller", () => {
   const at = new Date(now).toISOString();
   const item = (reconcileId: string, endTime = at) => ({
     metadata: { managedFields: [{ manager: "kluctl-controller", time: at, subresource: "status" }] },
@@ -83,12 +83,12 @@ test("a look that a Towline has left out is known by the id in the status, and o
   const wrote = { manager: "kluctl-controller", at: now };
   expect(lastWriterOf(item(newOurId()))).toEqual({ ...wrote, isTowline: true });
   expect(lastWriterOf(item(randomUUID()))).toEqual(wrote);
-  // Somebody else wrote after it.
+  // Another writer changed the status after that reconciliation.
   expect(lastWriterOf(item(newOurId(), new Date(now - 60_000).toISOString()))).toEqual(wrote);
   expect(lastWriterOf({ ...item(newOurId()), status: undefined })).toEqual(wrote);
 });
 
-test("what a Towline wrote without a Lease is no sign of kluctl's controller", async () => {
+test("status writes of a Towline without a Lease are no sign of kluctl's controller", async () => {
   const found = {
     deployment: aDeployment({ key: { namespace: "shop", name: "prod" } }),
     spec: {},
@@ -100,7 +100,7 @@ test("what a Towline wrote without a Lease is no sign of kluctl's controller", a
   );
 });
 
-test("a Lease that a Towline holds, alone or with others, is no sign of kluctl's controller", async () => {
+test("a Lease that one or more Towlines hold is no sign of kluctl's controller", async () => {
   for (const holder of ["towline", "towline-kluctl-controller-7d_4f1c"]) {
     const leases = { "kluctl-system/5ab5d0f9.kluctl.io": { renewedAt: now - 2_000, holder } };
     const deps = { cluster: fakeDoctorCluster({ leases }), namespace: "kluctl-system", now: () => now };
@@ -108,7 +108,7 @@ test("a Lease that a Towline holds, alone or with others, is no sign of kluctl's
   }
 });
 
-test("a Towline that has given a deployment's Lease back is known by it, and holds none of the leader's", async () => {
+test("a Towline is recognised by a deployment's Lease that it released, and that is not the leader's Lease", async () => {
   const spec = { holderIdentity: "", renewTime: new Date(now).toISOString(), leaseDurationSeconds: 15 };
   const client = { request: () => Promise.resolve({ spec }) } as unknown as DoctorClusterDeps["client"];
   const cluster = createDoctorCluster({ client, namespaces: [], now: () => now });
@@ -117,7 +117,7 @@ test("a Towline that has given a deployment's Lease back is known by it, and hol
   expect(await cluster.lease(key)).toBeUndefined();
 });
 
-test("every verb the server needs is asked for, and a missing one is named with what it is for", async () => {
+test("every verb that the server needs is checked, and a missing one is named with its purpose", async () => {
   const input = {
     namespaces: [],
     resultsNamespace: "kluctl-results",
@@ -189,7 +189,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
   expect(new Set(asked.map(({ namespace }) => namespace))).toEqual(new Set(["shop", "blog"]));
 });
 
-test("one question to a remote serves all that follow it with the same login", async () => {
+test("a remote is asked once for all deployments that use it with the same login", async () => {
   const questions: string[] = [];
   const found = ["prod", "staging", "lost"].map((name) => ({
     deployment: aDeployment({
@@ -215,7 +215,7 @@ test("one question to a remote serves all that follow it with the same login", a
   expect(lines(refused)).toEqual(["problem git.example.com/org/shop: authentication failed (shop/prod and 2 more)"]);
 });
 
-test("what surrounds the server is told as it is", async () => {
+test("kluctl, Redis and the other dependencies are reported as they are", async () => {
   const broken = () => Promise.reject(new Error("it is not there"));
   expect(lines(await examineKluctl(() => Promise.resolve("2.28.2")))).toEqual(["ok kluctl: 2.28.2"]);
   expect(lines(await examineKluctl(broken))).toEqual(["problem kluctl: it is not there"]);
@@ -242,7 +242,7 @@ test("what surrounds the server is told as it is", async () => {
   expect((await examineDataDir(`${import.meta.filename}/below`))[0]?.message).toContain("is not a directory");
 });
 
-test("a check that breaks is a finding, and without an API server nothing else is tried", async () => {
+test("a check that throws is a finding, and without an API server no other check runs", async () => {
   const broken = { group: "Rights", subject: "rights", run: () => Promise.reject(new Error("403 forbidden")) };
   const first = { group: "Cluster", subject: "API server", run: () => Promise.resolve([ok("API server", "is there")]) };
   const sections = await examine({ first, checks: [broken] });
@@ -254,7 +254,7 @@ test("a check that breaks is a finding, and without an API server nothing else i
   expect(await examine({ first: unreachable, checks: [broken] })).toHaveLength(1);
 });
 
-test("findings are one line each, whatever a cluster says, and their worst is the exit code", () => {
+test("each finding is one line whatever the cluster returns, and the worst is the exit code", () => {
   const sections = [
     { title: "Cluster", findings: [ok("API server", "it is there")] },
     {

@@ -25,7 +25,7 @@ interface Case {
   readonly compared?: Partial<Compared> | Error;
   readonly secrets?: Record<string, Record<string, string>>;
   readonly missingAccounts?: readonly string[];
-  /** `namespace/name` of Secrets that may not be read. */
+  /** `namespace/name` of the Secrets that may not be read. */
   readonly forbidden?: string;
 }
 
@@ -56,13 +56,13 @@ async function examine({ deployment, spec = {}, compared = {}, secrets, missingA
   return findings.map(({ level, subject, message }) => `${level} ${subject} ${message}`);
 }
 
-test("nothing would be deployed where the objects' hash is that of the status", async () => {
+test("nothing would be deployed if the hash of the objects matches the status", async () => {
   expect(await examine({})).toEqual([
     "ok shop/prod nothing would be deployed: the hash of its objects matches the status (aaaaaaaa)",
   ]);
 });
 
-test("another hash of the same commit would be a redeploy, or a new approval", async () => {
+test("another hash for the same commit means a redeploy or a new approval", async () => {
   const compared = { objectsHash: "bbbbbbbbbb" };
   const [plain] = await examine({ compared });
   expect(plain).toMatch(/^warning shop\/prod would be deployed again: .* bbbbbbbb here and aaaaaaaa in the status/);
@@ -76,7 +76,7 @@ test("another hash of the same commit would be a redeploy, or a new approval", a
   ]);
 });
 
-test("a commit that the remote has lost is no fault of the swap, and said", async () => {
+test("a commit that the remote has lost is reported, and not blamed on the migration", async () => {
   const [found] = await examine({ compared: { objectsHash: "bbbbbbbbbb", moved: true, commit: "deadbeef00" } });
   expect(found).toMatch(/would be deployed again: the remote no longer has commit c0ffee00, deadbeef was rendered/);
 });
@@ -89,12 +89,12 @@ test.each([
     "its last deploy failed and its retryInterval has passed",
     { status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) }, spec: { retryIntervalMs: 1_000 } },
   ],
-])("it is told that it would be deployed, and that this is because %s", async (why, parts) => {
+])("a deployment that would be deployed is reported with the reason: %s", async (why, parts) => {
   const [found] = await examine({ deployment: aDeployment(parts) });
   expect(found).toContain(`warning shop/prod would be deployed: ${why}`);
 });
 
-test("a deploy that failed is one that only Towline tries again", async () => {
+test("a failed deploy is reported as one that only Towline retries", async () => {
   const failed = aDeployment({
     status: { ...deployed, lastDeployResult: aSummary({ errors: 1, endTime: "2026-01-01T00:00:30Z" }) },
   });
@@ -103,7 +103,7 @@ test("a deploy that failed is one that only Towline tries again", async () => {
   ]);
 });
 
-test("a change that waits for its approval goes on waiting", async () => {
+test("a change that waits for approval keeps waiting", async () => {
   const deployment = aDeployment({
     spec: { manual: true, manualObjectsHash: "old" },
     status: { ...deployed, lastManualObjectsHash: "older" },
@@ -111,7 +111,7 @@ test("a change that waits for its approval goes on waiting", async () => {
   expect(await examine({ deployment })).toEqual(["ok shop/prod a change still waits for approval (aaaaaaaa)"]);
 });
 
-test("a project that cannot be rendered is a problem, in kluctl's words", async () => {
+test("a project that cannot be rendered is a problem, with kluctl's error", async () => {
   expect(await examine({ compared: new Error("target prod not found") })).toEqual([
     "problem shop/prod would not become ready: target prod not found",
   ]);
@@ -121,7 +121,7 @@ test("a project that cannot be rendered is a problem, in kluctl's words", async 
   ]);
 });
 
-test("secrets that are missing, or lack what they are for, are named with their field", async () => {
+test("Secrets that are missing or lack their keys are named with the field that refers to them", async () => {
   const spec = {
     credentials: {
       git: [
@@ -145,7 +145,7 @@ test("secrets that are missing, or lack what they are for, are named with their 
   ]);
 });
 
-test("a kubeconfig that would run a program here is refused, also of what is suspended", async () => {
+test("a kubeconfig that would run a program is refused, also for a suspended deployment", async () => {
   const kubeconfig = {
     "current-context": "c",
     contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
@@ -158,14 +158,14 @@ test("a kubeconfig that would run a program here is refused, also of what is sus
   expect(await examine({ deployment })).toEqual([expect.stringContaining('secrets "remote" not found')]);
 });
 
-test("a service account that is not there is a problem", async () => {
+test("a missing service account is a problem", async () => {
   const deployment = aDeployment({ spec: { serviceAccountName: "deployer" }, status: deployed });
   expect(await examine({ deployment, missingAccounts: ["shop/deployer"] })).toEqual([
     "problem shop/prod spec.serviceAccountName: service account shop/deployer does not exist",
   ]);
 });
 
-test("what is suspended, malformed or going away is not compared", async () => {
+test("a suspended, malformed or deleted deployment is not compared", async () => {
   const fail = new Error("compared all the same");
   const suspended = aDeployment({ spec: { suspend: true }, status: deployed });
   expect(await examine({ deployment: suspended, compared: fail })).toEqual([
@@ -180,7 +180,7 @@ test("what is suspended, malformed or going away is not compared", async () => {
   expect(await examine({ deployment: going, compared: fail })).toEqual(["ok shop/prod is being deleted"]);
 });
 
-test("comparing renders the commit that was seen last, writes nothing, and lets no login out", async () => {
+test("comparing renders the commit of the status, writes nothing, and reveals no login", async () => {
   const sources = fakeSources({ "refs/heads/main": "c2" });
   const kluctl = fakeKluctl({ diff: aResult({ objectsHash: "hash-2" }) });
   const secrets = fakeSecrets({ "shop/git": { username: "ada", password: "very-secret-password" } });
@@ -222,7 +222,7 @@ test("comparing renders the commit that was seen last, writes nothing, and lets 
   await expect(compare(deployment)).rejects.toThrow(/^cannot clone (?!.*very-secret-password)/);
 });
 
-test("the deprecated login of a source is told about, and its Secret looked at", async () => {
+test("the deprecated login of a source is reported, and its Secret is checked", async () => {
   const gitCredentials = [{ secretName: "git", bySource: true }];
   const source = { kind: "git" as const, url: "https://git.test:8443/a/b", ref: {}, path: "" };
   const deployment = aDeployment({ spec: { gitCredentials, source }, status: deployed });

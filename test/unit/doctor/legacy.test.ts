@@ -52,11 +52,11 @@ async function examine(items: readonly object[], secrets: Record<string, Record<
   return findings.map(({ level, subject, message }) => `${level} ${subject}: ${message}`);
 }
 
-test("where there is none of the older API nothing is said", async () => {
+test("without deployments of the legacy API nothing is reported", async () => {
   expect(await examine([])).toEqual([]);
 });
 
-test("a sound one would be deployed once, as its hash is made in another way", async () => {
+test("a valid legacy deployment would be deployed once, because its hash is computed differently", async () => {
   expect(await examine([older("prod", { source }, deployed), older("moved", { source }), {}])).toEqual([
     "ok flux.kluctl.io: 2 deployments of the legacy API served; `towline migrate` converts them",
     "warning shop/prod (flux.kluctl.io): would be deployed: flux-kluctl-controller computes the hash in its status differently",
@@ -86,7 +86,7 @@ test.each([
     "spec.decryption: secret shop/keys does not",
   ],
   [{ source, serviceAccountName: "nobody" }, "spec.serviceAccountName: service account shop/nobody does not exist"],
-])("what would not work is named with its field (%#)", async (spec, message) => {
+])("a field that would not work is named (%#)", async (spec, message) => {
   const secrets = { "shop/empty": { url: "https://charts.example.com" } };
   const [, finding] = await examine([older("prod", spec)], secrets);
 

@@ -1,4 +1,4 @@
-/** Whether there is somebody to compare pull requests as, before one is opened. */
+/** Checks, before a pull request is opened, that there is a service account for comparing it. */
 import { expect, test } from "vitest";
 import { loadConfig } from "../../../src/config.ts";
 import { examinePreviewAccounts } from "../../../src/doctor/preview-accounts.ts";
@@ -19,7 +19,7 @@ async function examine(
 
 const named = (...names: string[]) => names.map((name) => aDeployment({ key: { namespace: "shop", name } }));
 
-test("deployments that no account compares are named, where previews are refused without", async () => {
+test("deployments without a service account for previews are named where previews require one", async () => {
   const nobody = "no service account, so pull requests are not previewed";
   expect(await examine({}, named("a", "b"))).toEqual([`problem shop/a, shop/b: ${nobody}`]);
   const five = named("a", "b", "c", "d", "e");
@@ -33,7 +33,7 @@ test("deployments that no account compares are named, where previews are refused
     expect(await examine(fine, five)).toEqual([]);
 });
 
-test("an account that is not there is named once", async () => {
+test("a missing service account is named once", async () => {
   const missing = ["problem service account shop/missing does not exist: pull requests are not previewed"];
   expect(await examine({ TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "missing" }, named("a", "b"))).toEqual(missing);
   const own = aDeployment({ spec: { serviceAccountName: "missing" } });
@@ -41,6 +41,6 @@ test("an account that is not there is named once", async () => {
   expect(await examine({ TOWLINE_PREVIEW_ISOLATION: "off" }, [own])).toEqual([]);
 });
 
-test("of another cluster nothing is said", async () => {
+test("deployments to another cluster are not reported", async () => {
   expect(await examine({}, [aDeployment({ spec: { kubeConfig: { secretName: "remote" } } })])).toEqual([]);
 });
