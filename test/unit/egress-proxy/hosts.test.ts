@@ -45,7 +45,7 @@ test.each([
   expect(allows(rule, target)).toBe(false);
 });
 
-test("without a port it is the protocol's own", () => {
+test("a host without a port means the protocol's default port", () => {
   expect(allows("charts.example.com", "charts.example.com:80", 80)).toBe(true);
   expect(allows("charts.example.com", "charts.example.com:443", 80)).toBe(false);
 });

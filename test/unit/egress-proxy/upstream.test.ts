@@ -8,7 +8,7 @@ function upstream(target: string, env: Record<string, string> = {}, protocol: "h
   return findUpstream({ ...proxies, ...env }, protocol, parseTarget(target)!)?.host;
 }
 
-test("each protocol has its proxy, with or without a scheme", () => {
+test("each protocol has its own proxy, with or without a scheme", () => {
   expect(upstream("git.example:443")).toBe("proxy.example:3128");
   expect(upstream("git.example:80", {}, "http")).toBe("plain.example:3128");
   expect(findUpstream({}, "https", parseTarget("git.example:443")!)).toBeUndefined();
@@ -26,7 +26,7 @@ test.each([
   ["10.1.2.3", "10.1.2.3:443"],
   ["2001:db8::/32", "[2001:db8::1]:443"],
   ["2001:db8::1", "[2001:db8::1]:443"],
-])("%s excepts %s", (exceptions, target) => {
+])("NO_PROXY %s matches %s", (exceptions, target) => {
   expect(upstream(target, { NO_PROXY: exceptions })).toBeUndefined();
 });
 
@@ -38,6 +38,6 @@ test.each([
   ["10.0.0.0/8", "11.1.2.3:443"],
   ["10.0.0.0/99", "10.1.2.3:443"],
   ["10.0.0.0/8", "git.example:443"],
-])("%s does not except %s", (exceptions, target) => {
+])("NO_PROXY %s does not match %s", (exceptions, target) => {
   expect(upstream(target, { NO_PROXY: exceptions })).toBe("proxy.example:3128");
 });
