@@ -14,7 +14,7 @@ test.each([
   ["https://git.example.com/gitlab/a/b/shop", "https://git.example.com/gitlab/a/b/shop/-/commit/3f2c1ab"],
   ["ssh://git@gitea.example.com:22/org/shop", "https://gitea.example.com/org/shop/commit/3f2c1ab"],
   ["https://elsewhere.example.com/org/shop", undefined],
-])("the commit of %s is looked at where its forge shows it", (url, expected) => {
+])("the link to a commit of %s is the URL at which its forge shows it", (url, expected) => {
   const repo = repoId(url);
   expect(repo && commitUrl(repo, "3f2c1ab")).toBe(expected);
 });

@@ -11,18 +11,18 @@ test.each([
   ["gitlab", "https://gitlab.example.com/api/v4", 1_000_000],
   ["gitlab", undefined, 1_000_000],
   ["github", undefined, 65_536],
-] as const)("a %s at %s is one forge of several", async (kind, apiUrl, maxCommentLength) => {
+] as const)("a %s at %s can be one of several forges", async (kind, apiUrl, maxCommentLength) => {
   const forge = await createForge({ ...common, kind, apiUrl });
   expect(forge).toMatchObject({ id: "ours", kind, maxCommentLength });
 });
 
-test("what cannot work is said at the start", async () => {
+test("options that cannot work are reported at the start", async () => {
   await expect(createForge({ ...common, kind: "gitea" })).rejects.toThrow("apiUrl");
   const login = { app: { appId: "7", privateKey: "" } };
   await expect(createForge({ ...common, kind: "gitlab", login })).rejects.toThrow("only GitHub supports Apps");
 });
 
-test("a client library of 20 MB is loaded by those who have its host", async () => {
+test("GitLab's client library of 20 MB is loaded only if a GitLab is configured", async () => {
   const script = `
     import { registerHooks } from "node:module";
     registerHooks({ load: (url, context, next) => (/gitbeaker/.test(url) && console.log(url), next(url, context)) });

@@ -23,7 +23,7 @@ test.each<[headers: Record<string, string>, ms: number | undefined]>([
   expect(findRetryAfterMs(new Headers(headers), now)).toBe(ms);
 });
 
-test("no header makes anybody wait for ever, or for less than no time", () => {
+test("no header causes an endless or negative wait", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary-ascii" }), fc.string({ unit: "binary-ascii" }), (after, reset) => {
       const headers = new Headers();

@@ -21,12 +21,12 @@ test.each([
   ["gitlab", "git@ssh.example.com:group/shop.git"],
   ["gitea", "https://git.example.com/org/shop"],
   ["gitea", "http://gitea.gitea.svc:3000/org/shop.git"],
-])("%s speaks for %s, and nobody else does", (forge, url) => {
+])("only %s may report on %s", (forge, url) => {
   const who = ["github", "gitlab", "gitea"].filter((id) => speaksFor(id, url));
   expect(who).toEqual([forge]);
 });
 
-test("for a host that is nobody's any forge may speak, and for what is no repository none", () => {
+test("any forge may report on a host without a forge, and none on a path that is not a repository", () => {
   expect(["github", "gitlab", "gitea"].filter((id) => speaksFor(id, "https://mirror.example.com/shop"))).toHaveLength(
     3,
   );
@@ -34,7 +34,7 @@ test("for a host that is nobody's any forge may speak, and for what is no reposi
   expect(speaksFor("github", "/tmp/shop")).toBe(false);
 });
 
-test("two forges of one host both speak for it", () => {
+test("two forges of one host may both report on it", () => {
   const both = createSpeaksFor([gitea, { ...gitea, id: "team" }]);
   expect(["gitea", "team"].map((id) => both(id, "https://git.example.com/org/shop"))).toEqual([true, true]);
 });
@@ -43,7 +43,7 @@ test.each([
   ["https://api.github.com", "https://github.com/org/shop", "https://ghe.com/org/shop"],
   ["https://api.octo.ghe.com", "https://octo.ghe.com/org/shop", "https://github.com/org/shop"],
   ["https://github.example.com/api/v3", "https://github.example.com/org/shop", "https://github.com/org/shop"],
-])("a GitHub whose API is %s has the repository %s", (apiUrl, own, other) => {
+])("a GitHub whose API is %s owns the repository %s", (apiUrl, own, other) => {
   const speaks = createSpeaksFor([aForge("github", { apiUrl }), aForge("gitea")]);
   expect([speaks("gitea", own), speaks("gitea", other)]).toEqual([false, true]);
 });

@@ -1,4 +1,4 @@
-/** The local GitHub is only as good as what it is held against. */
+/** The local GitHub is only as good as the API description that it is checked against. */
 import { expect, test } from "vitest";
 import { checkGithubAnswer, checkGithubRequest, githubExample } from "../../support/github-openapi.ts";
 
@@ -7,7 +7,7 @@ function request(method: string, template: string, { query = "", body = undefine
   return checkGithubRequest({ method, template, query: new URLSearchParams(query), params, body });
 }
 
-test("a request that GitHub would not understand is noticed", () => {
+test("a request that is invalid at GitHub is detected", () => {
   expect(request("GET", "/repos/{owner}/{repo}/pulls", { query: "state=open&per_page=100" })).toEqual([]);
   expect(request("GET", "/repos/{owner}/{repo}/pulls", { query: "state=opened&per_page=many&size=1" })).toHaveLength(3);
   expect(request("GET", "/repos/{owner}/{repo}/pull")).toHaveLength(1);
@@ -20,7 +20,7 @@ test("a request that GitHub would not understand is noticed", () => {
   expect(request("POST", statuses, { body: { state: "canceled" } })).not.toEqual([]);
 });
 
-test("an answer that GitHub would not give is noticed", () => {
+test("an answer that GitHub would not give is detected", () => {
   const call = { method: "POST", template: "/repos/{owner}/{repo}/issues/{issue_number}/comments" };
   const comment = githubExample("issue-comment");
   expect(checkGithubAnswer(call, 201, comment)).toEqual([]);

@@ -31,7 +31,7 @@ describe("a repository's name", () => {
   });
 });
 
-describe("an answer that is no success", () => {
+describe("an error response", () => {
   const date = "Sat, 21 Nov 2026 12:00:00 GMT";
   const before = String(Date.parse(date) / 1_000 - 5);
   const inTenMinutes = String(Date.parse(date) / 1_000 + 600);
@@ -61,11 +61,11 @@ describe("an answer that is no success", () => {
     ],
     ["an old Enterprise's words", 403, {}, "You have triggered an abuse detection mechanism.", 60_000],
     ["no word at all", 429, {}, "", 60_000],
-  ])("%s: asks to wait (%i %o)", (_, status, headers, message, retryAfterMs) => {
+  ])("is a rate limit with a wait: %s (%i %o)", (_, status, headers, message, retryAfterMs) => {
     expect(explain(status, headers, message)).toMatchObject({ problem: "rate-limited", retryAfterMs });
   });
 
-  test("a refusal that is not about rates is none, whatever the headers count", () => {
+  test("that is not about rate limits is not treated as one, whatever the headers count", () => {
     const headers = { "x-ratelimit-remaining": "4000", "x-ratelimit-reset": inTenMinutes };
     expect(explain(403, headers, "Must have admin rights to Repository.")).toMatchObject({
       problem: "unauthorized",
@@ -74,7 +74,7 @@ describe("an answer that is no success", () => {
     });
   });
 
-  test("single sign-on is named", () => {
+  test("about single sign-on names it", () => {
     const sso = { "x-github-sso": "required; url=https://github.com/orgs/o/sso?authorization_request=abc" };
     expect(explain(403, sso, "Resource protected by organization SAML enforcement.")).toMatchObject({
       problem: "unauthorized",
@@ -82,7 +82,7 @@ describe("an answer that is no success", () => {
     });
   });
 
-  test("several permissions that would do are listed", () => {
+  test("lists all permissions that would be enough", () => {
     const accepted = { "x-accepted-github-permissions": "issues=write; pull_requests=write" };
     expect(explain(403, accepted).message).toContain("(it needs issues=write or pull_requests=write)");
   });
@@ -97,18 +97,18 @@ describe("an answer that is no success", () => {
     ["line\nbreaks", undefined, String.raw`"line\nbreaks"`],
     [undefined, undefined, "GitHub gave no reason"],
     [`Bearer ${"a1".repeat(20)}`, undefined, "is not shown, because it may contain a secret"],
-  ])("GitHub's words are repeated when they can be: %j %j", (message, errors, words) => {
+  ])("repeats GitHub's message where it can: %j %j", (message, errors, words) => {
     expect(explain(422, {}, message, errors)).toMatchObject({
       problem: "refused",
       message: expect.stringContaining(words),
     });
   });
 
-  test.each([408, 409, 500, 502, 503])("time may mend %i", (status) => {
+  test.each([408, 409, 500, 502, 503])("with status %i is transient", (status) => {
     expect(explain(status, {})).toMatchObject({ problem: "unreachable" });
   });
 
-  test("says what it says without a body too", () => {
+  test("without a body has a message too", () => {
     const question = { what: "read org/repo#7", who: "the App" } as const;
     expect(toForgeError({ status: 422, headers: {} }, question)).toMatchObject({
       problem: "refused",

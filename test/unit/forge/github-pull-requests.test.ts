@@ -17,7 +17,7 @@ interface Payload {
   pull_request: { head: { repo: unknown }; base: unknown };
 }
 
-/** The recorded delivery of that action, with something in it changed. */
+/** The recorded delivery of that action, with a change. */
 function changed(action: string, change: (payload: Payload & Record<string, unknown>) => void): Delivery {
   const delivery = recorded.find(({ body }) => (JSON.parse(body) as Payload).action === action);
   if (delivery === undefined) throw new Error(`no pull_request ${action} is recorded`);
@@ -26,8 +26,8 @@ function changed(action: string, change: (payload: Payload & Record<string, unkn
   return githubDelivery("pull_request", payload);
 }
 
-describe("what GitHub recorded", () => {
-  test("every action is told as what it means for a preview", () => {
+describe("actions that GitHub recorded", () => {
+  test("every action is mapped to its meaning for a preview", () => {
     const told = new Map(recorded.map((delivery) => [(JSON.parse(delivery.body) as Payload).action, parse(delivery)]));
     expect(Object.fromEntries([...told].map(([action, event]) => [action, event.action]))).toEqual({
       opened: "opened",
@@ -52,11 +52,11 @@ describe("what GitHub recorded", () => {
   });
 });
 
-describe("what GitHub documents and did not record", () => {
+describe("actions that GitHub documents and that were not recorded", () => {
   const edited = (changes: unknown) =>
     parse(changed("opened", (payload) => Object.assign(payload, { action: "edited", changes }))).action;
 
-  test("only an edit of the base is a new target", () => {
+  test("only an edit of the base retargets the pull request", () => {
     expect(edited({ base: { ref: { from: "main" }, sha: { from: "1".repeat(40) } } })).toBe("retargeted");
     expect(edited({ base: { ref: { from: "main" } }, title: { from: "before" } })).toBe("retargeted");
     expect(edited({ title: { from: "before" } })).toBe("other");
@@ -66,11 +66,11 @@ describe("what GitHub documents and did not record", () => {
     expect(edited("nonsense")).toBe("other");
   });
 
-  test.each(["auto_merge_enabled", "enqueued", "milestoned", "toString", "__proto__"])("%s means nothing", (action) => {
+  test.each(["auto_merge_enabled", "enqueued", "milestoned", "toString", "__proto__"])("%s has no effect", (action) => {
     expect(parse(changed("opened", (payload) => void (payload.action = action))).action).toBe("other");
   });
 
-  test("the branch of another repository, and of one that was deleted, is one of a fork", () => {
+  test("a branch of another repository, or of a deleted one, counts as a fork", () => {
     const repos = [{ id: 4_711 }, null, undefined];
     for (const repo of repos) {
       expect(parse(changed("synchronize", ({ pull_request }) => void (pull_request.head.repo = repo))).fork).toBe(true);

@@ -27,18 +27,18 @@ test.each([
   ["https://example.com/gitlab", "https://example.com/gitlab/group/sub/repo.git", "group/sub/repo"],
   ["https://example.com/gitlab", "git@example.com:group/sub/repo.git", "group/sub/repo"],
   ["https://example.com", "https://example.com/a/b/c/d", "a/b/c/d"],
-])("where groups have groups, on %s, %s is %s", (webUrl, url, name) => {
+])("on a host with nested groups, %s, %s is %s", (webUrl, url, name) => {
   const repo = repoId(url);
   expect(repo && createRepoNames(webUrl, nested)(repo)).toBe(name);
 });
 
-test("a text is shortened between characters, and says so", () => {
+test("a text is shortened between characters and ends with an ellipsis", () => {
   expect(shorten("five!", 5)).toBe("five!");
   expect(shorten("more than five", 5)).toBe("more…");
   expect(shorten("🚀🚀🚀🚀", 3)).toBe("🚀🚀…");
 });
 
-test("what a name holds leads to no other path", () => {
+test("a repository name cannot change the path of a request", () => {
   expect(pathOf`/repos/${"a b"}/${"../x?y#z"}/${7}`).toBe("/repos/a%20b/..%2Fx%3Fy%23z/7");
   for (const name of [".", "..", "%2e%2e", "a/../../b", "..\\.."]) {
     const { pathname } = new URL(`https://example.com/api/v1${pathOf`/repos/${name}/${name}/pulls`}`);
@@ -46,7 +46,7 @@ test("what a name holds leads to no other path", () => {
   }
 });
 
-test("an answer is remembered for its time, and a failure is not", async () => {
+test("an answer is cached until it expires, and a failure is not cached", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   try {
     const memory = createMemory<number>(1_000);
@@ -61,7 +61,7 @@ test("an answer is remembered for its time, and a failure is not", async () => {
   }
 });
 
-test("what is remembered does not grow without end, and the newest is kept", async () => {
+test("the cache is bounded and keeps the newest entries", async () => {
   const memory = createMemory<number>(Infinity);
   for (let i = 0; i < 3_000; i++) await memory.get(String(i), () => Promise.resolve(i));
   const again = () => Promise.resolve(-1);

@@ -3,7 +3,7 @@ import { createObservedForge } from "../../../src/forge/observed-forge.ts";
 import { findRateLimit } from "../../../src/forge/rate-limit.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 
-test("of every question to a forge it is told what it was, and how it ended", async () => {
+test("every request to a forge is recorded with its operation and result", async () => {
   const forge = fakeForge();
   const { key } = forge.put(7);
   const told: string[] = [];
@@ -16,7 +16,7 @@ test("of every question to a forge it is told what it was, and how it ended", as
   expect(told).toEqual(["pullRequest ok", "createComment ok", "closedPullRequests ok", "ownComments rate-limited"]);
 });
 
-test("GitHub's and GitLab's answers say how many requests are left", () => {
+test("GitHub's and GitLab's answers contain the number of remaining requests", () => {
   const github = new Headers({ "x-ratelimit-remaining": "4987", "x-ratelimit-limit": "5000" });
   expect(findRateLimit(github)).toEqual({ remaining: 4_987, limit: 5_000 });
   const gitlab = new Headers({ "ratelimit-remaining": "0", "ratelimit-limit": "600", "ratelimit-reset": "1795368314" });

@@ -38,7 +38,7 @@ function parsePush(kind: ForgeKind, delivery: Delivery): PushEvent {
 const commit = (...modified: string[]) => ({ added: [], removed: [], modified });
 
 describe("GitHub", () => {
-  test("a push to a branch is understood", () => {
+  test("a push to a branch is parsed", () => {
     expect(
       parse("github", githubPush({ ref: "refs/heads/feat/x", commits: [commit("a/b"), commit("c", "a/b")] })),
     ).toEqual({
@@ -56,7 +56,7 @@ describe("GitHub", () => {
     });
   });
 
-  test("all recorded pushes are understood, and every spelling of a repository is the same one", () => {
+  test("all recorded pushes are parsed, and every spelling of a repository means the same one", () => {
     const events = githubDeliveries("push").map((delivery) => parsePush("github", delivery));
     expect(events.map(({ ref, change }) => `${ref} ${change}`).sort()).toEqual([
       ...Array<string>(2).fill("refs/heads/master created"),
@@ -70,7 +70,7 @@ describe("GitHub", () => {
     }
   });
 
-  test("a list of files is complete only if nothing hints at more", () => {
+  test("a list of changed files is complete only if nothing suggests that files are missing", () => {
     const complete = (changes: object) => parsePush("github", githubPush({ ...changes })).changed.complete;
     expect(complete({ commits: [commit("a")] })).toBe(true);
     expect(complete({ commits: [commit("a")], forced: true })).toBe(false);
@@ -97,7 +97,7 @@ describe("GitHub", () => {
     expect(parsePush("github", githubPush(tag)).after).toBe("2".repeat(40));
   });
 
-  test("a form-encoded push says what the JSON one says", () => {
+  test("a form-encoded push means the same as the JSON one", () => {
     const { rawHeaders, body, name } = githubPush();
     const headers = replaceHeader(rawHeaders, "Content-Type", "application/x-www-form-urlencoded");
     const form = { name, rawHeaders: headers, body: new URLSearchParams({ payload: body }).toString() };
@@ -105,7 +105,7 @@ describe("GitHub", () => {
     expect(parse("github", { ...form, body: "payload" })).toMatchObject({ reason: "the body is not JSON" });
   });
 
-  test("every recorded pull request is understood", () => {
+  test("every recorded pull request is parsed", () => {
     const events = githubDeliveries("pull_request").map((delivery) => parse("github", delivery));
     expect(new Set(events.map(({ kind }) => kind))).toEqual(new Set(["pull-request"]));
     const actions = new Set(events.map((event) => event.kind === "pull-request" && event.action));
@@ -120,20 +120,20 @@ describe("GitHub", () => {
     });
   });
 
-  test("a retargeted pull request is told from another edit, and a fork from the repository itself", () => {
+  test("a retargeted pull request is distinguished from other edits, and a fork from the repository itself", () => {
     const [opened] = githubDeliveries("pull_request");
     const payload = JSON.parse(opened!.body);
     const edited = (changes: object) =>
       parse("github", githubDelivery("pull_request", { ...payload, action: "edited", changes }));
     expect(edited({ base: { ref: { from: "old" } } })).toMatchObject({ action: "retargeted" });
     expect(edited({ title: { from: "old" } })).toMatchObject({ action: "other" });
-    const action = "constructor"; // what every object of JavaScript has
+    const action = "constructor"; // a property that every JavaScript object has
     expect(parse("github", githubDelivery("pull_request", { ...payload, action }))).toMatchObject({ action: "other" });
     payload.pull_request.head.repo = null;
     expect(parse("github", githubDelivery("pull_request", payload))).toMatchObject({ fork: true });
   });
 
-  test("a merge queue's group is the same one by its own event and by the push to its branch", () => {
+  test("a merge queue's group is the same in its own event and in the push to its branch", () => {
     const repository = { name: "org/shop", url: "https://github.com/org/shop.git" };
     const base = "b".repeat(40);
     const branch = `gh-readonly-queue/release/1.2/pr-104-${base}`;
@@ -157,7 +157,7 @@ describe("GitHub", () => {
     }
   });
 
-  test("a push to a branch of the merge queue is never one that deployments follow, whatever its name", () => {
+  test("a push to a merge queue branch never counts as a push that deployments follow, whatever the branch's name", () => {
     for (const ref of ["refs/heads/gh-readonly-queue/main/pr-1", "refs/heads/gh-readonly-queue/x"]) {
       expect(parse("github", githubPush({ ref }))).toMatchObject({ kind: "irrelevant" });
     }
@@ -170,7 +170,7 @@ describe("GitHub", () => {
     });
   });
 
-  test("every other recorded event is answered with a reason", () => {
+  test("every other recorded event is ignored with a reason", () => {
     for (const name of githubEvents.filter(
       (event) => !["push", "pull_request", "merge_group", "ping"].includes(event),
     )) {
@@ -183,7 +183,7 @@ describe("GitHub", () => {
 });
 
 describe("Gitea", () => {
-  test("a push to a branch is understood", () => {
+  test("a push to a branch is parsed", () => {
     expect(parse("gitea", giteaDelivery("push-update"))).toEqual({
       forge: "gitea",
       delivery: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -207,7 +207,7 @@ describe("Gitea", () => {
   test.each([
     ["push-first", "refs/heads/main", "created", false],
     ["push-new-branch", "refs/heads/feature", "created", false],
-    ["push-forced", "refs/heads/feature", "updated", true], // nothing tells it from an ordinary push
+    ["push-forced", "refs/heads/feature", "updated", true], // Gitea sends nothing that distinguishes it from an ordinary push
     ["push-60-commits", "refs/heads/main", "updated", false], // five of them are listed
     ["push-test-button", "refs/heads/main", "updated", false],
     ["push-annotated-tag", "refs/tags/v1", "created", false],
@@ -284,7 +284,7 @@ describe("Gitea", () => {
     expect(parse("gitea", resignGitea(edited, body))).toMatchObject({ action });
   });
 
-  test("create says nothing that push does not, and issues are of no use", () => {
+  test("create events repeat what push events contain, and issue events are ignored", () => {
     expect(parse("gitea", giteaDelivery("create-branch"))).toMatchObject({ kind: "irrelevant" });
     expect(parse("gitea", giteaDelivery("issues-opened"))).toMatchObject({
       kind: "irrelevant",
@@ -294,7 +294,7 @@ describe("Gitea", () => {
 });
 
 describe("GitLab", () => {
-  test("a push to a branch is understood", () => {
+  test("a push to a branch is parsed", () => {
     expect(parse("gitlab", gitlabDelivery(gitlabPush()))).toEqual({
       forge: "gitlab",
       delivery: "f5e5f430-f57b-4e6e-9fac-d9128cd7232f",
@@ -314,11 +314,11 @@ describe("GitLab", () => {
     });
   });
 
-  test("a system hook's push, which has no object_kind, is understood as well", () => {
+  test("a system hook's push, which has no object_kind, is parsed as well", () => {
     expect(parsePush("gitlab", gitlabDelivery(gitlabPush({ object_kind: undefined }))).ref).toBe("refs/heads/main");
   });
 
-  test("more commits than are listed make the list incomplete", () => {
+  test("a list of changed files is incomplete if the push has more commits than it lists", () => {
     const complete = (changes: object) =>
       parsePush("gitlab", gitlabDelivery(gitlabPush({ ...changes }))).changed.complete;
     expect(complete({ total_commits_count: 21 })).toBe(false);
@@ -326,7 +326,7 @@ describe("GitLab", () => {
     expect(complete({ commits: null })).toBe(false);
   });
 
-  test("a deleted branch and a tag are understood", () => {
+  test("a deleted branch and a tag are parsed", () => {
     const gone = gitlabPush({ after: "0".repeat(40), checkout_sha: null, commits: [], total_commits_count: 0 });
     expect(parsePush("gitlab", gitlabDelivery(gone))).toMatchObject({ change: "deleted", after: undefined });
     expect(parsePush("gitlab", gitlabDelivery(gitlabTagPush()))).toMatchObject({
@@ -357,13 +357,13 @@ describe("GitLab", () => {
     expect(event).toMatchObject({ kind: "pull-request", number: 7, action, baseBranch: "main", fork: false });
   });
 
-  test("a merge request from another project is one from a fork", () => {
+  test("a merge request from another project comes from a fork", () => {
     expect(parse("gitlab", gitlabDelivery(gitlabMergeRequest({ source_project_id: 16 })))).toMatchObject({
       fork: true,
     });
   });
 
-  test("other events are of no use", () => {
+  test("other events are ignored", () => {
     expect(parse("gitlab", gitlabDelivery({ object_kind: "pipeline" }))).toMatchObject({
       kind: "irrelevant",
       reason: '"pipeline" events are ignored',
@@ -371,8 +371,8 @@ describe("GitLab", () => {
   });
 });
 
-describe("what cannot be read", () => {
-  test("names the field that is in the way", () => {
+describe("a payload that cannot be read", () => {
+  test("is ignored with the name of the invalid field", () => {
     expect(parse("github", githubPush({ after: 7 }))).toMatchObject({
       kind: "irrelevant",
       reason: "the push payload cannot be read: after: Invalid input: expected string, received number",
@@ -383,7 +383,7 @@ describe("what cannot be read", () => {
   });
 
   test.each(["refs/notes/commits", "main", "refs/heads/", "", "refs/pull/1/head"])(
-    "a push to %j concerns nobody",
+    "a push to %j affects no deployment",
     (ref) => {
       expect(parse("github", githubPush({ ref }))).toMatchObject({ kind: "irrelevant" });
       expect(parse("gitlab", gitlabDelivery(gitlabPush({ ref })))).toMatchObject({ kind: "irrelevant" });
@@ -393,7 +393,7 @@ describe("what cannot be read", () => {
     },
   );
 
-  test("a delivery without a usable id gets the same one whenever it comes", () => {
+  test("a delivery without a valid id gets the same id each time it arrives", () => {
     const { rawHeaders, body, name } = githubPush();
     const ids = [undefined, "", "with space", "x".repeat(200)].map(
       (id) => parse("github", { name, rawHeaders: replaceHeader(rawHeaders, "X-GitHub-Delivery", id), body }).delivery,

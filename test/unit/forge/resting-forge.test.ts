@@ -9,7 +9,7 @@ function useResting() {
   return { clock, forge, key, resting: createRestingForge(forge, clock) };
 }
 
-test("a forge that says how long it needs is asked nothing until then, whoever asks", async () => {
+test("a rate-limited forge gets no request until the wait that it asked for is over", async () => {
   const { clock, forge, key, resting } = useResting();
   forge.fail("rate-limited", 30_000);
   await expect(resting.pullRequest(key)).rejects.toMatchObject({ problem: "rate-limited", retryAfterMs: 30_000 });
@@ -28,7 +28,7 @@ test("a forge that says how long it needs is asked nothing until then, whoever a
   expect((await resting.pullRequest(key))?.key).toEqual(key);
 });
 
-test("a forge that only fails, or does not say how long it needs, is asked again by whoever wants to", async () => {
+test("a forge that is unreachable, or gives no wait, is asked again by the next call", async () => {
   const { forge, key, resting } = useResting();
   forge.fail("unreachable", 30_000);
   await expect(resting.pullRequest(key)).rejects.toMatchObject({ problem: "unreachable" });

@@ -4,7 +4,7 @@ import { fakeForge } from "../../support/fake-forge.ts";
 
 const commit = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
 
-test("servers for two clusters write beside the same commit without overwriting each other", async () => {
+test("servers for two clusters write statuses on the same commit without overwriting each other", async () => {
   const forge = fakeForge();
   for (const server of [forge, withStatusName(forge, "towline-eu"), withStatusName(forge, "towline")]) {
     for (const context of ["towline", "towline/shop/prod"]) {

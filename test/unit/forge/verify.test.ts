@@ -38,7 +38,7 @@ const hosts = [
 ] as const;
 
 describe.each(hosts)("a delivery of $kind ($header)", ({ kind, secret, delivery, header }) => {
-  test("is genuine under its secret, also while that is being replaced", async () => {
+  test("is genuine under its secret, also while the secret is being replaced", async () => {
     expect(await verify(kind, [secret], delivery)).toEqual({ genuine: true });
     const other = header === "webhook-signature" ? `whsec_${"B".repeat(32)}` : "another-secret";
     expect(await verify(kind, [other, secret], delivery)).toEqual({ genuine: true });
@@ -46,7 +46,7 @@ describe.each(hosts)("a delivery of $kind ($header)", ({ kind, secret, delivery,
     expect(await verify(kind, [other], delivery)).toMatchObject({ genuine: false });
   });
 
-  test("is refused without its signature, with an empty one, a wrong one and two of them", async () => {
+  test("is refused without its signature, and with an empty, a wrong or a second one", async () => {
     const [good] = [delivery.rawHeaders[delivery.rawHeaders.indexOf(header) + 1] ?? ""];
     const without = replaceHeader(delivery.rawHeaders, header, undefined);
     const refusals = [
@@ -66,19 +66,19 @@ describe.each(hosts)("a delivery of $kind ($header)", ({ kind, secret, delivery,
 
   test("is refused when it has no body, whatever its signature", async () => {
     const body = { ...delivery, body: "" };
-    if (header === "X-Gitlab-Token") return; // a token says nothing about the body
+    if (header === "X-Gitlab-Token") return; // a token does not cover the body
     expect(await verify(kind, [secret], body)).toMatchObject({ genuine: false });
   });
 });
 
-test("a delivery of GitHub's that came to a Gitea is told as such", async () => {
+test("a delivery of GitHub to a forge of kind gitea is refused with the reason", async () => {
   expect(await verify("gitea", [giteaSecret], githubPush())).toMatchObject({
     genuine: false,
     reason: "This delivery comes from GitHub: configure the forge with `kind: github`.",
   });
 });
 
-test("no host takes another host's headers for its own", async () => {
+test("a forge does not accept the headers of another kind", async () => {
   for (const [i, host] of hosts.entries()) {
     for (const [j, { delivery }] of hosts.entries()) {
       const expected = i === j;
@@ -89,16 +89,16 @@ test("no host takes another host's headers for its own", async () => {
   }
 });
 
-test("a delivery of Gitea at a forge of kind github is refused with a hint, though its signature fits", async () => {
+test("a delivery of Gitea at a forge of kind github is refused with a hint, though its signature is valid", async () => {
   const delivery = giteaDelivery("push-update");
   const signature = replaceHeader(delivery.rawHeaders, "x", undefined).indexOf("X-Hub-Signature-256");
-  expect(signature).toBeGreaterThan(0); // as Gitea really sends it
+  expect(signature).toBeGreaterThan(0); // Gitea really sends this header
   const refusal = { genuine: false, reason: expect.stringContaining("kind: gitea") };
   expect(await verify("github", [giteaSecret], delivery)).toEqual(refusal);
   expect(await verify("github", [], delivery, true)).toEqual(refusal);
 });
 
-test("a forge of kind gitea looks at none of GitHub's headers", async () => {
+test("a forge of kind gitea ignores GitHub's headers", async () => {
   const { rawHeaders, body, name } = giteaDelivery("push-update");
   const withoutOwn = replaceHeader(rawHeaders, "X-Gitea-Signature", undefined);
   expect(await verify("gitea", [giteaSecret], { name, rawHeaders: withoutOwn, body })).toMatchObject({
@@ -106,7 +106,7 @@ test("a forge of kind gitea looks at none of GitHub's headers", async () => {
   });
 });
 
-test("Forgejo's signature is as good as Gitea's, and where both are there both have to fit", async () => {
+test("Forgejo's signature counts like Gitea's, and if both are sent both must be valid", async () => {
   const { rawHeaders, body, name } = giteaDelivery("push-update");
   const plain = replaceHeader(rawHeaders, "X-Gitea-Signature", undefined);
   const forgejo = [...plain, "X-Forgejo-Signature", hmac(giteaSecret, body)];
@@ -122,7 +122,7 @@ test("a form-encoded delivery of Gitea is refused with what to change", async ()
   });
 });
 
-test("a signed delivery of GitLab is good for five minutes, and for the id and time it was signed with", async () => {
+test("a signed delivery of GitLab is valid for five minutes, and only with the id and time it was signed with", async () => {
   const delivery = gitlabDelivery(gitlabPush());
   const at = (offsetMs: number) => verify("gitlab", [gitlabSigningKey], signGitlab(delivery, { atMs: now + offsetMs }));
   expect(await at(-299_000)).toEqual({ genuine: true });
@@ -143,7 +143,7 @@ test("a signed delivery of GitLab is good for five minutes, and for the id and t
   }
 });
 
-test("one fitting signature of GitLab's list is enough", async () => {
+test("one valid signature in GitLab's list is enough", async () => {
   const signed = signGitlab(gitlabDelivery(gitlabPush()), { atMs: now });
   const good = signed.rawHeaders.at(-1) ?? "";
   const list = (value: string) => ({
@@ -154,7 +154,7 @@ test("one fitting signature of GitLab's list is enough", async () => {
   expect(await verify("gitlab", [gitlabSigningKey], list(`v1a,${good.slice(3)}`))).toMatchObject({ genuine: false });
 });
 
-test("while a signing key replaces a token at GitLab, either is enough, but the token cannot be the key", async () => {
+test("while a signing key replaces a token at GitLab either is accepted, but not the key sent as a token", async () => {
   const delivery = gitlabDelivery(gitlabPush());
   const secrets = [gitlabToken, gitlabSigningKey];
   expect(await verify("gitlab", secrets, delivery)).toEqual({ genuine: true });
@@ -164,7 +164,7 @@ test("while a signing key replaces a token at GitLab, either is enough, but the 
 });
 
 test.each(hosts.filter(({ header }) => header !== "X-Gitlab-Token"))(
-  "$kind ($header): the bytes are verified, not what they mean",
+  "$kind ($header): the signature covers the exact bytes of the body",
   async ({ kind, secret, delivery }) => {
     const bytes = Buffer.from(delivery.body);
     const source = createWebhookSource({ id: "forge", kind, secrets: [secret], allowUnsigned: false, clock });
@@ -182,7 +182,7 @@ test.each(hosts.filter(({ header }) => header !== "X-Gitlab-Token"))(
   },
 );
 
-test("GitHub: bytes that are no UTF-8 are refused, even if they decode to the signed text", async () => {
+test("GitHub: bytes that are not UTF-8 are refused, even if they decode to the signed text", async () => {
   const body = JSON.stringify({ zen: "\ufffd" });
   const headers = readHeaders(["X-Hub-Signature-256", `sha256=${hmac(githubSecret, body)}`]);
   const source = createWebhookSource({ id: "forge", kind: "github", secrets: [githubSecret], allowUnsigned: false });
@@ -192,7 +192,7 @@ test("GitHub: bytes that are no UTF-8 are refused, even if they decode to the si
   expect(await source.verify(headers, invalid)).toMatchObject({ genuine: false });
 });
 
-test("verifying survives any headers and any bytes", async () => {
+test("verification never throws, whatever the headers and bytes", async () => {
   const names = fc.constantFrom(
     ...["X-Hub-Signature-256", "X-Gitea-Signature", "X-Forgejo-Signature", "X-Gitlab-Token"],
     ...["webhook-id", "webhook-timestamp", "webhook-signature", "Content-Type"],
@@ -208,23 +208,26 @@ test("verifying survives any headers and any bytes", async () => {
   );
 });
 
-describe("a forge without a usable secret", () => {
-  test.each(["github", "gitlab", "gitea"] as const)("is not built for %s unless that is asked for", async (kind) => {
-    const build = (secrets: string[], allowUnsigned: boolean) => () =>
-      createWebhookSource({ id: "forge", kind, secrets, allowUnsigned });
-    expect(build([], false)).toThrow("forge forge: no webhook secret is configured");
-    expect(build([""], false)).toThrow("empty");
-    expect(build(["good", " "], true)).toThrow("empty");
-    const source = build([], true)();
-    expect(await source.verify(new Map(), Buffer.from("{}"))).toEqual({ genuine: true });
-  });
+describe("a forge", () => {
+  test.each(["github", "gitlab", "gitea"] as const)(
+    "of kind %s is not created without a secret unless unsigned deliveries are allowed",
+    async (kind) => {
+      const build = (secrets: string[], allowUnsigned: boolean) => () =>
+        createWebhookSource({ id: "forge", kind, secrets, allowUnsigned });
+      expect(build([], false)).toThrow("forge forge: no webhook secret is configured");
+      expect(build([""], false)).toThrow("empty");
+      expect(build(["good", " "], true)).toThrow("empty");
+      const source = build([], true)();
+      expect(await source.verify(new Map(), Buffer.from("{}"))).toEqual({ genuine: true });
+    },
+  );
 
-  test("asked for or not, what is signed has to be signed well once there is a secret", async () => {
+  test("with a secret verifies signatures, even if unsigned deliveries are allowed", async () => {
     const unsigned = { ...githubPush(), rawHeaders: ["X-GitHub-Event", "push"] };
     expect(await verify("github", [githubSecret], unsigned, true)).toMatchObject({ genuine: false });
   });
 
-  test("a signing key of GitLab that is no base64 is named, and not shown", () => {
+  test("with a GitLab signing key that is not base64 is not created, and the key is not shown", () => {
     const build = () =>
       createWebhookSource({ id: "forge", kind: "gitlab", secrets: ["whsec_not base64!"], allowUnsigned: false });
     expect(build).toThrow(/^forge forge: a signing key is/);

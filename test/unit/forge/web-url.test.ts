@@ -13,7 +13,7 @@ function setUp() {
   return { forge, known: withWebUrl(forge, { apiUrl: `${inside}/api/v1`, webUrl }) };
 }
 
-test("a pull request is found by the address that deployments know, and shown at the one that people open", async () => {
+test("a pull request is found by the URL that deployments use, and linked with the public URL", async () => {
   const { forge, known } = setUp();
   const pullRequest = await known.pullRequest(key);
   expect(pullRequest?.url).toBe("https://git.example.com/code/org/shop/pulls/7");
@@ -23,7 +23,7 @@ test("a pull request is found by the address that deployments know, and shown at
   expect((await known.closedPullRequests("org/shop", 0)).map(({ url }) => url)).toEqual([pullRequest?.url]);
 });
 
-test("a repository is known by its address outside, over ssh too, and still by the one inside", () => {
+test("a repository is found by its public URL, also over ssh, and still by the internal one", () => {
   const { known } = setUp();
   for (const url of ["https://git.example.com/code/org/shop.git", "git@git.example.com:org/shop.git"]) {
     expect(known.repoName(repoId(url)!)).toBe("org/shop");
@@ -31,13 +31,13 @@ test("a repository is known by its address outside, over ssh too, and still by t
   expect(known.repoName(repoId("https://elsewhere.example.com/org/shop")!)).toBeUndefined();
 });
 
-test("comments have the address that people open", async () => {
+test("comments have public URLs", async () => {
   const { forge, known } = setUp();
   forge.createComment = () => Promise.resolve({ id: "1", body: "a", url: `${inside}/org/shop/pulls/7#comment-1` });
   expect((await known.createComment(key, "a")).url).toBe("https://git.example.com/code/org/shop/pulls/7#comment-1");
 });
 
-test("what is gone stays gone", async () => {
+test("a missing pull request or comment stays missing", async () => {
   const { known } = setUp();
   expect(await known.pullRequest({ ...key, number: 8 })).toBeUndefined();
   expect(await known.updateComment(key, "1", "a")).toBeUndefined();
