@@ -1,4 +1,4 @@
-/** The judge of `npm run fuzz` sees what it is there for, and its deliveries are what they claim to be. */
+/** The judge of `npm run fuzz` finds faults, and the generated deliveries have the properties that they claim. */
 import { expect, test } from "vitest";
 import { readCorpus } from "../../../dev/fuzz/corpus.ts";
 import { findGrowth, judge, mutantOf } from "../../../dev/fuzz/play.ts";
@@ -19,13 +19,13 @@ test.each([
   expect(judge(mutant, answer)).toBe(expected);
 });
 
-test("memory that grows from the second quarter to the last is found", () => {
+test("memory that grows from the second quarter to the last is reported", () => {
   const samples = (last: number) => Array.from({ length: 100 }, (_, i) => (i < 75 ? 200e6 : last));
   expect(findGrowth(samples(210e6))).toBeUndefined();
   expect(findGrowth(samples(300e6))).toBe("memory grew from 200 to 300 MB");
 });
 
-test("times are summed up to a tenth of a millisecond", () => {
+test("response times are recorded to a tenth of a millisecond", () => {
   const times = createTimes();
   expect(times.quantile(0.5)).toBeNaN();
   for (let ms = 1; ms <= 100; ms++) times.add(ms + 0.04);
@@ -34,14 +34,14 @@ test("times are summed up to a tenth of a millisecond", () => {
   expect(times.longest()).toBe(120_000);
 });
 
-test("a delivery comes again by its number", () => {
+test("a delivery can be generated again from its number", () => {
   const [one, again, other] = [mutantOf(corpus, 7, 42), mutantOf(corpus, 7, 42), mutantOf(corpus, 7, 43)];
   expect(again.body).toEqual(one.body);
   expect(again.path).toBe(one.path);
   expect(other.body).not.toEqual(one.body);
 });
 
-test("all hosts, and genuine deliveries of each, are among them", () => {
+test("the deliveries include all hosts, and genuine deliveries of each", () => {
   const all = Array.from({ length: 2_000 }, (_, i) => mutantOf(corpus, 3, i));
   for (const kind of ["github", "gitlab", "gitea"]) {
     expect(all.some(({ path, isGenuine }) => isGenuine && path === `/webhooks/${kind}`)).toBe(true);
