@@ -43,7 +43,7 @@ function useIntake(...deployments: GitDeployment[]) {
   return useIntakeWith({}, ...deployments);
 }
 
-/** `previews`: pull requests are previewed on `forges`, those whose API there is a login for. */
+/** `previews` switches on previews for pull requests on `forges`, the forges with an API login. */
 function useIntakeWith(
   {
     previews = false,
@@ -95,7 +95,7 @@ const following = (ref: GitRef) => ({ ...aSpec().source, ref });
 const named = (name: string, overrides: Parameters<typeof aDeployment>[0] = {}) =>
   aDeployment({ key: { namespace: "shop", name }, ...overrides });
 
-test("a push is marked, then queued in one go, and the receipt says what came of it", async () => {
+test("a push marks the repository as moved, then queues all requests at once, and the receipt lists the results", async () => {
   const { accept, steps, waiting, lines } = useIntake(
     named("staging"),
     named("prod"),
@@ -136,7 +136,7 @@ test("a push is marked, then queued in one go, and the receipt says what came of
   ]);
 });
 
-test("every spelling is looked up once, and deployments under different names of one repository are all found", async () => {
+test("each spelling of the repository is looked up once, and deployments under each of its names are found", async () => {
   const mirror = repoId("https://mirror.example.com/shop")!;
   const source = { url: "https://mirror.example.com/shop", ref: { branch: "main" }, path: "" };
   const { accept, lookups, steps } = useIntake(named("a"), named("b", { spec: { source }, repo: mirror }));
@@ -149,14 +149,14 @@ test("every spelling is looked up once, and deployments under different names of
   ]);
 });
 
-test("a push that nobody follows touches nothing", async () => {
+test("a push that no deployment follows changes nothing", async () => {
   const { accept, steps } = useIntake();
   expect(await accept(push)).toMatchObject({ matched: 0, queued: 0, reason: "no deployment follows this repository" });
   expect(await accept({ ...push, repoUrls: ["file:///etc", "::", ""] })).toMatchObject({ matched: 0 });
   expect(steps).toEqual([]);
 });
 
-test("a push that every deployment ignores still makes older answers of the repository void", async () => {
+test("a push that every deployment ignores still invalidates earlier answers of the remote", async () => {
   const { accept, steps } = useIntake(named("a"));
   expect(await accept({ ...push, ref: "refs/heads/x" })).toMatchObject({
     matched: 0,
@@ -165,7 +165,7 @@ test("a push that every deployment ignores still makes older answers of the repo
   expect(steps).toEqual(["moved git.example.com/org/shop"]);
 });
 
-test("the same delivery again makes no second job while the first waits, and works once it is done", async () => {
+test("a repeated delivery queues no second job while the first waits, and queues one again afterwards", async () => {
   const { accept, waiting } = useIntake(named("a"));
   expect(await accept(push)).toMatchObject({ matched: 1, queued: 1 });
   expect(await accept(push)).toMatchObject({ matched: 1, queued: 0 });
@@ -173,7 +173,7 @@ test("the same delivery again makes no second job while the first waits, and wor
   expect(await accept(push)).toMatchObject({ matched: 1, queued: 1 });
 });
 
-test("a queue that cannot take it is the sender's to know", async () => {
+test("if the queue is unavailable the sender gets an error", async () => {
   const { accept, breakQueue, lines } = useIntake(named("a"));
   breakQueue();
   await expect(accept(push)).rejects.toThrow(QueueUnavailableError);
@@ -184,7 +184,7 @@ test.each([
   [{ kind: "ping" }, "the webhook is set up", "ping accepted"],
   [{ kind: "irrelevant", reason: "issues are of no use" }, "issues are of no use", "delivery ignored"],
   [pullRequest, "previews of pull requests are disabled (preview.enabled)", "pull-request accepted"],
-] as const)("%o queues nothing and says why", async (event, reason, msg) => {
+] as const)("%o queues nothing and the receipt gives the reason", async (event, reason, msg) => {
   const { accept, steps, lines } = useIntake(named("a"));
   const whole = { ...event, forge: "github", delivery: "d" } as GitEvent;
   expect(await accept(whole)).toEqual({ delivery: "d", matched: 0, queued: 0, ignored: [], reason });
@@ -192,7 +192,7 @@ test.each([
   expect(lines).toMatchObject([{ msg, reason }]);
 });
 
-test("a thousand ignored deployments are all in the receipt, and a few of them in the log", async () => {
+test("the receipt lists a thousand ignored deployments, and the log names twenty of them", async () => {
   const many = Array.from({ length: 1_000 }, (_, i) => named(`d${i}`, { spec: { suspend: true } }));
   const { accept, lines } = useIntake(...many);
   expect((await accept(push)).ignored).toHaveLength(1_000);
@@ -204,7 +204,7 @@ describe("a pull request", () => {
   const with7 = { forge: "github", repoName: "org/shop", number: 7 };
 
   test.each(["opened", "updated", "reopened", "retargeted", "closed", "draft-changed"] as const)(
-    "that was %s is previewed, whoever follows its repository",
+    "that was %s is previewed, whichever deployments follow its repository",
     async (action) => {
       const { accept, waiting, lines } = useIntakeWith({ previews: true, forges: ["github"] });
       expect(await accept({ ...pullRequest, action })).toEqual({
@@ -218,14 +218,14 @@ describe("a pull request", () => {
     },
   );
 
-  test("that got a label is not", async () => {
+  test("that got a label is not previewed", async () => {
     const { accept, steps } = useIntakeWith({ previews: true, forges: ["github"] });
     const reason = "no change that affects a preview";
     expect(await accept({ ...pullRequest, action: "other" })).toMatchObject({ matched: 0, queued: 0, reason });
     expect(steps).toEqual([]);
   });
 
-  test("of a forge without a login says what to configure", async () => {
+  test("of a forge without a login gets a reason with what to configure", async () => {
     const { accept, steps } = useIntakeWith({ previews: true, forges: ["gitlab"] });
     const { reason } = await accept(pullRequest);
     expect(reason).toMatch(/forge github has no login for its API, set its token \(or appId/);
@@ -233,12 +233,12 @@ describe("a pull request", () => {
   });
 });
 
-describe("a push to a forge that can be told about it", () => {
+describe("a push", () => {
   const other = { forge: "github", repoName: "org/shop", number: 9 };
   const key = { forge: "github", repoName: "org/shop", number: 7 };
   const login = { previews: true, forges: ["github"] };
 
-  test("asks for the previews of what would be merged into its branch, and for the commit's statuses", async () => {
+  test("requests previews of the pull requests into its branch, and statuses of the commit", async () => {
     const { accept, open, steps, waiting, lines } = useIntakeWith(login, named("a"));
     open.set("git.example.com/org/shop main", [key, other]);
     expect(await accept(push)).toMatchObject({ matched: 1, previews: 2, queued: 3 });
@@ -259,13 +259,13 @@ describe("a push to a forge that can be told about it", () => {
     expect(lines).toMatchObject([{ previews: 2 }]);
   });
 
-  test("says nothing beside a commit that concerns nobody", async () => {
+  test("requests no status for a commit that affects no deployment", async () => {
     const { accept, steps } = useIntakeWith(login, named("a", { spec: { suspend: true } }));
     await accept(push);
     expect(steps).toEqual(["open into git.example.com/org/shop main", "moved git.example.com/org/shop"]);
   });
 
-  test("leaves pull requests alone when it pushes a tag, and commits when it deletes", async () => {
+  test("requests no previews for a tag, and no statuses for a deletion", async () => {
     const { accept, steps } = useIntakeWith(login, named("a", { spec: { source: following({ tag: "v1" }) } }));
     await accept({ ...push, ref: "refs/tags/v1" });
     expect(steps).toContain(`enqueued commit-status:github:org/shop@${push.after}`);
@@ -275,7 +275,7 @@ describe("a push to a forge that can be told about it", () => {
     expect(steps).toEqual(["moved git.example.com/org/shop", "enqueued reconcile:shop/a"]);
   });
 
-  test("tells nobody where there is no login, and tells of commits where previews are switched off", async () => {
+  test("requests nothing from a forge without a login, and only commit statuses if previews are off", async () => {
     const without = useIntakeWith({ previews: true, forges: ["gitlab"] }, named("a"));
     expect(await without.accept(push)).toMatchObject({ matched: 1, previews: undefined, queued: 1 });
     expect(without.steps).toEqual(["moved git.example.com/org/shop", "enqueued reconcile:shop/a"]);
@@ -285,10 +285,10 @@ describe("a push to a forge that can be told about it", () => {
   });
 });
 
-describe("what a forge says about repositories of another one", () => {
+describe("an event of one forge about a repository of another", () => {
   const speaksFor = (forge: string, url: string) => forge === "github" && url.includes("mirror");
 
-  test("is left out, where its own are named beside them", async () => {
+  test("counts only for the URLs on its own host", async () => {
     const { accept, lookups } = useIntakeWith({ speaksFor }, named("prod"));
     expect(await accept(push)).toMatchObject({
       matched: 0,
@@ -311,7 +311,7 @@ describe("what a forge says about repositories of another one", () => {
   });
 });
 
-test("a merge queue's group is taken also where previews are off, for a queue waits for it; not without a login", async () => {
+test("a merge queue's group needs a login, but no previews, because the queue waits for its status", async () => {
   const base = "b".repeat(40);
   const group = { repoName: "org/shop", commit: "c".repeat(40), branch: `gh-readonly-queue/main/pr-7-${base}`, base };
   const event = { kind: "merge-group", delivery: "d1", repoUrls: push.repoUrls, ...group, ended: false } as const;
