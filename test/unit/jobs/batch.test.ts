@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createBatch } from "../../../jobs/batch.ts";
 import { gate } from "../../support/jobs.ts";
 
-test("what comes while others are at work is done together, and each gets its own answer", async () => {
+test("items that arrive during a batch are processed together in the next, and each gets its own answer", async () => {
   const batches: number[][] = [];
   const first = gate();
   const double = createBatch(0, async (numbers: readonly number[]) => {
@@ -12,14 +12,14 @@ test("what comes while others are at work is done together, and each gets its ow
   });
 
   const answers = [1, 2, 3].map(double);
-  expect(batches).toEqual([[1]]); // at once: nobody was before it
+  expect(batches).toEqual([[1]]); // at once, because no batch was running
   first.open();
 
   expect(await Promise.all(answers)).toEqual([2, 4, 6]);
   expect(batches).toEqual([[1], [2, 3]]);
 });
 
-test("a batch that fails fails for all of it, and for nobody else", async () => {
+test("a failed batch fails all of its items, and no others", async () => {
   let times = 0;
   const work = createBatch(0, (items: readonly string[]) =>
     times++ === 0 ? Promise.reject(new Error("down")) : Promise.resolve(items),
@@ -28,7 +28,7 @@ test("a batch that fails fails for all of it, and for nobody else", async () => 
   expect(await work("b")).toBe("b");
 });
 
-test("in a rush, a batch waits for more; who comes alone does not", async () => {
+test("in a rush a batch waits for more items, and a single item does not wait", async () => {
   const batches: number[] = [];
   const work = createBatch(20, (items: readonly number[]) => {
     batches.push(items.length);
@@ -43,7 +43,7 @@ test("in a rush, a batch waits for more; who comes alone does not", async () => 
   expect(batches).toEqual([1, 3]);
 });
 
-test("what takes longer for one holds up neither the others nor the next batch", async () => {
+test("a slow item delays neither the other items nor the next batch", async () => {
   const slow = gate();
   const work = createBatch(0, (items: readonly string[]) =>
     Promise.resolve(items.map((item) => (item === "slow" ? slow.opened.then(() => item) : item))),

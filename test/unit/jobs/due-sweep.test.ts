@@ -51,7 +51,7 @@ function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueA
 const named = (name: string, intervalMs = 10 * minute) =>
   aDeployment({ key: { namespace: "apps", name }, spec: aSpec({ intervalMs }) });
 
-test("what is due is asked for once, not again with every look", async () => {
+test("a due deployment is requested once, not by every run of the sweep", async () => {
   const { sweep, asked, pass } = useSweep([named("shop")], () => start - minute - 10 * minute);
 
   for (let i = 0; i < 30; i++) {
@@ -62,7 +62,7 @@ test("what is due is asked for once, not again with every look", async () => {
   expect(asked).toMatchObject([{ deployment: { name: "shop" }, cause: "interval" }]);
 });
 
-test("what Redis forgot that somebody asked for does not come back as an interval", async () => {
+test("a user's request that Redis lost is requested again as manual, not as an interval", async () => {
   const annotations = { [requestAnnotation("deploy")]: "now" };
   const { sweep, asked } = useSweep([named("shop"), { ...named("asked"), annotations }], realDueAt);
   await sweep.run();
@@ -73,7 +73,7 @@ test("what Redis forgot that somebody asked for does not come back as an interva
   ]);
 });
 
-test("a request that Redis did not take waits for nobody else's: neither for an earlier one nor for a whole sweep", async () => {
+test("a request that Redis did not accept waits neither for an earlier request nor for the next full sweep", async () => {
   const shop = { ...named("shop"), generation: 1, status: aStatus({ observedGeneration: 1 }) };
   const wanting = (value: string) => ({ ...shop, annotations: { [requestAnnotation("validate")]: value } });
   const deployments = [wanting("first")];
@@ -81,7 +81,7 @@ test("a request that Redis did not take waits for nobody else's: neither for an 
   await sweep.run();
   expect(asked).toHaveLength(1);
 
-  // The first is answered, and the second comes when neither the watch nor this look can reach Redis.
+  // The first request is answered, and the second one arrives when neither the watch nor this sweep can reach Redis.
   pass(1_500);
   deployments[0] = wanting("second");
   redis("down");
@@ -91,7 +91,7 @@ test("a request that Redis did not take waits for nobody else's: neither for an 
   await sweep.run();
   expect(asked).toHaveLength(2);
 
-  // Redis took it and lost it.
+  // Redis accepted the request and lost it.
   for (let second = 0; second < 5; second++) {
     pass(1_000);
     await sweep.run();
@@ -100,7 +100,7 @@ test("a request that Redis did not take waits for nobody else's: neither for an 
   expect(asked).toMatchObject([{ cause: "manual" }, { cause: "manual" }, { cause: "manual" }]);
 });
 
-test("what is still due after a while is asked for again: Redis may have forgotten", async () => {
+test("a deployment that is still due after a while is requested again, because Redis may have lost the request", async () => {
   const { sweep, asked, pass } = useSweep([named("shop")], (_d, _last, now) => now);
 
   await sweep.run();
@@ -113,7 +113,7 @@ test("what is still due after a while is asked for again: Redis may have forgott
   expect(asked).toHaveLength(2);
 });
 
-test("the next due time is asked for, however soon it comes", async () => {
+test("the next due time is requested, however soon it comes", async () => {
   let due = start - 5_000;
   const { sweep, asked, pass } = useSweep([named("shop", 5_000)], () => due);
 
@@ -125,7 +125,7 @@ test("the next due time is asked for, however soon it comes", async () => {
   expect(asked).toHaveLength(2);
 });
 
-test("while Redis is away nothing counts as asked for", async () => {
+test("while Redis is unavailable nothing counts as requested", async () => {
   const { sweep, asked, redis } = useSweep([named("shop")], (_d, _last, now) => now);
 
   redis("down");
@@ -136,7 +136,7 @@ test("while Redis is away nothing counts as asked for", async () => {
   expect(asked).toHaveLength(1);
 });
 
-test("deployments that fall due in the same instant are spread over a tenth of their interval", async () => {
+test("deployments that fall due at the same time are spread over a tenth of their interval", async () => {
   const deployments = Array.from({ length: 100 }, (_, i) => named(`d${i}`, 5 * minute));
   const { sweep, asked, pass } = useSweep(deployments, () => start);
 
@@ -152,7 +152,7 @@ test("deployments that fall due in the same instant are spread over a tenth of t
   expect(Math.max(...each)).toBeLessThan(20);
 });
 
-test("what somebody waits for is not spread", async () => {
+test("requests that a user waits for are not spread", async () => {
   const deployments = Array.from({ length: 100 }, (_, i) => named(`d${i}`));
   const { sweep, asked } = useSweep(deployments, (_d, _last, now) => now);
 
@@ -161,7 +161,7 @@ test("what somebody waits for is not spread", async () => {
   expect(asked).toHaveLength(100);
 });
 
-test("the end of a loop is learnt from the watch, even if the loop left no other trace", async () => {
+test("the watch shows the end of a reconciliation, even if it left no other trace", async () => {
   const reconciling = aStatus({
     observedGeneration: 1,
     conditions: [
@@ -188,7 +188,7 @@ test("the end of a loop is learnt from the watch, even if the loop left no other
   expect(asked).toHaveLength(1);
 });
 
-test("a short interval to try again after is not spread by the length of the long one", async () => {
+test("a short retry interval is spread by its own length, not by that of the long interval", async () => {
   const running = (name: string) => ({
     ...named(name, 60 * minute),
     status: aStatus({
@@ -207,7 +207,7 @@ test("a short interval to try again after is not spread by the length of the lon
   expect(asked).toHaveLength(20);
 });
 
-test("a deployment that cannot be read is asked for without a repository", async () => {
+test("a deployment that cannot be parsed is requested without a repository", async () => {
   const { spec: _spec, repo: _repo, ...identity } = named("broken");
   const { sweep, asked } = useSweep(
     [{ ...identity, problem: "spec.interval: not a duration" }],
@@ -221,7 +221,7 @@ test("a deployment that cannot be read is asked for without a repository", async
   ]);
 });
 
-test("fractions are even and always the same", () => {
+test("fractions are evenly distributed and always the same for a key", () => {
   const fractions = Array.from({ length: 1_000 }, (_, i) => fractionOf(keyText({ namespace: "apps", name: `d${i}` })));
   const tenths = Array.from({ length: 10 }, (_, i) => fractions.filter((f) => Math.floor(f * 10) === i).length);
 
@@ -229,7 +229,7 @@ test("fractions are even and always the same", () => {
   expect(fractionOf("a")).toBe(fractionOf("a"));
 });
 
-test("a loop that is left out is not asked for, and the next one is due an interval later", async () => {
+test("a skipped reconciliation is not requested, and the next one is due an interval later", async () => {
   const answers: Awaited<ReturnType<Spare>>[] = ["later", "skipped", "wanted"];
   let spared = 0;
   const spare: Spare = async () => answers[spared++] ?? "wanted";
@@ -256,7 +256,7 @@ test("a loop that is left out is not asked for, and the next one is due an inter
   expect(asked).toMatchObject([{ cause: "interval" }]);
 });
 
-test("one that takes long to be left out holds up nobody, and is asked about once", async () => {
+test("a slow skip check delays no other deployment, and is not started twice", async () => {
   let spared = 0;
   const never: Spare = () => {
     spared++;
@@ -271,7 +271,7 @@ test("one that takes long to be left out holds up nobody, and is asked about onc
   expect(asked).toMatchObject([{ deployment: { name: "asks" }, cause: "manual" }]);
 });
 
-test("what is wanted at once is looked at as git is now, what is due by its interval need not be", async () => {
+test("a deployment due at once needs a fresh answer of the remote, and one due by its interval does not", async () => {
   const [edited, waits] = [named("edited"), named("waits")];
   const { sweep, moved, asked } = useSweep([edited, waits], ({ key }, _, now) =>
     key.name === "edited" ? now : now - 20 * minute,
@@ -281,7 +281,7 @@ test("what is wanted at once is looked at as git is now, what is due by its inte
   expect(moved).toEqual([edited.repo]);
 });
 
-test("a reconciliation that nobody ended is requested a minute after its last sign of life, and again soon", async () => {
+test("an interrupted reconciliation is requested a minute after its last sign of life, and again soon afterwards", async () => {
   const at = (conditions: object[], resourceVersion: string) =>
     aDeployment({
       spec: { intervalMs: 1_440 * minute },

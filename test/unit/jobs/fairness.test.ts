@@ -8,7 +8,7 @@ const bullmqLargest = 2_097_152;
 
 const about = (cause: Cause, repo: string) => aRequest("shop", cause, { repo: repo as RepoId });
 
-/** Jobs in the order BullMQ would run them: lowest priority first, equal ones as they came. */
+/** Jobs in the order in which BullMQ would run them: lowest priority first, equal ones in order of arrival. */
 function inOrder(jobs: { name: string; priority: number }[]): string[] {
   return jobs.toSorted((a, b) => a.priority - b.priority).map(({ name }) => name);
 }
@@ -29,7 +29,7 @@ test("two repositories take turns", () => {
   expect(inOrder(jobs)).toEqual(["a", "b", "a", "b", "a", "b"]);
 });
 
-test("who comes late joins where the service is, neither before those who wait nor behind all of them", () => {
+test("a late repository joins at the current position, neither before the waiting jobs nor behind all of them", () => {
   const fairness = new Fairness();
   const mono = Array.from({ length: 100 }, () => fairness.place(about("push", "mono")));
   for (const priority of mono.slice(0, 50)) fairness.started(priority);
@@ -50,7 +50,7 @@ test("every push comes before every change, and so on down to the intervals", ()
   expect(urgencyAt(fairness.place(about("sweep", "busy")))).toBe(urgencyAt(fairness.place(about("change", "busy"))));
 });
 
-test("places stay within what BullMQ takes and within their class, however long a line grows", () => {
+test("places stay within BullMQ's limit and within their class, however long the queue gets", () => {
   const fairness = new Fairness();
   let priority = 0;
   for (let i = 0; i < 400_010; i++) priority = fairness.place(about("interval", "endless"));
@@ -60,7 +60,7 @@ test("places stay within what BullMQ takes and within their class, however long 
   expect(new Fairness().place(about("push", "first"))).toBe(1); // 0 would go before all others
 });
 
-test("places that no job took are given back, so that asking again and again costs nothing", () => {
+test("places that no job used are given back, so repeated requests cost nothing", () => {
   const fairness = new Fairness();
   fairness.place(about("push", "a"));
   const unused = [fairness.place(about("push", "a")), fairness.place(about("push", "a"))];
@@ -69,7 +69,7 @@ test("places that no job took are given back, so that asking again and again cos
   expect(fairness.place(about("push", "a"))).toBe(unused[0]);
 });
 
-test("once nothing waits, everybody starts from the beginning", () => {
+test("once nothing waits, every repository starts from the beginning", () => {
   const fairness = new Fairness();
   for (let i = 0; i < 5; i++) fairness.started(fairness.place(about("push", "a")));
   fairness.idle();
@@ -77,7 +77,7 @@ test("once nothing waits, everybody starts from the beginning", () => {
   expect([fairness.place(about("push", "a")), fairness.place(about("push", "b"))]).toEqual([1, 1]);
 });
 
-test("among previews, what people do comes before what follows from it, and repositories take turns", () => {
+test("previews that users cause come before those that follow from them, and repositories take turns", () => {
   const fairness = new Fairness();
   const preview = (cause: PreviewCause, repoName: string, number: number) => ({
     name: `${repoName}#${number} ${cause}`,
@@ -109,7 +109,7 @@ test("reports of all pull requests and commits are equally urgent, and repositor
 
 const of = (name: string, repo: string) => aRequest(name, "push", { repo: repo as RepoId });
 
-test("repositories share the time: one whose jobs take long has its turn less often, and has it in the end", () => {
+test("repositories share the time: one with long jobs has fewer turns, but does get them", () => {
   const fairness = new Fairness();
   for (let i = 0; i < 3; i++) fairness.took(of(`slow-${i}`, "slow"), 10);
   const jobs = [0, 1, 2].map((i) => ({ name: `slow-${i}`, priority: fairness.place(of(`slow-${i}`, "slow")) }));
@@ -122,7 +122,7 @@ test("repositories share the time: one whose jobs take long has its turn less of
   expect(order.indexOf("slow-2")).toBeLessThan(order.length - 1);
 });
 
-test("of those that are wanted together the short ones go first, as far as it is known", () => {
+test("of jobs requested together those known to be short go first", () => {
   const fairness = new Fairness();
   fairness.took(of("long", "mono"), 40);
   fairness.took(of("short", "mono"), 2);
@@ -131,7 +131,7 @@ test("of those that are wanted together the short ones go first, as far as it is
   expect(names).toEqual(["unknown", "short", "long"]);
 });
 
-test("a long one's place that no job took is given back whole", () => {
+test("the place of a long job that was not queued is given back completely", () => {
   const fairness = new Fairness();
   fairness.took(of("long", "mono"), 40);
   const priority = fairness.place(of("long", "mono"));
@@ -139,7 +139,7 @@ test("a long one's place that no job took is given back whole", () => {
   expect(fairness.place(of("next", "mono"))).toBe(priority);
 });
 
-test("where nobody works the lines begin anew after some time, so that nobody is sent ever further back", () => {
+test("if no job starts for some time the order starts again, so that no repository is pushed back for ever", () => {
   const time = { now: 0 };
   const fairness = new Fairness(() => time.now);
   const first = fairness.place(about("push", "mono"));
@@ -167,14 +167,14 @@ test("a merge group that ended goes before one that waits for its check, and rep
   expect(places).toEqual([1, 2, 1]);
 });
 
-test("of two requests for one subject the more urgent is acted on, and else the later one", () => {
+test("of two requests for one subject the more urgent one is used, and the later one if they are equal", () => {
   const [push, change, later] = [about("push", "a"), about("change", "a"), about("sweep", "a")];
   expect(moreUrgentOf(push, change)).toBe(push);
   expect(moreUrgentOf(change, push)).toBe(push);
   expect(moreUrgentOf(change, later)).toBe(later);
 });
 
-test("the first place of a class is behind all of the one before, and before all of its own", () => {
+test("the first place of a class is behind all places of the class before, and before all of its own", () => {
   const fairness = new Fairness();
   fairness.started(399_999);
   const [last, change] = [fairness.place(about("push", "a")), fairness.place(about("change", "a"))];
@@ -182,7 +182,7 @@ test("the first place of a class is behind all of the one before, and before all
   expect([last, firstPlaceOf(1), change].map(urgencyAt)).toEqual([0, 1, 1]);
 });
 
-test("what has waited for long has one line of its own where it moves up to", () => {
+test("jobs that have waited long have a line of their own in the class that they move up to", () => {
   const fairness = new Fairness();
   const pushes = [1, 2, 3].map(() => fairness.place(about("push", "mono")));
   const aged = [fairness.placeOfAged(0), fairness.placeOfAged(0)];
@@ -190,19 +190,19 @@ test("what has waited for long has one line of its own where it moves up to", ()
   expect(urgencyAt(fairness.placeOfAged(1))).toBe(1);
 });
 
-test("how long a subject takes is half of what it took last, and half of what was known before", () => {
+test("the expected duration of a subject is the mean of its last run and the previous expectation", () => {
   const fairness = new Fairness();
   for (const seconds of [10, 20]) fairness.took(of("slow", "mono"), seconds);
   expect([fairness.place(of("slow", "mono")), fairness.place(of("next", "mono"))]).toEqual([1, 16]);
 });
 
-test("however long a job takes, its repository's next turn is no more than sixty short jobs away", () => {
+test("however long a job takes, its repository's next turn is at most sixty short jobs away", () => {
   const fairness = new Fairness();
   fairness.took(of("endless", "mono"), 3_600);
   expect([fairness.place(of("endless", "mono")), fairness.place(of("next", "mono"))]).toEqual([1, 61]);
 });
 
-test("of too many subjects those that ran longest ago are forgotten, and nobody else", () => {
+test("if there are too many subjects those that ran longest ago are forgotten, and no others", () => {
   const fairness = new Fairness();
   fairness.took(of("forgotten", "mono"), 40);
   fairness.took(of("often", "mono"), 40);
@@ -217,7 +217,7 @@ test("of too many subjects those that ran longest ago are forgotten, and nobody 
   expect(["forgotten", "one-0", "often", "one-1"].map(placesOf)).toEqual([1, 1, 40, 2]);
 });
 
-test("a place that somebody was given behind stays taken", () => {
+test("a place with another place behind it is not given back", () => {
   const fairness = new Fairness();
   const first = fairness.place(about("push", "a"));
   fairness.place(about("push", "a"));
@@ -225,7 +225,7 @@ test("a place that somebody was given behind stays taken", () => {
   expect(fairness.place(about("push", "a"))).toBe(3);
 });
 
-test("jobs that start out of order send nobody before the one that is furthest", () => {
+test("jobs that start out of order do not move the current position back", () => {
   const fairness = new Fairness();
   for (const priority of [5, 2]) fairness.started(priority);
   expect(fairness.place(about("push", "late"))).toBe(6);

@@ -7,7 +7,7 @@ import { aPreviewRequest, aPullRequestKey, aRequest } from "../../support/jobs.t
 const repo = "git.example.com/org/shop" as RepoId;
 const commit = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
 
-test("a request comes out of Redis as it went in", () => {
+test("a request read from Redis equals the one that was written", () => {
   const request = aRequest("shop", "push", { delivery: "d1", receivedAt: 1 });
   expect(parseJobData("reconcile", JSON.parse(JSON.stringify(toJobData(request))))).toEqual(request);
   expect(parseJobData("reconcile", JSON.parse(JSON.stringify(toJobData(aRequest("shop", "interval")))))).toEqual(
@@ -15,7 +15,7 @@ test("a request comes out of Redis as it went in", () => {
   );
 });
 
-test("what another version or somebody else wrote is no request", () => {
+test("data written by another version or another program is not a request", () => {
   const good = toJobData(aRequest());
   for (const bad of [
     undefined,
@@ -37,7 +37,7 @@ test("what another version or somebody else wrote is no request", () => {
   }
 });
 
-test("requests about pull requests and commits come out as they went in, in their own lane only", () => {
+test("requests about pull requests and commits are read as they were written, and in their own lane only", () => {
   const requests: Request[] = [
     aPreviewRequest(7, "base"),
     { ...aPreviewRequest(), delivery: "d1", receivedAt: 1 },
@@ -52,7 +52,7 @@ test("requests about pull requests and commits come out as they went in, in thei
   }
 });
 
-test("a job has room for names only", () => {
+test("a job contains names only", () => {
   const key = aPullRequestKey();
   const extra = { ...key, title: "canary-5f0e" };
   for (const request of [
@@ -90,7 +90,7 @@ test("a job has room for names only", () => {
   }
 });
 
-test("a request about a merge queue's group comes out as it went in, and names one of its branches", () => {
+test("a request about a merge queue's group is read as it was written, and its branch has to be a merge queue branch", () => {
   const base = "b".repeat(40);
   const group = { ...commit, forge: "github", branch: `gh-readonly-queue/release/1.2/pr-7-${base}`, base };
   const request = { kind: "merge-group", group, ended: false, delivery: "d1", receivedAt: 1 } as const;

@@ -21,7 +21,7 @@ beforeEach(() => {
 
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
-/** What replicas share. */
+/** The state that replicas share. */
 function fakeRedis() {
   const reports = fakeReports();
   const claims = new Map<string, number>();
@@ -71,7 +71,7 @@ function useSweep({
   return { sweep, forge, redis, asked };
 }
 
-test("a pull request that nobody told of is found, and only then", async () => {
+test("a pull request without a webhook is found, and only until it has a report", async () => {
   const { forge, redis, asked } = useSweep();
   forge.put(1);
   await pass(minute);
@@ -93,7 +93,7 @@ test("a pull request that nobody told of is found, and only then", async () => {
   expect(asked()).toEqual([1]);
 });
 
-test("what was closed, merged or reopened without a word is found", async () => {
+test("pull requests that were closed, merged or reopened without a webhook are found", async () => {
   const { forge, redis, asked } = useSweep();
   forge.put(1);
   forge.put(2, { state: "closed" });
@@ -123,7 +123,7 @@ test("recently closed and merged pull requests are found without a report, and o
   );
   asked();
 
-  // Their previews left reports, although there was nothing to report.
+  // Their previews saved reports, although there was nothing to show.
   await redis.save(1, { state: "closed", repo: undefined, previews: [] });
   await redis.save(2, { state: "merged", repo: undefined, previews: [] });
   await pass(3 * everyMs);
@@ -181,7 +181,7 @@ test("open pull requests are found although the forge refuses to list closed one
   expect(asked()).toEqual([1, 2]);
 });
 
-test("old pull requests that nobody previewed are left alone, also when they never concerned anybody", async () => {
+test("old pull requests without a preview are ignored, also if they never affected a deployment", async () => {
   const { forge, redis, asked } = useSweep();
   const dayAgo = Date.now() - 25 * 3_600_000;
   forge.put(1, { updatedAt: dayAgo });
@@ -195,7 +195,7 @@ test("old pull requests that nobody previewed are left alone, also when they nev
   expect(asked()).toEqual([2]);
 });
 
-test("a preview that never came to its end is asked for again", async () => {
+test("an unfinished preview is requested again after an hour", async () => {
   const { forge, redis, asked } = useSweep();
   forge.put(1);
   await redis.save(1, { state: "working", startedAt: Date.now() });
@@ -206,7 +206,7 @@ test("a preview that never came to its end is asked for again", async () => {
   expect(asked()).toContain(1);
 });
 
-test("a preview that failed for a reason that time may mend is asked for again after a while", async () => {
+test("a preview that failed transiently is requested again after a while", async () => {
   const { forge, redis, asked } = useSweep();
   forge.put(1);
   forge.put(2);
@@ -219,7 +219,7 @@ test("a preview that failed for a reason that time may mend is asked for again a
   expect(asked()).toEqual([1]);
 });
 
-test("only repositories in which a pull request concerns somebody are looked at, each once", async () => {
+test("only repositories in which a pull request can affect a deployment are checked, each once", async () => {
   const at = (path: string) => ({ source: { url: `https://git.example.com/org/${path}`, ref: {}, path: "" } });
   const { forge } = useSweep({
     deployments: [
@@ -238,7 +238,7 @@ test("only repositories in which a pull request concerns somebody are looked at,
   expect(forge.calls).toEqual(["openPullRequests", "closedPullRequests"]);
 });
 
-test("of two replicas one looks", async () => {
+test("of two replicas only one checks a repository", async () => {
   const shared = { forge: fakeForge(), redis: fakeRedis() };
   useSweep(shared);
   await pass(2 * minute);
@@ -250,7 +250,7 @@ test("of two replicas one looks", async () => {
 });
 
 test.each(["unreachable", "rate-limited"] as const)(
-  "a forge that is %s is asked once per interval and told of once, while another one is looked at",
+  "a forge that is %s is asked once per interval and logged once, while other forges are checked",
   async (problem) => {
     const lines: { level: number; msg: string }[] = [];
     const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
@@ -300,7 +300,7 @@ test("a repository that the login may not see does not hide the others", async (
   expect(asked()).toEqual([1]);
 });
 
-test("while Redis is away nothing is found, and everything after it", async () => {
+test("while Redis is unavailable nothing is found, and afterwards everything is", async () => {
   const redis = fakeRedis();
   const { claim } = redis.queue;
   let away = true;
@@ -317,7 +317,7 @@ test("while Redis is away nothing is found, and everything after it", async () =
   expect(asked()).toEqual([1]);
 });
 
-test("a sweep that is stopped ends what it asks, and asks no more", async () => {
+test("a stopped sweep aborts its request and sends no more", async () => {
   const forge = fakeForge();
   const signals: AbortSignal[] = [];
   const { sweep, redis } = useSweep({
@@ -338,7 +338,7 @@ test("a sweep that is stopped ends what it asks, and asks no more", async () => 
   expect(redis.requests).toEqual([]);
 });
 
-test("what a forge refused is told again at each look until it is taken", async () => {
+test("a report that a forge rejected is requested at each sweep until the forge accepts it", async () => {
   const { forge, redis, asked } = useSweep();
   const key = (number: number) => ({ forge: "gitea", repoName: "org/shop", number });
   const { head } = forge.put(1);
@@ -350,7 +350,7 @@ test("what a forge refused is told again at each look until it is taken", async 
   await pass(minute);
   expect(redis.requests.splice(0)).toEqual([
     { kind: "report", pullRequest: key(1) },
-    { kind: "preview", pullRequest: key(2), cause: "sweep" }, // of which nothing is known
+    { kind: "preview", pullRequest: key(2), cause: "sweep" }, // nothing is known about this one
   ]);
   await redis.reports.setRefused(key(2), false);
   await pass(everyMs);

@@ -28,7 +28,7 @@ function following(name: string, { repo = "shop", ref = { branch: "main" }, susp
   });
 }
 
-/** What replicas share. */
+/** The state that replicas share. */
 function fakeRedis() {
   const claims = new Map<string, number>();
   const requests: ReconcileRequest[] = [];
@@ -86,7 +86,7 @@ function useSweep(
 
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
-test("a move that no webhook told of is found, once, and the repository counts as moved before that is asked for", async () => {
+test("a move without a webhook is found once, and the repository is marked as moved before the requests are queued", async () => {
   const { refs, requests, moved } = useSweep([
     following("a"),
     following("b"),
@@ -105,7 +105,7 @@ test("a move that no webhook told of is found, once, and the repository counts a
   expect(moved).toEqual(["git.example.com/org/shop before 0"]);
 });
 
-test("whom a move is nothing to is not asked for, but its pull requests are", async () => {
+test("a move does not request deployments that it does not affect, but it does request previews", async () => {
   const spared: unknown[] = [];
   const { refs, requests, moved } = useSweep([following("a"), following("b"), following("c")], {
     spare: async ({ key }, to) => {
@@ -120,12 +120,12 @@ test("whom a move is nothing to is not asked for, but its pull requests are", as
   expect(requests.map((one) => one.kind === "reconcile" && one.deployment.name)).toEqual(["b", false]);
   expect(spared[0]).toEqual({ commit: "c2", at: expect.any(Number) as number });
   expect(moved).toHaveLength(1);
-  // Their statuses say the same still: they are looked at again.
+  // Their statuses still name the old commit, so they are checked again.
   await pass(minute);
   expect(spared).toHaveLength(6);
 });
 
-test("a move that nobody told of is told to the open pull requests into that branch too", async () => {
+test("a move without a webhook also requests previews of the open pull requests into that branch", async () => {
   const { refs, requests } = useSweep(
     [following("a"), following("b", { ref: {} }), following("c", { ref: { branch: "release" } })],
     {
@@ -147,7 +147,7 @@ test("a move that nobody told of is told to the open pull requests into that bra
   ]);
 });
 
-test("a thousand deployments of one repository cost one look per period", async () => {
+test("a thousand deployments of one repository need one request per period", async () => {
   const deployments = Array.from({ length: 1_000 }, (_, i) => following(`d${i}`));
   const { looks, refs, requests } = useSweep(deployments);
   await pass(10_000);
@@ -160,7 +160,7 @@ test("a thousand deployments of one repository cost one look per period", async 
   expect(requests).toHaveLength(1_000);
 });
 
-test("the first look comes within seconds of the start, later ones are spread over the period", async () => {
+test("the first check comes within seconds of the start, and later ones are spread over the period", async () => {
   const deployments = Array.from({ length: 60 }, (_, i) => following(`d${i}`, { repo: `r${i}` }));
   const { looks } = useSweep(deployments);
   await pass(7_000);
@@ -177,12 +177,12 @@ test("the first look comes within seconds of the start, later ones are spread ov
   expect(Math.max(...perTenSeconds)).toBeLessThan(25);
 });
 
-test("tags and the default branch are followed; pinned and unseen deployments are not asked for", async () => {
+test("tags and the default branch are followed, and pinned and unseen deployments are not requested", async () => {
   const { refs, requests, looks } = useSweep([
     following("tag", { ref: { tag: "v1" } }),
     following("default", { ref: {} }),
     following("pinned", { ref: { commit: "c0" } }),
-    following("suspended", { suspend: true }), // its status is to say that it is not deployed
+    following("suspended", { suspend: true }), // its status has to say that the commit is not deployed
     following("unseen", { status: { observedGeneration: undefined, observedCommit: undefined } }),
     following("only-pinned", { repo: "other", ref: { commit: "c0" } }),
   ]);
@@ -193,7 +193,7 @@ test("tags and the default branch are followed; pinned and unseen deployments ar
   expect(looks).not.toContain("other");
 });
 
-test("what Redis forgot is asked for again by the next look, and less and less often while nothing comes of it", async () => {
+test("a request that Redis lost is repeated by the next check, and less and less often while nothing changes", async () => {
   const { refs, requests, sweep } = useSweep([following("a")]);
   await sweep.runNow();
   refs.set("refs/heads/main", "c2");
@@ -209,7 +209,7 @@ test("what Redis forgot is asked for again by the next look, and less and less o
   expect(asked.length).toBeLessThan(7);
 });
 
-test("a deployment that caught up while the remote was asked is not asked for", async () => {
+test("a deployment that caught up while the remote was asked is not requested", async () => {
   const deployments = [following("a")];
   const { requests } = useSweep(deployments, {
     heads: async () => {
@@ -222,7 +222,7 @@ test("a deployment that caught up while the remote was asked is not asked for", 
   expect(requests).toEqual([]);
 });
 
-test("a deleted branch is asked for until the status says so", async () => {
+test("a deployment whose branch is deleted is requested until its status says so", async () => {
   const deployments = [following("a")];
   const { refs, requests } = useSweep(deployments);
   await pass(10_000);
@@ -234,12 +234,12 @@ test("a deleted branch is asked for until the status says so", async () => {
   await pass(20 * minute);
   expect(requests).toHaveLength(1);
 
-  refs.set("refs/heads/main", "c3"); // it is back
+  refs.set("refs/heads/main", "c3"); // the branch is back
   await pass(minute);
   expect(requests).toHaveLength(2);
 });
 
-test("a branch that is back where it was is found, by a deployment that still says that it is gone", async () => {
+test("a branch that is back at the same commit is found by a deployment whose status still says that it is missing", async () => {
   const failing = { lastPrepareError: "no such branch" };
   const { refs, requests } = useSweep([
     following("lost", { status: failing }),
@@ -249,14 +249,14 @@ test("a branch that is back where it was is found, by a deployment that still sa
   refs.set("refs/heads/dev", "c1");
   refs.delete("refs/heads/main");
   await pass(minute);
-  expect(requests).toEqual([]); // their statuses say so
+  expect(requests).toEqual([]); // their statuses already say so
 
   refs.set("refs/heads/main", "c1");
   await pass(10 * minute);
   expect(requests.map(({ deployment }) => deployment.name)).toEqual(["lost"]);
 });
 
-test("a remote that fails is asked less and less often, and the others as ever", async () => {
+test("a failing remote is asked less and less often, and the other remotes as usual", async () => {
   const looks: Record<string, number> = { good: 0, bad: 0 };
   let broken = true;
   const { requests } = useSweep([following("good", { repo: "good" }), following("bad", { repo: "bad" })], {
@@ -276,7 +276,7 @@ test("a remote that fails is asked less and less often, and the others as ever",
   expect(requests.map(({ deployment }) => deployment.name)).toContain("bad");
 });
 
-test("no more than four looks at one host run at once, and all get their turn", async () => {
+test("at most four checks of one host run at once, and all get their turn", async () => {
   let running = 0;
   let most = 0;
   const looked = new Set<string>();
@@ -297,7 +297,7 @@ test("no more than four looks at one host run at once, and all get their turn", 
   expect(looked.size).toBe(40);
 });
 
-test("of several replicas, one looks at a remote per period, and each looks once when it starts", async () => {
+test("one of several replicas checks a remote per period, and each checks once when it starts", async () => {
   const redis = fakeRedis();
   const first = useSweep([following("a")], { redis });
   await pass(10_000);
@@ -310,7 +310,7 @@ test("of several replicas, one looks at a remote per period, and each looks once
   expect(first.looks.length + second.looks.length - before).toBe(10);
 });
 
-test("while Redis is away nothing is asked of anybody, and the age tells", async () => {
+test("while Redis is unavailable no remote is asked, and the age of the sweep shows it", async () => {
   const { sweep, looks, refs, requests, state } = useSweep([following("a")]);
   await pass(10_000);
   expect(sweep.age()).toBeLessThan(minute);
@@ -327,7 +327,7 @@ test("while Redis is away nothing is asked of anybody, and the age tells", async
   expect(sweep.age()).toBeLessThan(60);
 });
 
-test("a look can be had at once, and stopping ends one that hangs", async () => {
+test("a sweep can be run at once, and stopping aborts one that hangs", async () => {
   let looking = false;
   const { sweep } = useSweep([following("a")], {
     heads: (_, signal) =>
@@ -344,7 +344,7 @@ test("a look can be had at once, and stopping ends one that hangs", async () => 
   await swept;
 });
 
-test("a suspended deployment that says which commit is not deployed is asked for when the branch is back", async () => {
+test("a suspended deployment whose status names a commit that is not deployed is requested when the branch is back", async () => {
   const [one, two] = ["1".repeat(40), "2".repeat(40)];
   const noted = (observedCommit: string, commit: string) => {
     const message = `deploy succeeded. Suspended: commit ${commit} is not deployed.`;
@@ -360,7 +360,7 @@ test("a suspended deployment that says which commit is not deployed is asked for
   expect(requests.map(({ deployment }) => deployment.name)).toEqual(["noted"]);
 });
 
-test("a suspended deployment whose branch is gone is asked for only if it says which commit is not deployed", async () => {
+test("a suspended deployment with a deleted branch is requested only if its status names a pending commit", async () => {
   const { refs, requests } = useSweep([following("plain", { suspend: true })]);
   refs.delete("refs/heads/main");
   await pass(10_000);

@@ -52,7 +52,7 @@ function useSweep(...deployments: Deployment[]) {
   return { sweep, tags, checkedOut, asked, wanted, requests, state, pass };
 }
 
-test("a tag is asked for once for all that follow it, and a move of it asks for each of them, once", async () => {
+test("a tag is checked once for all deployments that follow it, and a moved tag requests each of them once", async () => {
   const { tags, asked, wanted, pass } = useSweep(following("a"), following("b"), following("c", { tag: "v1" }));
   tags.set("v1", "d1");
   await pass(10_000);
@@ -69,7 +69,7 @@ test("a tag is asked for once for all that follow it, and a move of it asks for 
   expect(wanted()).toHaveLength(4);
 });
 
-test("a tag that moved after it was checked out, and before it was first asked for, is found as well", async () => {
+test("a tag that moved between its checkout and its first check is found as well", async () => {
   const { tags, checkedOut, wanted, pass } = useSweep(following("a"), following("b", { tag: "v1" }));
   tags.set("v1", "d1");
   checkedOut.set("latest", "d0").set("v1", "d1");
@@ -77,7 +77,7 @@ test("a tag that moved after it was checked out, and before it was first asked f
   expect(wanted()).toEqual(["a sweep"]);
 });
 
-test("what cannot move, or does not matter, is not asked for", async () => {
+test("tags that cannot move or do not matter are not checked", async () => {
   const suspended = following("suspended", {}, { spec: { ...aSpec(), suspend: true } });
   const { asked, pass } = useSweep(
     following("pinned", { digest: "d0", tag: "latest" }),
@@ -91,7 +91,7 @@ test("what cannot move, or does not matter, is not asked for", async () => {
   expect(asked).toEqual([]);
 });
 
-test("a move is found again as long as it could not be queued", async () => {
+test("a move is found again until its requests can be queued", async () => {
   const { tags, wanted, state, pass } = useSweep(following("a"));
   await pass(10_000);
   tags.set("latest", "d2");
@@ -102,7 +102,7 @@ test("a move is found again as long as it could not be queued", async () => {
   expect(wanted()).toEqual(["a sweep"]);
 });
 
-test("a registry that is away is asked less often, and what moved meanwhile is found", async () => {
+test("an unreachable registry is asked less often, and moves in the meantime are found", async () => {
   const { tags, asked, wanted, state, pass } = useSweep(following("a"));
   await pass(10_000);
   state.registryDown = true;
@@ -116,7 +116,7 @@ test("a registry that is away is asked less often, and what moved meanwhile is f
   expect(wanted()).toEqual(["a sweep"]);
 });
 
-test("looking at all of them now waits for no time", async () => {
+test("a sweep of all tags on demand waits for no period", async () => {
   const { sweep, tags, wanted } = useSweep(following("a"));
   await sweep.runAll();
   tags.set("latest", "d2");
