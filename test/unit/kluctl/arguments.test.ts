@@ -43,11 +43,11 @@ test.for<[Call, string[]]>([
     { command: "delete", options: { discriminator: "d", dryRun: false } },
     ["--no-obfuscate", held, "--yes", "--no-wait", "--discriminator=d", "--dry-run=false"],
   ],
-])("$0.command says what it wants and nothing else", ([call, options]) => {
+])("$0.command gets exactly the arguments that it needs", ([call, options]) => {
   expect(toArguments(call, newRun({}), files)).toEqual([call.command, ...common, ...options, ...out]);
 });
 
-test("everything that a deployment chooses is one argument with its flag", () => {
+test("every setting of a deployment is one argument with its flag", () => {
   const run = newRun({
     target: "--prune",
     targetNameOverride: "",
@@ -79,7 +79,7 @@ test("everything that a deployment chooses is one argument with its flag", () =>
   ]);
 });
 
-test("a target that had to be made up is chosen only where the run has none", () => {
+test("a generated target is chosen only if the run has no target", () => {
   const given = { ...files, madeUpTarget: "no-target" };
 
   expect(toArguments({ command: "validate" }, newRun({}), given)).toContain("--target=no-target");

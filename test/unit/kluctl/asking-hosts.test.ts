@@ -24,11 +24,11 @@ test.each([
   ["another host that looks like it", ["https://git.test:x@evil.test/a", "https://evil.test/?git.test:1"], []],
   ["ssh, where the key was offered", ["ssh://git@git.test:2222/a/b"], []],
   ["several", ["https://git.test:1/a", "https://other.test/b", "http://git.test:2/c"], ["git.test:1", "git.test:2"]],
-])("kluctl's words about %s", (_name, urls, hosts) => {
+])("the hosts that ask for a login are read from kluctl's message about %s", (_name, urls, hosts) => {
   expect(hostsAsking(words(...urls), [login])).toEqual(hosts);
 });
 
-test("only the login of a source goes to a host that asks, and only when it asks", () => {
+test("only the login of a source goes to a host that asks for one, and only when it asks", () => {
   const asked = words("https://git.test:8443/a/b");
 
   expect(hostsAsking(asked, [{ ...login, namedHost: undefined }])).toEqual([]);
@@ -36,7 +36,7 @@ test("only the login of a source goes to a host that asks, and only when it asks
   expect(hostsAsking(asked.replace("authentication required", "connection refused"), [login])).toEqual([]);
 });
 
-test("the password of a source is for its host and those of its name that asked, its key for all", () => {
+test("the password of a source is for its host and for ports of the same host that asked, and its key for all hosts", () => {
   const git = [{ ...login, identity: "KEY", knownHosts: "HOSTS", ca: "PEM" }];
 
   const logins = toLogins({ ...noCredentials, git }, "/j", ["git.test:8443", "evil.test:8443"]);
@@ -48,7 +48,7 @@ test("the password of a source is for its host and those of its name that asked,
   ]);
 });
 
-test("beside an artifact the login is a key, if it has one", () => {
+test("with an OCI artifact as source only the key of the login is used, if it has one", () => {
   const git = [{ ...login, host: "*", namedHost: "" }];
 
   expect(toLogins({ ...noCredentials, git }, "/j").git).toEqual([]);

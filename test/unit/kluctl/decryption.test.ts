@@ -38,11 +38,11 @@ test.each([
   [{ "sops.azure-kv": "clientId: managed" }, { AZURE_CLIENT_ID: "managed" }],
   [{ "sops.gcp-kms": '\n{"type": "service_account"}\n' }, { GOOGLE_CREDENTIALS: '{"type": "service_account"}' }],
   [{ "pgp.asc": "armored", "sops.other": "x", "readme.txt": "y", "sops.vault-token": "" }, {}],
-])("of a Secret with %o, libraries read %o", (data, env) => {
+])("a Secret with %o becomes the environment %o", (data, env) => {
   expect(toDecryption({ data }, "/job").env).toEqual(env);
 });
 
-test("what has to be a file is one", () => {
+test("settings that have to be files are written to files", () => {
   const { files, pgpKeys } = toDecryption(
     {
       data: {
@@ -94,7 +94,7 @@ const server = {
   GOOGLE_CREDENTIALS: "server's",
 };
 
-test("no login of the server's gets mixed with a deployment's own", () => {
+test("logins of the server and of the deployment are never mixed", () => {
   const data = {
     "sops.aws-kms": "aws_access_key_id: id\naws_secret_access_key: key",
     "sops.azure-kv": "clientId: managed",
@@ -113,7 +113,7 @@ test("no login of the server's gets mixed with a deployment's own", () => {
   });
 });
 
-test("a role takes the place of the server's own, and gives way to a login for AWS in the Secret", () => {
+test("a role replaces the server's own, and AWS credentials in the Secret replace the role", () => {
   const webIdentity = { roleArn: "arn:aws:iam::1:role/r", token: "token" };
   const role = toDecryption({ data: {}, webIdentity }, "/job");
   const env = Object.entries(withDecryption(server, role)).filter(([name]) => name.startsWith("AWS_"));
@@ -131,7 +131,7 @@ test("a role takes the place of the server's own, and gives way to a login for A
   });
 });
 
-test("what only SOPS reads is not there for those who ask for no decryption", () => {
+test("variables that only SOPS reads are removed from runs without decryption", () => {
   const { GOOGLE_CREDENTIALS: _, ...rest } = server;
   expect(withDecryption(server, toDecryption(undefined, "/job"))).toEqual(rest);
   expect(withDecryption(server, toDecryption({ data: {} }, "/job"))).toEqual(server);
@@ -157,14 +157,14 @@ test.each([
     "No key in Secret shop/keys (a.agekey, age.txt, sops.aws-kms) decrypts it. Ignored because of its name: age.txt. " +
       "The name of a key must be *.agekey, *.asc, sops.vault-token, sops.aws-kms, sops.azure-kv, sops.gcp-kms.",
   ],
-])("with %o, what cannot be decrypted comes with an advice: %s", (keys, advice) => {
+])("with %o, a decryption failure gets an advice: %s", (keys, advice) => {
   expect(explainDecryption(new PrepareError(undecrypted), keys)).toEqual(
     new PrepareError(`${undecrypted}\n\n${advice}`),
   );
 });
 
-test("a PGP key that nobody can unlock is told", () => {
-  // As SOPS breaks the lines of gpg 2.2.
+test("a PGP key with a passphrase is reported", () => {
+  // SOPS breaks the lines of gpg 2.2 like this.
   const said = `${undecrypted}\n    - | gpg: public key decryption failed: Inappropriate\n      | ioctl for device`;
   const { message } = explainDecryption(new PrepareError(said), {
     secretName: "shop/keys",
@@ -173,7 +173,7 @@ test("a PGP key that nobody can unlock is told", () => {
   expect(message).toContain("decrypts it. A PGP key in it has a passphrase, which cannot be entered here");
 });
 
-test("other failures stay as they are", () => {
+test("other failures stay unchanged", () => {
   for (const error of [new PrepareError("target not found"), new Error(undecrypted)]) {
     expect(explainDecryption(error, undefined)).toBe(error);
   }

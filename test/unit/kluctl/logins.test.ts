@@ -14,7 +14,7 @@ const secretName = "login";
 const gitLogins = (...git: GitCredential[]) => toLogins({ ...noCredentials, git }, "/j");
 const none = { git: [], oci: [], helm: [] };
 
-test("passwords become variables, keys become files, in the order of the spec", () => {
+test("passwords become variables and keys become files, in the order of the spec", () => {
   const logins = gitLogins(
     { host: "Git.Example.com:8443", path: "/Org/*", secretName, username: "bot", password: "pass", ca: "PEM" },
     { host: "git.example.com", secretName, username: "*", identity: "KEY", knownHosts: "ONE" },
@@ -88,7 +88,7 @@ test("every part of a login for a Helm repository has its variable or its file",
   expect(Object.fromEntries(files)).toEqual({ "/j/helm-0.cert": "CERT", "/j/helm-0.key": "KEY", "/j/helm-0.ca": "CA" });
 });
 
-test("Docker's registry goes by the name that kluctl knows it by, and a login for nowhere is none", () => {
+test("Docker's registry gets the name that kluctl uses for it, and a login without a host is ignored", () => {
   const oci = [
     { ...anOci, registry: "" },
     { ...anOci, registry: "docker.io" },
@@ -98,17 +98,17 @@ test("Docker's registry goes by the name that kluctl knows it by, and a login fo
   expect(logins.helm).toEqual([]);
 });
 
-test("a login with neither a password nor a key is none", () => {
+test("a login with neither a password nor a key is ignored", () => {
   const logins = gitLogins({ host: "git", secretName, username: "git", password: "", knownHosts: "ONE" });
   expect(logins).toMatchObject({ git: [], knownHosts: undefined });
 });
 
-test("a key without known hosts knows none, and those of the server's home are not asked for", () => {
+test("a key without known hosts gets an empty known_hosts file, so that those in the server's home are not used", () => {
   const { files } = gitLogins({ host: "git", secretName, username: "git", identity: "KEY" });
   expect(files.get("/j/known_hosts")).toBe("");
 });
 
-test("a password that cannot be handed over is refused without being shown", () => {
+test("a password that cannot be passed on is refused without being shown", () => {
   const password = "hunter2\0";
   expect(() => gitLogins({ host: "git", secretName, username: "git", password })).toThrow(
     "The git login in secret login has a NUL character.",
@@ -136,7 +136,7 @@ test("the deployment's logins come before the server's, which keep their order",
   });
 });
 
-test("logins of one kind do not move those of another, nor what is said for all of a kind", () => {
+test("logins of one kind move neither those of another nor the defaults of a kind", () => {
   const shared = {
     KLUCTL_REGISTRY_HOST: "theirs",
     KLUCTL_HELM_3_HOST: "theirs",
@@ -152,7 +152,7 @@ test("logins of one kind do not move those of another, nor what is said for all 
   });
 });
 
-test("hosts that the deployment knows are added to those that the server knows", () => {
+test("the deployment's known hosts are added to the server's", () => {
   expect(withLogins({}, none, "/j/known_hosts")).toEqual({ SSH_KNOWN_HOSTS: "/j/known_hosts" });
   expect(withLogins({ SSH_KNOWN_HOSTS: "/etc/hosts" }, none, "/j/known_hosts")).toEqual({
     SSH_KNOWN_HOSTS: "/j/known_hosts:/etc/hosts",
@@ -160,12 +160,12 @@ test("hosts that the deployment knows are added to those that the server knows",
   expect(withLogins({ SSH_KNOWN_HOSTS: "/etc/hosts" }, none)).toEqual({ SSH_KNOWN_HOSTS: "/etc/hosts" });
 });
 
-test("a host that is not known is said in words that help", () => {
+test("an unknown host key is reported with what to do", () => {
   const words = explainHostKey("ssh: handshake failed: host not found and SSH_KNOWN_HOSTS has been set");
   expect(words).toBe("ssh: handshake failed: the host's key is not known: put it into known_hosts of the secret");
 });
 
-test("whoever refuses a login comes with the logins that there are for it, and never with what is in them", () => {
+test("a rejected login is reported with the logins that match, and never with their contents", () => {
   const said = new PrepareError("failed to fetch https://h.test:8443/index.yaml : 401 Unauthorized");
   const helm = { ...aHelm, host: "h.test:8443", secretName: "shop/helm", password: "canary" };
   const explain = (credentials: Partial<Credentials>) =>
@@ -184,7 +184,7 @@ test("whoever refuses a login comes with the logins that there are for it, and n
   }
 });
 
-test("where kluctl does not say which repository refused the login, those that it fetched are named", () => {
+test("if kluctl does not name the repository that rejected the login, the repositories that it fetched are named", () => {
   const git = [
     { host: "git.test:8443", secretName: "shop/git", username: "ada", password: "canary" },
     { host: "other.test", secretName: "shop/other", username: "ada", password: "canary" },
@@ -199,7 +199,7 @@ test("where kluctl does not say which repository refused the login, those that i
   }
 });
 
-test("a cluster that refuses the login of its kubeconfig is told from the server's own", () => {
+test("a login rejected by the cluster of spec.kubeConfig is distinguished from the server's own", () => {
   const said = new PrepareError("the server has asked for the client to provide credentials");
   const cluster = { kubeconfig: "", fingerprint: "" };
   expect(explainRefusal(said, { credentials: noCredentials })).toBe(said);

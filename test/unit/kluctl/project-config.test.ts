@@ -7,7 +7,7 @@ import { readProjectConfig, withImages } from "../../../src/kluctl/project-confi
 
 const images = [{ image: "app", resultImage: "app:2" }];
 
-test("images go behind those of the chosen target, and nothing else changes", () => {
+test("images are appended to those of the chosen target, and nothing else changes", () => {
   const text = `discriminator: "shop-{{ target.name }}"
 targets:
   - name: staging
@@ -42,7 +42,7 @@ test.for(["", "{}", "# nothing\n", "args: [{name: a}]"])("%j gets a target when 
   expect(parse(config?.text ?? "")).toMatchObject({ targets: [{ name: "no-target", images }] });
 });
 
-test("a template stays on its line when no target is chosen", () => {
+test("a template stays on one line when no target is chosen", () => {
   const template = `{{ "${"word ".repeat(40)}" }}`;
   expect(withImages(`args: [{name: a}]\nnote: x ${template}\n`, { target: undefined, images })?.text).toContain(
     template,
@@ -55,7 +55,7 @@ function useProject(): string {
   return dir;
 }
 
-test("a project may have a configuration, by either name, or none", async () => {
+test("the configuration of a project is optional and can have either name", async () => {
   const project = useProject();
   expect(await readProjectConfig(project)).toBe("{}");
   writeFileSync(join(project, ".kluctl.yaml"), "targets: []");
@@ -64,7 +64,7 @@ test("a project may have a configuration, by either name, or none", async () => 
   expect(await readProjectConfig(project)).toBe("args: []");
 });
 
-test("a configuration without an end is not read", async () => {
+test("a configuration that is endless or too large is not read", async () => {
   const project = useProject();
   symlinkSync("/dev/zero", join(project, ".kluctl.yml"));
   expect(await readProjectConfig(project)).toBeUndefined();

@@ -29,13 +29,13 @@ describe("the objects hash", () => {
     expect(objectsHash({ deployments: [{ renderedObjects: [b] }, ...nested] }, rendered)).not.toBe(known);
   });
 
-  test("of nothing is the hash of nothing", () => {
+  test("of no objects is the hash of empty input", () => {
     const empty = createHash("sha256").digest("hex");
     expect(objectsHash({}, [])).toBe(empty);
     expect(objectsHash({ deployments: null }, [json("a")])).toBe(empty);
   });
 
-  test("tells groups and namespaces apart", () => {
+  test("distinguishes groups and namespaces", () => {
     const deployment = { group: "apps", version: "v1", kind: "Deployment", name: "x", namespace: "one" };
     const one = '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","namespace":"one"}}';
     const two = '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","namespace":"two"}}';
@@ -63,7 +63,7 @@ describe("a delta", () => {
     expect(() => applyDelta("abc", delta)).toThrow(/delta/);
   });
 
-  test("leads from any text to any other", () => {
+  test("can turn any text into any other", () => {
     const text = fc.string({ unit: "grapheme" });
     fc.assert(
       fc.property(text, text, text, text, (start, gone, added, end) => {
@@ -76,7 +76,7 @@ describe("a delta", () => {
 });
 
 describe("a result", () => {
-  test("has each object's states as whole texts, one after the other", async () => {
+  test("contains each object's states as full texts, one after the other", async () => {
     const place = json("a").indexOf('"a"') + 1;
     const text = stringify({
       id: "one",
@@ -112,7 +112,7 @@ describe("a result", () => {
     expect(result.document).toEqual(parse(text));
   });
 
-  test("has changes that only add or only remove", async () => {
+  test("contains changes that only add or only remove", async () => {
     const changes = [
       { type: "insert", jsonPath: "data.x", newValue: "1" },
       { type: "delete", jsonPath: "data.y", oldValue: "2" },
@@ -124,18 +124,18 @@ describe("a result", () => {
     expect(objects.map((object) => object.changes)).toEqual([changes]);
   });
 
-  test("without objects or a deployment is an empty one", async () => {
+  test("without objects or a deployment is empty", async () => {
     await expect(parseCommandResult("id: one")).resolves.toMatchObject({ objects: [], errors: [], warnings: [] });
   });
 
   test.for(["", "[]", "text", "errors: nonsense", "compactedObjects: [{ref: 1}]", "a: [", "id: one\nid: two"])(
-    "%j is refused, and quotes nothing of it",
+    "%j is refused without quoting it",
     async (text) => {
       await expect(parseCommandResult(text)).rejects.toThrow();
     },
   );
 
-  test("of validate says whether everything is ready, and what is not", async () => {
+  test("of validate contains whether everything is ready, and what is not", async () => {
     const text = "ready: false\nerrors:\n- {ref: {kind: Pod, name: x}, message: not ready}\nresults: []\n";
     await expect(parseValidateResult(text)).resolves.toEqual({
       document: parse(text) as unknown,
@@ -146,7 +146,7 @@ describe("a result", () => {
   });
 });
 
-test("a mapping of tens of thousands of names, which a project may write, is read in time that grows with its length", async () => {
+test("a mapping of tens of thousands of names, which a project may write, is parsed in linear time", async () => {
   const names = Array.from({ length: 40_000 }, (_, at) => `  name${at}: x\n`);
   const before = cpuMs();
   const { values } = await parseYamlInSlices(`values:\n${names.join("")}`);
@@ -159,11 +159,11 @@ describe("a large document", () => {
     `- ref:\n    kind: ConfigMap\n    name: c${index}\n  rendered: 'full: {"a":"${"x".repeat(500)}"}'\n  text: |-\n    - not an entry\n    key: not a key\n`;
   const text = `a: 1\ncompactedObjects:\n${Array.from({ length: 1_200 }, (_, index) => entry(index)).join("")}deployment:\n  deployments: []\nz: "last"\n`;
 
-  test("is the same in slices as at once", async () => {
+  test("gives the same value in slices as at once", async () => {
     expect(await parseYamlInSlices(text)).toEqual(parse(text));
   });
 
-  test("leaves the event loop room while it is parsed", async () => {
+  test("leaves the event loop free while it is parsed", async () => {
     let turns = 0;
     let done = false;
     const parsing = parseYamlInSlices(text).finally(() => (done = true));
@@ -175,7 +175,7 @@ describe("a large document", () => {
     expect(turns).toBeGreaterThan(text.length / (128 * 1024) / 2);
   });
 
-  test("that is written in another style is parsed as well", async () => {
+  test("in another style is parsed as well", async () => {
     const indented = text
       .replaceAll("\n- ", "\n  - ")
       .replaceAll("\n    ", "\n      ")

@@ -20,9 +20,9 @@ function aResult(contents: object | undefined): CommandResult {
   return { document: {}, objects, errors: [], warnings: [], objectsHash: "" } as unknown as CommandResult;
 }
 
-test("progress is told at once, with the job and the command that it belongs to", async () => {
+test("progress is reported at once, with its job and command", async () => {
   const { teller, lines, texts } = useTeller();
-  teller.line("Failed to detect git project root. This might cause follow-up errors"); // of every working copy
+  teller.line("Failed to detect git project root. This might cause follow-up errors"); // kluctl prints this for every working copy
   teller.line("Rendering templates");
   teller.line("app: Applying 3 objects");
   expect(lines).toMatchObject([
@@ -33,7 +33,7 @@ test("progress is told at once, with the job and the command that it belongs to"
   expect(texts().at(-1)).toMatch(/^done after \d+\.\d s$/);
 });
 
-test("what may quote a Secret waits until it is known what is secret in it", async () => {
+test("a line that may quote a Secret is held back until the secrets in the result are known", async () => {
   const { teller, texts } = useTeller(["a-known-password"]);
   teller.line(`the Secret s is wrong: expected a number, got ${password}`);
   teller.line("and the login a-known-password, and ghp_0123456789abcdefghijklmnopqrstuvwxyzAB");
@@ -45,7 +45,7 @@ test("what may quote a Secret waits until it is known what is secret in it", asy
   expect(told).not.toMatch(/hunter2|a-known-password|ghp_/);
 });
 
-test("nothing is told of what cannot be masked, nor more than a limit", async () => {
+test("lines that cannot be masked, and those beyond a limit, are not reported", async () => {
   const doubtful = useTeller();
   doubtful.teller.line(`got ${password}`);
   await doubtful.teller.end(aResult(undefined));

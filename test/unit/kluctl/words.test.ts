@@ -22,7 +22,7 @@ test.for([
   expect(isProgress(line)).toBe(true);
 });
 
-test("no line keeps it busy, however long", () => {
+test("a very long line is handled in less than a second", () => {
   const startedAt = cpuMs();
   expect(lastWords("app: Waiting for x: ".repeat(50_000))).toContain("app: Waiting");
   expect(cpuMs() - startedAt).toBeLessThan(1_000);
@@ -38,7 +38,7 @@ test.for([
   expect(isProgress(line)).toBe(false);
 });
 
-test("the last words are what follows the progress, all lines of it", () => {
+test("the last words are all lines after the progress", () => {
   const stderr = "Loading kluctl project\nsome warning\nRendering templates\n2 errors occurred:\n\t* one\n\t* two\n\n";
   expect(lastWords(stderr)).toBe("2 errors occurred:\n\t* one\n\t* two");
   expect(lastWords("open /x: permission denied\n")).toBe("open /x: permission denied");
@@ -46,7 +46,7 @@ test("the last words are what follows the progress, all lines of it", () => {
   expect(lastWords("x".repeat(20_000))).toBe(`${"x".repeat(10_000)}\n… (cut)`);
 });
 
-test("the same error is the same text in each run", () => {
+test("the same error has the same text in each run", () => {
   const jobDir = "/data/work/7-abc";
   const projectDir = "/data/checkouts/7-xyz/deploy";
   const text = [
@@ -60,7 +60,7 @@ test("the same error is the same text in each run", () => {
   );
 });
 
-test("text is plain once it is ours", () => {
+test("terminal escapes, control characters and text direction marks are removed", () => {
   expect(
     toPlainText(
       "\u001b[31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u0007 \u0000\u0008\u202e\u2066tab\tline\n",
@@ -68,7 +68,7 @@ test("text is plain once it is ours", () => {
   ).toBe("red link tab\tline\n");
 });
 
-test("lines are put together from chunks, cut when long, and not read any more when they are many", () => {
+test("lines are assembled from chunks, cut when too long, and dropped after the limit", () => {
   const lines: string[] = [];
   const reader = createLineReader({ lineLength: 5, lines: 6 }, (line) => lines.push(line));
   const snow = Buffer.from("sn☃w\n");
@@ -91,7 +91,7 @@ test("the rest without a newline is a line, too", () => {
   expect(lines).toEqual(["01234…"]);
 });
 
-test("a tail keeps the end and no more", () => {
+test("a tail keeps only the end", () => {
   const tail = createTail(10);
   for (const part of ["0123456789abcdef", "gh", "ij"]) tail.push(Buffer.from(part));
   expect(tail.text()).toBe("abcdefghij");
