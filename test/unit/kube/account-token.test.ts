@@ -25,7 +25,7 @@ function useToken() {
   return { token, state, asked };
 }
 
-test("a token serves all runs for five minutes, and those that come together ask once", async () => {
+test("a token serves all runs for five minutes, and simultaneous callers request it once", async () => {
   const { token, state, asked } = useToken();
   expect(await Promise.all([token.get(), token.get(), token.get()])).toEqual(["token-1", "token-1", "token-1"]);
   state.now += 4 * minute;
@@ -35,14 +35,14 @@ test("a token serves all runs for five minutes, and those that come together ask
   expect(asked).toEqual([600, 600]);
 });
 
-test("one that was refused is not used again", async () => {
+test("a rejected token is not used again", async () => {
   const { token } = useToken();
   await token.get();
   token.drop();
   expect(await token.get()).toBe("token-2");
 });
 
-test("while the API server gives no answer, a token is used until it ends", async () => {
+test("while the API server does not respond, a token is used until it expires", async () => {
   const { token, state } = useToken();
   await token.get();
   state.error = new ApiError(0, "no answer");
@@ -54,7 +54,7 @@ test("while the API server gives no answer, a token is used until it ends", asyn
   expect(await token.get()).toMatch(/^token-/);
 });
 
-test("what a person has to change is said as such", async () => {
+test("a permanent failure is reported as one, with what to do", async () => {
   const { token, state } = useToken();
   state.error = new ApiError(404, 'serviceaccounts "preview" not found');
   await expect(token.get()).rejects.toThrow(PreviewRefusedError);

@@ -24,7 +24,7 @@ test("the chart's copy is current", () => {
   expect(parse(readFileSync(file, "utf8"))).toEqual(customResourceDefinition());
 });
 
-test("it is structural: every field has a type, and nothing stands in for one", () => {
+test("the schema is structural: every field has a type, and no construct replaces one", () => {
   const check = (at: string, one: Schema): void => {
     expect(one.type, at).toBeTypeOf("string");
     for (const word of ["$ref", "anyOf", "allOf", "additionalProperties", "nullable", "$schema"])
@@ -35,7 +35,7 @@ test("it is structural: every field has a type, and nothing stands in for one", 
   check("", schema);
 });
 
-// What kluctl's own definition says; the command line and the web UI rely on it.
+// As in kluctl's own definition; the command line and the web UI rely on it.
 test("only the interval and the source are required, and the defaults are kluctl's", () => {
   const { required, properties = {} }: Partial<Schema> = schema.properties?.["spec"] ?? {};
   expect([...(required ?? [])].sort()).toEqual(["interval", "source"]);
@@ -56,7 +56,7 @@ test("only the interval and the source are required, and the defaults are kluctl
   });
 });
 
-test("kluctl's command line finds the status fields that it looks for", () => {
+test("kluctl's command line finds the status fields that it reads", () => {
   const status = schema.properties?.["status"]?.properties ?? {};
   for (const command of ["reconcile", "diff", "deploy", "prune", "validate"]) {
     const result = status[`${command}RequestResult`];

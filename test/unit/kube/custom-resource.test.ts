@@ -19,7 +19,7 @@ function problemsOf(spec: unknown): string[] {
   return parsed !== undefined && isMalformed(parsed) ? parsed.problem.split("\n") : [];
 }
 
-test("a resource that says only what it must gets the defaults", () => {
+test("a resource with only the required fields gets the defaults", () => {
   expect(parseDeployment({ metadata, spec: sound })).toMatchObject({
     key: { namespace: "apps", name: "shop" },
     repo: "git.test/org/shop",
@@ -38,12 +38,12 @@ test("a resource that says only what it must gets the defaults", () => {
   });
 });
 
-test("what is null counts as left out, except among the arguments", () => {
+test("null counts as not set, except in the arguments", () => {
   const spec = parseSpec({ ...sound, target: null, images: null, prune: null, args: { replicas: null } });
   expect(spec).toMatchObject({ target: undefined, images: [], prune: false, args: { replicas: null } });
 });
 
-test("an artifact is followed by tag or digest, and belongs to no repository", () => {
+test("an OCI artifact is followed by tag or digest, and belongs to no repository", () => {
   const ref = { tag: "v1.2", digest: `sha256:${"0f".repeat(32)}` };
   const deployment = parseDeployment({
     metadata,
@@ -59,7 +59,7 @@ test("of several sources the first counts, as in kluctl", () => {
   expect(parseSpec({ ...sound, source: { oci, url: "https://git.test/x/y" } }).source.kind).toBe("oci");
 });
 
-test("logins keep their order, and what they fit", () => {
+test("logins keep their order and their patterns", () => {
   const secretRef = { name: "s" };
   const credentials = {
     oci: [{ registry: "a", repository: "b/**", secretRef }, { secretRef }],
@@ -81,7 +81,7 @@ test("the deprecated inline source still works", () => {
   });
 });
 
-test("every problem of a spec is named at once, by its path, with what to do", () => {
+test("all problems of a spec are reported at once, each with its path and what to do", () => {
   const spec = {
     interval: "5x",
     prune: "yes",
@@ -146,7 +146,7 @@ test.for([
   expect(problemsOf(spec).join("\n")).toContain(problem);
 });
 
-test("however much is wrong, what is told of it is short", () => {
+test("the report is limited, however many problems there are", () => {
   const problems = problemsOf({ ...sound, includeTags: Array(5_000).fill(7) });
   expect(problems).toHaveLength(21);
   expect(problems.at(-1)).toBe("and 4980 more");
@@ -163,13 +163,13 @@ test.for(["main", "feature/a-b", "release-1.2", "ünïcode"])("%s is a branch", 
 });
 
 test.for(["--upload-pack=x", "a..b", "a b", "a\nb", "a.lock", ".a", "a/.b", "refs/", "a~1", "@", "a@{1}", "a//b"])(
-  "%j is no branch",
+  "%j is not a branch",
   (branch) => {
     expect(problemsOf({ ...sound, source: { git: { ...source.git, ref: { branch } } } })).toHaveLength(1);
   },
 );
 
-test("of a status what can be read is read, and the rest is absent", () => {
+test("the readable parts of a status are read, and the rest counts as absent", () => {
   const status = {
     observedGeneration: "two",
     observedCommit: "abc",
@@ -208,7 +208,7 @@ test("of a status what can be read is read, and the rest is absent", () => {
   expect(parsed?.lastDriftDetectionResult).toBeUndefined();
 });
 
-test("whatever a resource says, reading it does not throw, and only what has no name is nothing", () => {
+test("parsing a resource never throws, and only a resource without a name gives nothing", () => {
   const wild = fc.record({
     metadata: fc.oneof(fc.constant(metadata), fc.anything()),
     spec: fc.oneof(
@@ -228,7 +228,7 @@ test("whatever a resource says, reading it does not throw, and only what has no 
   }
 });
 
-test("older forms of logins are read behind the newer ones", () => {
+test("older forms of logins are read after the newer ones", () => {
   const { spec } = parseDeployment({
     metadata,
     spec: {
@@ -254,7 +254,7 @@ test("older forms of logins are read behind the newer ones", () => {
   expect(spec.helmCredentials).toEqual([{ secretName: "charts", bySecret: true }]);
 });
 
-test("what is known already is not read again: this version of it, or a spec that has not changed since", () => {
+test("a resource with an unchanged version is not parsed again, and an unchanged spec is reused", () => {
   const read = (resource: unknown, known?: ReturnType<typeof parseDeployment>) =>
     parseDeployment(resource, () => known);
   const before = read({ metadata, spec: sound });

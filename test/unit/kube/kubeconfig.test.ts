@@ -32,7 +32,7 @@ function load(user: object, cluster: object = {}) {
 
 const written = (text: string) => parse(text) as Written;
 
-test("kluctl gets one context, named default, with credentials that rotate left in their files", () => {
+test("kluctl gets one context, named default, with rotating credentials left in their files", () => {
   const { kc, dir } = load({ tokenFile: "token" }, { "certificate-authority": "ca.crt" });
   expect(written(kubeconfigText(kc))).toEqual({
     apiVersion: "v1",
@@ -46,20 +46,23 @@ test("kluctl gets one context, named default, with credentials that rotate left 
   });
 });
 
-test("certificates and inline tokens are handed on", () => {
+test("certificates and inline tokens are copied", () => {
   const user = { "client-certificate-data": "Y2VydA==", "client-key-data": "a2V5", token: "t" };
   expect(written(kubeconfigText(load(user).kc)).users[0]?.user).toEqual(user);
 });
 
-test("whoever is impersonated is named", () => {
+test("the impersonated user is in the kubeconfig", () => {
   const { users } = written(kubeconfigText(load({ token: "t" }).kc, "system:serviceaccount:apps:deployer"));
   expect(users[0]?.user).toEqual({ token: "t", as: "system:serviceaccount:apps:deployer" });
 });
 
-test.for(["", " ", "\t\n"])("impersonating %j is an error, never the server's own identity", (name) => {
-  const { kc } = load({ token: "t" });
-  expect(() => kubeconfigText(kc, name)).toThrow("has no name");
-});
+test.for(["", " ", "\t\n"])(
+  "impersonating %j is an error, and never falls back to the server's own identity",
+  (name) => {
+    const { kc } = load({ token: "t" });
+    expect(() => kubeconfigText(kc, name)).toThrow("has no name");
+  },
+);
 
 test("a token file that changes is read again", async () => {
   const { kc, dir } = load({ tokenFile: "token" });
@@ -69,7 +72,7 @@ test("a token file that changes is read again", async () => {
   expect(options.headers?.["Authorization"]).toBe("Bearer one");
 });
 
-test("a kubeconfig that cannot be read is named, and nothing of what is in it", () => {
+test("a kubeconfig that cannot be read is named, and its content is not shown", () => {
   const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   const kubeconfig = join(dir, "config");
@@ -79,7 +82,7 @@ test("a kubeconfig that cannot be read is named, and nothing of what is in it", 
   expect(() => loadKubeConfig({ kubeconfig })).not.toThrow("t0ps3cret");
 });
 
-test("of several files in KUBECONFIG, the first that says something counts", () => {
+test("of several files in KUBECONFIG, the first one that sets a value wins", () => {
   const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   const file = (name: string, server: string) => {
@@ -100,7 +103,7 @@ test("of several files in KUBECONFIG, the first that says something counts", () 
   expect(() => loadKubeConfig({ context: "three" })).toThrow('no context "three"; it has: one, two.');
 });
 
-test("a program that logs in is run, and who logs in with a name and a password does so", async () => {
+test("exec plugins are run, and username and password are sent as basic auth", async () => {
   const credential = { kind: "ExecCredential", status: { token: "from-a-program" } };
   const { kc } = load({ exec: { command: "echo", args: [JSON.stringify(credential)] } });
   const options: RequestOptions = {};
@@ -111,7 +114,7 @@ test("a program that logs in is run, and who logs in with a name and a password 
   expect(basic.auth).toBe("admin:secret");
 });
 
-test("a login to a cluster without encryption is refused unless the kubeconfig says so", async () => {
+test("an unencrypted login to a cluster is refused unless the kubeconfig allows it", async () => {
   const server = "http://10.0.0.1";
   await expect(load({ token: "t" }, { server }).kc.applyTo({})).rejects.toThrow("insecure-skip-tls-verify");
   await load({ token: "t" }, { server, "insecure-skip-tls-verify": true }).kc.applyTo({});

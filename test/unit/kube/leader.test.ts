@@ -18,15 +18,15 @@ function fakeApi({ holder, missing = false }: { holder?: string; missing?: boole
   let reads = 0;
   let down = false;
   return {
-    /** Whether it answers. */
+    /** Stops or restores the answers of the API server. */
     down: (is: boolean) => void (down = is),
-    /** Resolves when somebody has read the Lease as it is now. */
+    /** Resolves when the current version of the Lease has been read. */
     async seen() {
       const before = reads;
       await vi.waitFor(() => expect(reads).toBeGreaterThan(before + 1));
     },
     holder: () => lease?.spec?.holderIdentity,
-    /** What its holder does while it lives. */
+    /** Renews the Lease, as its holder does. */
     renew(by: string) {
       lease = { metadata: meta(++version), spec: { ...lease?.spec, holderIdentity: by } };
     },
@@ -59,7 +59,7 @@ function start(api: ReturnType<typeof fakeApi>, how: "shared" | "exclusive" | "o
   return leadership;
 }
 
-test("any number of servers share the lease, and work where there is no namespace for it", async () => {
+test("any number of servers share the Lease, and work if its namespace does not exist", async () => {
   const api = fakeApi();
   const both = [start(api, "shared"), start(api, "shared")];
   expect(await Promise.all(both.map(({ won }) => won))).toEqual([true, true]);
@@ -68,7 +68,7 @@ test("any number of servers share the lease, and work where there is no namespac
   expect(await start(fakeApi({ holder: "kluctl" }), "off").won).toBe(true);
 });
 
-test("while kluctl's own controller renews it nobody else works; when it is gone, its time has to pass", async () => {
+test("while kluctl's own controller renews the Lease no Towline works, and after it stops the Lease has to expire", async () => {
   let now = 0;
   const api = fakeApi({ holder: "kluctl-controller-1" });
   const leadership = start(api, "shared", () => now);
@@ -83,7 +83,7 @@ test("while kluctl's own controller renews it nobody else works; when it is gone
   expect(await leadership.won).toBe(true);
   expect([leadership.waitsFor(), api.holder()]).toEqual([undefined, "towline"]);
 
-  // One of ours that works alone is not called kluctl's.
+  // A Towline that works exclusively is not reported as kluctl's controller.
   const alone = fakeApi();
   await start(alone, "exclusive").won;
   expect(alone.holder()).toMatch(/^towline-/);
@@ -91,7 +91,7 @@ test("while kluctl's own controller renews it nobody else works; when it is gone
   await vi.waitFor(() => expect(other.waitsFor()).toMatch(/^towline-.*an exclusive Towline/));
 });
 
-test("who finds that another has taken it may not go on", async () => {
+test("a server whose Lease was taken by another has to stop", async () => {
   const api = fakeApi();
   const leadership = start(api, "shared");
   await leadership.won;
@@ -99,7 +99,7 @@ test("who finds that another has taken it may not go on", async () => {
   expect(await leadership.lost).toContain("kluctl-controller-2 took the Lease");
 });
 
-test("exclusively, the second waits until the first gives it back", async () => {
+test("in exclusive mode the second server waits until the first releases the Lease", async () => {
   const api = fakeApi();
   const first = start(api, "exclusive");
   expect(await first.won).toBe(true);
@@ -109,13 +109,13 @@ test("exclusively, the second waits until the first gives it back", async () => 
   expect(await second.won).toBe(true);
 });
 
-test("who is stopped before its turn never had it", async () => {
+test("a server that stops before its turn never had the Lease", async () => {
   const leadership = start(fakeApi({ holder: "kluctl" }), "exclusive");
   await leadership.stop();
   expect(await leadership.won).toBe(false);
 });
 
-test("nothing new is begun once the shared lease was not renewed for two thirds of it, until it is", async () => {
+test("no new work starts once the shared Lease was not renewed for two thirds of its duration, until it is renewed", async () => {
   let now = 0;
   const api = fakeApi();
   const leadership = start(api, "shared", () => now);
@@ -130,7 +130,7 @@ test("nothing new is begun once the shared lease was not renewed for two thirds 
   api.renew("kluctl-controller-2");
   await leadership.lost;
 
-  // What needs no renewal is never late.
+  // Without a Lease to renew, the renewal is never late.
   for (const free of [start(fakeApi({ missing: true }), "shared", () => now), start(fakeApi(), "off", () => now)]) {
     await free.won;
     now += 1_000;

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { startHold } from "../../../src/kube/lease-hold.ts";
 import { silentLog } from "../../support/fakes.ts";
 
-test("whoever begins to work under a lease is told only of a renewal that is fresh", async () => {
+test("work that starts under a Lease is notified of the last renewal only if it is recent", async () => {
   let now = 0;
   const lease = { metadata: { namespace: "shop", name: "towline-prod" }, spec: { holderIdentity: "us" } };
   const held = startHold({

@@ -16,7 +16,7 @@ test.for([
   expect(name.length).toBeLessThanOrEqual(63);
 });
 
-test("a lease is named for its deployment, as long as a name may be", () => {
+test("a Lease is named after its deployment, shortened to the maximum length", () => {
   expect(leaseName("shop.prod")).toBe("towline-shop.prod");
   const long = `${"a".repeat(236)}.${"b".repeat(16)}`;
   expect(leaseName(long)).toHaveLength(253);

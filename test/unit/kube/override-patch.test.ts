@@ -15,7 +15,7 @@ const resource = {
   status: { observedGeneration: 3 },
 };
 
-test("maps are merged, lists are replaced, and null takes away", () => {
+test("maps are merged, lists are replaced, and null removes a value", () => {
   const spec = {
     dryRun: true,
     args: { size: { max: 3 }, gone: null, "x.y": 1 },
@@ -47,7 +47,7 @@ test.each([
   });
 });
 
-test("a patch that says of other fields what they are anyway is fine", () => {
+test("a patch that repeats the current values of other fields is accepted", () => {
   const patch = { metadata: { name: "prod" }, spec: { prune: true } };
   expect(parseOverridden(resource, patch)).toMatchObject({ spec: { prune: true } });
 });
@@ -60,7 +60,7 @@ test.each([
   [{ spec: { deployMode: "slow" } }, /spec.deployMode: "slow" is not one of full-deploy, poke-images/],
   [{ spec: null }, /spec.interval: is missing/],
   [JSON.parse('{"spec":{"__proto__":{"dryRun":true}}}') as object, /unknown fields: spec.__proto__/],
-])("%j is refused, and the field named", (patch, problem) => {
+])("%j is refused, and the field is named", (patch, problem) => {
   expect(parseOverridden(resource, patch as Record<string, unknown>)).toMatchObject({
     problem: expect.stringMatching(problem) as string,
   });

@@ -46,14 +46,14 @@ async function partsOf(text: string, options: { impersonate?: string; allowUnsaf
   return { cluster: clusters[0]?.cluster, user: users[0]?.user, fingerprint: remote.fingerprint };
 }
 
-test("kluctl gets the current context alone, under the name that it has for every cluster", async () => {
+test("kluctl gets only the current context, under the name that it has for every cluster", async () => {
   expect(await partsOf(kubeconfig({ token: "t" }))).toMatchObject({ cluster: { server, ...ca }, user: { token: "t" } });
   const certificate = { "client-certificate-data": "Y2VydA==", "client-key-data": "a2V5" };
   const address = { server, "tls-server-name": "api", "proxy-url": "http://proxy:1", "insecure-skip-tls-verify": true };
   expect(await partsOf(kubeconfig(certificate, address))).toMatchObject({ cluster: address, user: certificate });
 });
 
-test("whom the kubeconfig impersonates gives way to the deployment's service account", async () => {
+test("the deployment's service account replaces the user that the kubeconfig impersonates", async () => {
   const login = { token: "t", as: "ada", "as-groups": ["admins"] };
   expect((await partsOf(kubeconfig(login))).user).toEqual(login);
   const impersonate = "system:serviceaccount:shop:deployer";
@@ -99,19 +99,19 @@ test.for([
   [{ server: "https://metadata.example.com" }, "its server is rejected: metadata.example.com"],
   [{ server, "proxy-url": "socks5://169.254.169.254:1080" }, "its proxy-url is rejected"],
   [{ server: "https://[x" }, "its server is not a URL"],
-] as const)("%o leads to no cluster, whatever is allowed", async ([cluster, why]) => {
+] as const)("%o is refused, whatever is allowed", async ([cluster, why]) => {
   for (const allowUnsafe of [false, true])
     await expect(toRemoteCluster(kubeconfig({}, cluster), { allowUnsafe, lookup })).rejects.toThrow(why);
 });
 
-test("programs and files are there for those who allow them", async () => {
+test("exec plugins and files are used only if they are allowed", async () => {
   const login = { exec: { command: "aws" }, tokenFile: "/token" };
   const address = { server, "certificate-authority": "/ca" };
   const parts = await partsOf(kubeconfig(login, address), { allowUnsafe: true });
   expect(parts).toMatchObject({ cluster: address, user: login });
 });
 
-test("a fingerprint is that of the server, not of who logs in there", async () => {
+test("the fingerprint depends on the server, not on the login", async () => {
   const texts = [
     kubeconfig({ token: "t" }),
     kubeconfig({ token: "another" }),

@@ -6,9 +6,9 @@ import { stringify } from "yaml";
 import { createKubeClient } from "../../../src/kube/client.ts";
 import { createRequestRate } from "../../../src/kube/request-rate.ts";
 
-test("after a burst requests go at their pace, in the order in which they came", async () => {
+test("after a burst, requests are sent at the configured rate, in the order in which they came", async () => {
   const from = performance.now();
-  // They come in the same moment, however long a busy machine takes to let them come.
+  // All requests come at the same time, however long a busy machine takes to send them.
   let moment: number | undefined = from;
   const rate = createRequestRate(
     () => 100,
@@ -27,7 +27,7 @@ test("after a burst requests go at their pace, in the order in which they came",
   expect(waited.at(-1)).toBeGreaterThan(80);
 });
 
-test("who goes away while waiting is told so", async () => {
+test("an aborted request that waits is rejected", async () => {
   const rate = createRequestRate(() => 1);
   await Promise.all([rate.turn(undefined), rate.turn(undefined)]);
   const leaving = new AbortController();
@@ -36,7 +36,7 @@ test("who goes away while waiting is told so", async () => {
   await expect(turn).rejects.toThrow("aborted");
 });
 
-test("when the API server asks for a rest nobody asks it anything meanwhile, except for Leases", async () => {
+test("while the API server asks to wait, only requests for Leases are sent", async () => {
   const asked: string[] = [];
   const server = createServer((req, res) => {
     asked.push(req.url ?? "");

@@ -23,7 +23,7 @@ function result(objects: readonly ResultObject[]): CommandResult {
 
 const change = { type: "update" as const, jsonPath: "data.a", oldValue: "x", newValue: "y", unifiedDiff: "-x\n+y" };
 
-test("the first version is the whole result, and each further one says what it leaves out", () => {
+test("the first version is the whole result, and each further one lists what it leaves out", () => {
   const versions = [
     ...shorterAndShorter(result([object("a", { changes: [change] }), object("b")]), { id: "1", warnings: [] }),
   ];
@@ -44,7 +44,7 @@ test("the first version is the whole result, and each further one says what it l
   expect(sizes.at(-1)).toBeLessThan(sizes[0] ?? 0);
 });
 
-test("what changed keeps its content longest, its changes longer, and its name to the end", () => {
+test("changed objects keep their content longer than others, their changes longer still, and their names to the end", () => {
   const objects = [object("same"), object("changed", { changes: [change] })];
   const [, news, named, places, last] = [...shorterAndShorter(result(objects), {})];
   expect(news?.compactedObjects).toEqual([

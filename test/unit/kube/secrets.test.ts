@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { KubeRequest } from "../../../src/kube/client.ts";
 import { createSecrets, type SecretsDeps } from "../../../src/kube/secrets.ts";
 
-/** Reads a Secret, and says as whom the API server was asked. */
+/** Reads a Secret and returns the user that the request impersonated. */
 async function askedAs(options: Omit<SecretsDeps, "client">, account?: string): Promise<string | undefined> {
   const asked: KubeRequest[] = [];
   const client = {
@@ -16,12 +16,12 @@ async function askedAs(options: Omit<SecretsDeps, "client">, account?: string): 
   return asked[0]?.as;
 }
 
-test("Secrets are read with the server's own rights unless it is told otherwise", async () => {
+test("Secrets are read with the server's own rights by default", async () => {
   expect(await askedAs({}, "deployer")).toBeUndefined();
   expect(await askedAs({ defaultServiceAccount: "usual" })).toBeUndefined();
 });
 
-test("a server that reads as accounts asks as the deployment's, as the usual one, and else as itself", async () => {
+test("with readAs account, Secrets are read as the deployment's account, as the default account, or as the server", async () => {
   const options = { readAs: "account", defaultServiceAccount: "usual" } as const;
   expect(await askedAs(options, "deployer")).toBe("system:serviceaccount:shop:deployer");
   expect(await askedAs(options)).toBe("system:serviceaccount:shop:usual");

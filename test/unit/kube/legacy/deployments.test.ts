@@ -14,7 +14,7 @@ import { fakeDeployments, silentLog } from "../../../support/fakes.ts";
 
 type Json = Record<string, unknown>;
 
-/** An API server that has the older API only once a test says so, and remembers what was patched. */
+/** An API server that serves the legacy API only after the test enables it, and records the patches. */
 function fakeApi(objects: Json[]) {
   const state = { served: false };
   const patches: { path: string; body: unknown }[] = [];
@@ -68,7 +68,7 @@ function bothOf(api: ReturnType<typeof fakeApi>) {
 
 const key = { namespace: "shop", name: "prod" };
 
-test("the older API is noticed when it comes, and costs nothing before", async () => {
+test("the legacy API is found when it is installed, and costs nothing before", async () => {
   const api = fakeApi([resource("prod")]);
   const { both, changes } = bothOf(api);
   await both.start();
@@ -79,7 +79,7 @@ test("the older API is noticed when it comes, and costs nothing before", async (
   expect(await both.get(key)).toMatchObject({ uid: "old-prod", apiVersion: "flux.kluctl.io/v1alpha1" });
 });
 
-test("a newer one of the same name takes over, and the older one is marked; without it, the older one is back", async () => {
+test("a deployment of the newer API replaces the legacy one of the same name, and the legacy one returns without it", async () => {
   const api = fakeApi([resource("prod")]);
   api.state.served = true;
   const { both, index, changes } = bothOf(api);
@@ -99,7 +99,7 @@ test("a newer one of the same name takes over, and the older one is marked; with
   expect(changes.slice(3)).toEqual(["removed new-prod", "added old-prod"]);
 });
 
-test("what somebody deletes after it gave way goes, and nothing else happens", async () => {
+test("when a user deletes a replaced legacy deployment, only its finalizer is removed", async () => {
   const finalizers = ["finalizers.flux.kluctl.io", "others.test/one"];
   const leaving = { ...resource("prod", { finalizers, deletionTimestamp: "2026-01-01T00:00:00Z" }) };
   const api = fakeApi([{ ...leaving, status: { readyForMigration: true } }]);
@@ -112,7 +112,7 @@ test("what somebody deletes after it gave way goes, and nothing else happens", a
   );
 });
 
-test("what is written goes to the resource that was read, in its own words", async () => {
+test("writes go to the resource that was read, in the format of its API", async () => {
   const annotations = { "reconcile.fluxcd.io/requestedAt": "7" };
   const api = fakeApi([resource("prod", { annotations })]);
   api.state.served = true;
@@ -131,7 +131,7 @@ test("what is written goes to the resource that was read, in its own words", asy
   ]);
 });
 
-test("a loop answers the deploy that it was asked for, and none that is asked for while it is at work", async () => {
+test("a reconciliation answers only the deploy request that existed when it started", async () => {
   const annotations: Record<string, string> = {};
   const api = fakeApi([resource("prod", { annotations })]);
   api.state.served = true;
@@ -139,7 +139,7 @@ test("a loop answers the deploy that it was asked for, and none that is asked fo
   await both.start();
   const before = await both.get(key);
   annotations["deploy.flux.kluctl.io/requestedAt"] = "2";
-  const after = await both.get(key); // by the next job, while the first is still at work
+  const after = await both.get(key); // read by the next job, while the first is still in progress
   await both.patchStatus(before!, { observedGeneration: 1 });
   await both.patchStatus(after!, { observedGeneration: 1 });
   expect(api.patches.map(({ body }) => body)).toEqual([

@@ -40,7 +40,7 @@ const sound = (...given: Parameters<typeof entry>): Deployment => {
   return found;
 };
 
-test("it enters as any deployment does, under its own API and with the finalizer that everybody knows", () => {
+test("a legacy deployment is read like any other, under its own API and with the current finalizer", () => {
   const deployment = sound({ finalizers: ["finalizers.flux.kluctl.io"], spec: { deployOnChanges: false } });
   expect(deployment).toMatchObject({
     key: { namespace: "shop", name: "prod" },
@@ -53,7 +53,7 @@ test("it enters as any deployment does, under its own API and with the finalizer
   expect(sound().spec.deployOnChanges).toBe(true);
 });
 
-test("annotations of the older API are requests until the status answers them, unless it is suspended", () => {
+test("annotations of the legacy API are requests until the status answers them, unless the deployment is suspended", () => {
   const reconcile = { "reconcile.fluxcd.io/requestedAt": "1" };
   const deploy = { "deploy.flux.kluctl.io/requestedAt": "2" };
   const request = (over: Parameters<typeof entry>[0]) => sound(over).annotations["kluctl.io/request-reconcile"];
@@ -67,7 +67,7 @@ test("annotations of the older API are requests until the status answers them, u
   });
 });
 
-test("logins for Helm repositories are named also where nobody has read their Secrets", () => {
+test("Helm repository logins are named even if their Secrets have not been read", () => {
   const helmCredentials = [{ secretRef: { name: "charts" } }];
   const [named, read] = [sound({ spec: { helmCredentials } }), sound({ spec: { helmCredentials } }, helmSecrets)];
   expect(named.spec.helmCredentials).toEqual([{ secretName: "charts", bySecret: true }]);
@@ -77,7 +77,7 @@ test("logins for Helm repositories are named also where nobody has read their Se
   });
 });
 
-test("what cannot be read says so in the words of its own API", () => {
+test("a resource that cannot be read is reported with the field names of its own API", () => {
   const bad = entry({ spec: { source: { url: "nonsense" } } });
   expect(bad).toMatchObject({ problem: expect.stringMatching(/^spec\.source\.url: is not the URL/) as unknown });
   expect(entry({ spec: { source: undefined } })).toMatchObject({
@@ -85,7 +85,7 @@ test("what cannot be read says so in the words of its own API", () => {
   });
 });
 
-test("a status that is written is read back as it was", () => {
+test("a written status is read back unchanged", () => {
   const result = {
     id: "r1",
     commandInfo: { command: "deploy", endTime: "2026-01-01T00:00:01.500Z" },
@@ -139,7 +139,7 @@ test("a status that is written is read back as it was", () => {
   });
 });
 
-test("a deploy that broke off leaves no hash, and a prepare error is told in the condition", () => {
+test("an interrupted deploy leaves no hash, and a prepare error is reported in the condition", () => {
   const context = { ref: {}, prune: false, validate: true };
   const before = { lastDeployResult: { commandInfo: { endTime: "2026-01-01T00:00:00Z" }, renderedObjectsHash: "h" } };
   expect(toLegacyPatch({ lastObjectsHash: null }, before, context)).toEqual({
@@ -154,7 +154,7 @@ test("a deploy that broke off leaves no hash, and a prepare error is told in the
   expect(toNewerStatus(parseLegacyStatus(patch))).toMatchObject({ lastPrepareError: "template: line 3" });
 });
 
-test("the status of the controller before is understood, whatever is in its results", () => {
+test("the status of the earlier controller is understood, whatever its results contain", () => {
   const status = {
     lastAttemptedRevision: `main@sha1:${commit}`,
     lastDeployResult: {

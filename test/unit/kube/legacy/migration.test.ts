@@ -12,7 +12,7 @@ function one(name: string, over: { spec?: object; metadata?: object } = {}) {
   return migrate(parseLegacy({ metadata, spec: { ...spec, ...over.spec } })!, { helmSecrets: new Map() });
 }
 
-test("what is printed is a resource of the newer API, with what gets lost above it", () => {
+test("the output is a resource of the newer API, with comments about what is lost above it", () => {
   const yaml = toYaml([one("prod", { spec: { dependsOn: [{ name: "db" }] } }), one("bad", { spec: { source: null } })]);
   expect(yaml).toMatch(/^---\n# shop\/prod, from flux\.kluctl\.io\/v1alpha1\n/);
   expect(yaml).toContain("\n# lost: spec.deployOnChanges: ");
@@ -30,7 +30,7 @@ test("what is printed is a resource of the newer API, with what gets lost above 
   expect(read && isMalformed(read)).toBe(false);
 });
 
-test("what marks it as somebody else's, and old requests, are not copied", () => {
+test("labels and annotations of other tools, and old requests, are not copied", () => {
   const labels = { team: "a", "kustomize.toolkit.fluxcd.io/name": "apps", "app.kubernetes.io/managed-by": "Helm" };
   const annotations = {
     "towline.dev/preview": "false",

@@ -23,7 +23,7 @@ function translate(
   return { ...result, lost: result.notes.filter(({ kind }) => kind === "lost").map(({ field }) => field) };
 }
 
-test("what both APIs say in the same words is kept, and null is nothing", () => {
+test("fields with the same name in both APIs are copied, and null counts as not set", () => {
   const words = {
     retryInterval: "1m",
     timeout: "2m",
@@ -56,7 +56,7 @@ test("what both APIs say in the same words is kept, and null is nothing", () => 
   expect(translate({ ...base, args: null, target: null }).spec).not.toHaveProperty("args");
 });
 
-test("a GitRepository gives address, ref and login; the login is for its host, or for any with ssh", () => {
+test("a GitRepository gives URL, ref and login, and the login is for its host, or for any host with ssh", () => {
   const sourceRef = { kind: "GitRepository", name: "shop", namespace: "flux-system" };
   const given = { interval: "5m", sourceRef, path: "./deploy" };
   expect(referencesOf(given).gitRepository).toEqual({ namespace: "flux-system", name: "shop" });
@@ -97,16 +97,16 @@ test.each<[string, object, FoundGitRepository, RegExp]>([
     repository({ ref: { commit: "1" } }),
     /spec\.ref\.commit is not/,
   ],
-])("%s is refused in words", (_, sourceRef, found, words) => {
+])("%s is refused with a reason", (_, sourceRef, found, words) => {
   expect(translate({ interval: "5m", sourceRef }, found).problems.join()).toMatch(words);
 });
 
-test("no source at all, and what is no spec, are refused in words", () => {
+test("a spec without a source, and an invalid spec, are refused with a reason", () => {
   expect(translate({ interval: "5m" }).problems).toEqual([expect.stringContaining("spec.source: has no url")]);
   expect(translate({ ...base, deployInterval: 5 }).problems).toEqual([expect.stringContaining("spec.deployInterval")]);
 });
 
-test("source brings its own path and login; beside a sourceRef, or with a path that belongs to one, it is refused", () => {
+test("source has its own path and login, and is refused beside a sourceRef or with spec.path set", () => {
   const source = { url, ref: { branch: "b" }, path: "p", secretRef: { name: "s" } };
   const alone = translate({ ...base, source, path: "" });
   expect(alone.problems).toEqual([]);
@@ -124,7 +124,7 @@ test("source brings its own path and login; beside a sourceRef, or with a path t
   ]);
 });
 
-test("intervals: left out means each look deploys, and never is said otherwise", () => {
+test("without deployInterval every reconciliation deploys, and `never` becomes a very long interval", () => {
   expect(translate({ interval: "5m", source: { url } }).spec).toMatchObject({ deployInterval: "5m" });
   expect(translate(base).spec).not.toHaveProperty("deployInterval");
   expect(translate({ ...base, deployInterval: "1h", validateInterval: "never" }).spec).toMatchObject({
@@ -133,7 +133,7 @@ test("intervals: left out means each look deploys, and never is said otherwise",
   });
 });
 
-test("a renamed context becomes the one that there is", () => {
+test("a renamed context becomes the context that exists", () => {
   const renameContexts = [{ oldContext: "default", newContext: "prod" }];
   expect(translate({ ...base, renameContexts }).spec).toMatchObject({ context: "default" });
   expect(translate({ ...base, renameContexts, context: "prod" }).spec).toMatchObject({ context: "default" });
@@ -142,7 +142,7 @@ test("a renamed context becomes the one that there is", () => {
   expect(translate({ ...base, renameContexts: odd }).problems.join()).toMatch(/no context "admin" to rename/);
 });
 
-test("logins for Helm repositories are found by the url in their Secret", () => {
+test("Helm repository logins are matched by the url in their Secret", () => {
   const helmCredentials = [{ secretRef: { name: "charts" } }];
   const { spec } = translate({ ...base, helmCredentials }, undefined, {
     charts: { url: "https://charts.test/stable/" },
@@ -150,7 +150,7 @@ test("logins for Helm repositories are found by the url in their Secret", () => 
   expect(spec).toMatchObject({
     credentials: { helm: [{ host: "charts.test", path: "stable", secretRef: { name: "charts" } }] },
   });
-  // An hour, if the time grew with the square of the length.
+  // This would take an hour if the time grew with the square of the length.
   const slashes = `a${"/".repeat(1_000_000)}b`;
   const odd = translate({ ...base, helmCredentials }, undefined, {
     charts: { url: `https://charts.test/${slashes}//` },
@@ -167,7 +167,7 @@ test("dependsOn becomes the annotation", () => {
   expect(annotations).toEqual({ "towline.dev/depends-on": "shop/db, platform/dns" });
 });
 
-test("what has no counterpart is named", () => {
+test("fields without a counterpart are named", () => {
   const { lost, spec } = translate({
     ...base,
     deployOnChanges: false,
