@@ -6,7 +6,7 @@ function read(lines: readonly DiffLine[], before: readonly string[], after: read
   return lines.map(({ sign, at }) => `${sign}${(sign === "-" ? before : after)[at]}`);
 }
 
-test("a changed line stands between the lines that stay, the old one first", () => {
+test("a changed line stands between the unchanged lines, the old one first", () => {
   const [before, after] = [
     ["a", "b", "c", "d"],
     ["a", "x", "c", "d", "e"],
@@ -14,7 +14,7 @@ test("a changed line stands between the lines that stay, the old one first", () 
   expect(read(diffLines(before, after), before, after)).toEqual([" a", "-b", "+x", " c", " d", "+e"]);
 });
 
-test("both texts can be read back from their difference, in as few edits as their longest common part allows", () => {
+test("both texts can be rebuilt from their diff, which has as few edits as possible", () => {
   const text = fc.array(fc.constantFrom("a", "b", "c"), { maxLength: 20 });
   fc.assert(
     fc.property(text, text, (before, after) => {
@@ -35,7 +35,7 @@ test("texts that have nothing in common are replaced without a long search", () 
   expect(all.at(-1)).toEqual({ sign: "+", at: 19_999 });
 });
 
-/** The length of the longest common subsequence, by the book. */
+/** The length of the longest common subsequence, by the textbook algorithm. */
 function common(one: readonly string[], other: readonly string[]): number {
   let row = Array.from({ length: other.length + 1 }, () => 0);
   for (const line of one) {
