@@ -16,7 +16,7 @@ function aLog() {
   return { log, lines };
 }
 
-test("without a file, lines are marked among the log's, whatever its level is", () => {
+test("without a file, audit lines go to the log with a mark, whatever the log level is", () => {
   const { log, lines } = aLog();
   createAuditLog({ log, loggerFor }).log.info({ name: "shop" }, "deploy ok");
   log.info("something else");
@@ -25,7 +25,7 @@ test("without a file, lines are marked among the log's, whatever its level is", 
   ]);
 });
 
-test("with a file, lines are appended to what is there, without secrets", () => {
+test("with a file, audit lines are appended to it, without secrets", () => {
   const dir = mkdtempSync(join(tmpdir(), "towline-audit-"));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   const file = join(dir, "audit.log");

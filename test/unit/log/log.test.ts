@@ -15,7 +15,7 @@ test("a line is JSON with the level as a word, the time under both names, and th
   expect(line).toMatch(/^\{"level":"info",.*"msg":"push accepted"\}$/);
 });
 
-test("secrets are taken out by the names of their fields", () => {
+test("secrets are removed by the names of their fields", () => {
   const { log, lines } = useLog();
   log.info({
     token: "t",
@@ -29,7 +29,7 @@ test("secrets are taken out by the names of their fields", () => {
   });
 });
 
-test("they are taken out of errors, lists and what a child logger always says, and what is logged stays as it was", () => {
+test("secrets are removed from errors, lists and child loggers' fields, and the logged objects do not change", () => {
   const { log, lines } = useLog();
   const error = Object.assign(new Error("refused"), { headers: { authorization: "hunter2" }, code: 401 });
   const entry = { err: error, tried: [{ token: "hunter2", user: "ann" }, "plain"] };
@@ -45,7 +45,7 @@ test("they are taken out of errors, lists and what a child logger always says, a
   expect(error.headers).toEqual({ authorization: "hunter2" });
 });
 
-test("known secrets are taken out wherever they are, also as JSON and URLs spell them", () => {
+test("known secrets are removed everywhere, also where JSON or URLs encode them", () => {
   const secret = 'p"ss/w\\rd ü1';
   const { log, lines } = useLog({ secrets: [secret] });
   log.info(
@@ -60,7 +60,7 @@ test("known secrets are taken out wherever they are, also as JSON and URLs spell
   expect(JSON.parse(lines()[0] ?? "")).toMatchObject({ deep: { deeper: { deepest: { text: "x***y" } } }, msg: "***" });
 });
 
-test.each(["json", "pretty"] as const)("nothing that comes from outside starts a line of its own (%s)", (format) => {
+test.each(["json", "pretty"] as const)("no outside text can start a line of its own (%s)", (format) => {
   const { log, lines } = useLog({ format });
   const evil = 'x\n{"level":"info","msg":"forged"}\r\u001b[2K\u009b2K\u2028forged';
   log.info({ ref: evil }, evil);
@@ -68,7 +68,7 @@ test.each(["json", "pretty"] as const)("nothing that comes from outside starts a
   expect(lines()[0]).not.toMatch(/[\u001b\u009b\u2028\r]/);
 });
 
-test("an error's stack is for people: its lines stay, but indented", () => {
+test("an error's stack keeps its lines, but indented", () => {
   const { log, lines } = useLog({ format: "pretty" });
   log.error({ err: new Error("broken\nINFO forged") }, "failed");
   expect(lines().length).toBeGreaterThan(3);
@@ -79,7 +79,7 @@ test("an error's stack is for people: its lines stay, but indented", () => {
   ).toBe(true);
 });
 
-test("no line is as long as 64 KiB: kluctl's client would give up on the stream", () => {
+test("no line reaches 64 KiB, because kluctl's client would abort the stream", () => {
   const { log, lines } = useLog();
   log.info({ name: "shop", output: "ü".repeat(100_000) }, "one long field");
   log.info({ name: "shop", list: Array.from({ length: 9_000 }, (_, i) => `item ${i}`) }, "many fields");
@@ -94,7 +94,7 @@ test("no line is as long as 64 KiB: kluctl's client would give up on the stream"
   }
 });
 
-test("less important lines than the level are not written", () => {
+test("lines below the log level are not written", () => {
   const { log, lines } = useLog({ level: "warn" });
   log.info("no");
   log.warn("yes");

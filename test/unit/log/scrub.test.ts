@@ -14,11 +14,11 @@ test.each([
     "see https://example.com/@scope and mail ann@example.com",
     "see https://example.com/@scope and mail ann@example.com",
   ],
-])("the login of %s does not leave", (text, clean) => {
+])("the login of %s is removed", (text, clean) => {
   expect(createScrubber([])(text)).toBe(clean);
 });
 
-test("whatever a secret of eight characters looks like, it does not leave", () => {
+test("any secret of at least eight characters is removed", () => {
   const secrets = fc.array(fc.string({ minLength: 8, maxLength: 40, unit: "grapheme" }), {
     minLength: 1,
     maxLength: 4,
@@ -27,21 +27,21 @@ test("whatever a secret of eight characters looks like, it does not leave", () =
     fc.property(secrets, fc.string(), fc.nat(), (values, around, index) => {
       const value = values[index % values.length] ?? "";
       const clean = createScrubber(values)(`${around}${value}`);
-      // unless what takes its place, or what was around it, spells it by chance
+      // unless the replacement, or the text around it, contains it by chance
       return !clean.includes(value) || around.includes(value) || "***".repeat(9).includes(value);
     }),
   );
 });
 
-test("short values are left alone: they would tear up ordinary words", () => {
+test("short values are not removed, because they would break up ordinary words", () => {
   expect(createScrubber(["main"])("refs/heads/main")).toBe("refs/heads/main");
 });
 
-test("of two secrets of which one begins like the other, nothing remains", () => {
+test("if one secret is the beginning of another, the whole longer one is removed", () => {
   expect(createScrubber(["abcdefgh", "abcdefghijkl"])("x abcdefghijkl y")).toBe("x *** y");
 });
 
-test("a long text without any URL costs no more than reading it", () => {
+test("a long text without URLs is scrubbed in less than two seconds", () => {
   const scrub = createScrubber(["some-secret-value"]);
   const startedAt = cpuMs();
   for (const text of ["a".repeat(1_000_000), "://".repeat(300_000), `://${"a@".repeat(300_000)}`]) scrub(text);
