@@ -28,7 +28,7 @@ function following(source: Partial<GitSource>, overrides: Partial<GitDeployment>
   return aDeployment({ ...overrides, spec: { source: whole }, repo: repoId(whole.url)! });
 }
 
-/** "matched", "elsewhere", or why it was ignored. */
+/** "matched", "elsewhere", or the reason why the deployment was ignored. */
 function outcome(event: PushEvent, deployment: GitDeployment): string {
   const { requests, ignored } = match(event, [deployment]);
   return requests.length > 0 ? "matched" : (ignored[0]?.reason ?? "elsewhere");
@@ -36,7 +36,7 @@ function outcome(event: PushEvent, deployment: GitDeployment): string {
 
 const paths = (...names: string[]) => push({ changed: { complete: true, paths: names } });
 
-test("a push asks for its deployments by name, and carries no commit", () => {
+test("a push requests its deployments by name, and without a commit", () => {
   const deployments = [
     following({}, { key: { namespace: "shop", name: "staging" } }),
     following({ ref: { branch: "release" } }, { key: { namespace: "shop", name: "prod" } }),
@@ -73,7 +73,7 @@ describe("the repository", () => {
     },
   );
 
-  test("needs one usable spelling in the payload", () => {
+  test("needs one valid URL in the payload", () => {
     expect(outcome(push({ repoUrls: ["not a url", `${url}.git`] }), following({}))).toBe("matched");
     expect(outcome(push({ repoUrls: ["not a url", "/org/shop"] }), following({}))).toBe("elsewhere");
     expect([...reposOf({ repoUrls: ["not a url", `${url}.git`, url] })]).toEqual([repoId(url)]);
@@ -99,13 +99,13 @@ describe("the ref", () => {
     expect(outcome(push({ ref }), following(source))).toBe(expected);
   });
 
-  test("any branch may be the default one where the host does not say which it is", () => {
+  test("any branch may be the default branch if the host does not name it", () => {
     const event = push({ ref: "refs/heads/next", defaultBranch: undefined });
     expect(outcome(event, following({ ref: {} }))).toBe("matched");
     expect(outcome({ ...event, ref: "refs/tags/v1" }, following({ ref: {} }))).not.toBe("matched");
   });
 
-  test("a deleted branch is looked at, so that its absence is reported", () => {
+  test("the deletion of a branch requests a reconciliation, so that it is reported", () => {
     const gone = push({ change: "deleted", after: undefined, changed: { complete: false, paths: [] } });
     expect(outcome(gone, following({ path: "shop" }))).toBe("matched");
   });
@@ -124,13 +124,13 @@ describe("the changed paths", () => {
     expect(outcome(paths(...names), following({ path }))).toBe(expected);
   });
 
-  test("concern everybody where the host lists none, or may have left some out", () => {
+  test("match every deployment if the host lists none, or may have omitted some", () => {
     expect(outcome(paths(), following({ path: "shop" }))).toBe("matched");
     const cut = push({ changed: { complete: false, paths: ["docs/a"] } });
     expect(outcome(cut, following({ path: "shop" }))).toBe("matched");
   });
 
-  test("concern a deployment by its annotation as well", () => {
+  test("match a deployment by its annotation as well", () => {
     const deployment = following(
       { path: "shop" },
       { annotations: { [annotation.paths]: "shared, charts/*/values.yaml" } },
@@ -144,35 +144,35 @@ describe("the changed paths", () => {
     );
   });
 
-  test("a glob that cannot be read holds nothing back", () => {
+  test("are not filtered by an invalid glob", () => {
     const deployment = following({ path: "shop" }, { annotations: { [annotation.paths]: "shared, !docs" } });
     expect(outcome(paths("docs/a"), deployment)).toBe("matched");
   });
 
-  test("globs add to a project at the root nothing that it has not got", () => {
+  test("need no globs for a project at the root", () => {
     const deployment = following({ path: "" }, { annotations: { [annotation.paths]: "shared" } });
     expect(outcome(paths("docs/a"), deployment)).toBe("matched");
   });
 });
 
-describe("a deployment that wants no push", () => {
-  test("says that it is suspended, unless the push is to another branch anyway", () => {
+describe("a deployment", () => {
+  test("that is suspended is ignored as such, unless the push is to another branch anyway", () => {
     const suspended = aDeployment({ spec: { suspend: true } });
     expect(outcome(push(), suspended)).toBe("suspended");
     expect(outcome(push({ ref: "refs/heads/x" }), suspended)).toMatch(/^follows branch main/);
   });
 
-  test.each(["false", "False", " false "])("says that webhooks are disabled by annotation %j", (value) => {
+  test.each(["false", "False", " false "])("that disables webhooks by its annotation is ignored: %j", (value) => {
     const opted = following({}, { annotations: { [annotation.webhooks]: value } });
     expect(outcome(push(), opted)).toBe("webhooks are disabled by annotation");
   });
 
-  test("is not one whose annotation says anything else", () => {
+  test("with any other value of the annotation is matched", () => {
     expect(outcome(push(), following({}, { annotations: { [annotation.webhooks]: "true" } }))).toBe("matched");
   });
 });
 
-test("a log line names twenty of those that a push does not concern, and counts the others", () => {
+test("a log line names twenty of the ignored deployments, and counts the others", () => {
   const ignored = (many: number) =>
     Array.from({ length: many }, (_, i) => ({ deployment: `shop/${i}`, reason: "suspended" }));
   expect(describeIgnored([])).toEqual({ ignored: undefined, ignoredMore: undefined });
