@@ -36,7 +36,7 @@ const key = { namespace: "shop", name: "prod" };
 const labels = `namespace="shop",name="prod"`;
 const ofToolkit = `kind="KluctlDeployment",name="prod",namespace="shop"`;
 
-test("what a deployment says and what came of it is told under the names of kluctl's controller", async () => {
+test("the state of a deployment is exported under the metric names of kluctl's controller", async () => {
   const commandInfo = { command: "deploy", startTime: "2026-01-01T00:00:00Z" };
   const { samples } = aWorld(
     aDeployment({
@@ -78,7 +78,7 @@ test("what a deployment says and what came of it is told under the names of kluc
   ]);
 });
 
-test("while a deployment is worked on, what was known of it last counts", async () => {
+test("while a deployment is in progress its previous state counts", async () => {
   const status = `kluctldeployments_last_object_status{${labels}}`;
   const with_ = (condition: Condition) => aDeployment({ status: { conditions: [condition] } });
   const { there, samples } = aWorld(with_(ready("Unknown")));
@@ -89,7 +89,7 @@ test("while a deployment is worked on, what was known of it last counts", async 
   expect(await samples()).toContain(`${status} 0`);
 });
 
-test("the metrics of a deployment go with it", async () => {
+test("the metrics of a deleted deployment are removed", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const { metrics, there, samples } = aWorld(aDeployment());
@@ -112,12 +112,12 @@ test("the metrics of a deployment go with it", async () => {
   there.length = 0;
   metrics.gone(key);
   expect((await samples()).filter((line) => !line.includes("_duration_"))).toEqual([]);
-  metrics.reconciled(key, "skipped", 0.1); // its last look ends when it is gone already
+  metrics.reconciled(key, "skipped", 0.1); // its last reconciliation ends when it is already deleted
   vi.advanceTimersByTime(10 * 60_000);
   expect(await samples()).toEqual([]);
 });
 
-test("a deployment that is made anew in time keeps its numbers", async () => {
+test("a deployment that is created again soon after its deletion keeps its metrics", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const { metrics, samples } = aWorld(aDeployment());
@@ -129,13 +129,13 @@ test("a deployment that is made anew in time keeps its numbers", async () => {
 
 const readPage = () => readFile(new URL("../../../docs/metrics.md", import.meta.url), "utf8");
 
-test("docs/metrics.md names each reason of an event", async () => {
+test("docs/metrics.md lists each reason of an event", async () => {
   const named = [...(await readPage()).matchAll(/^\| `([A-Z]\w+)`/gm)].map(([, name]) => name);
   const { progressing: _, ...told } = reason;
   expect(named).toEqual(expect.arrayContaining(Object.values({ ...told, ...eventReason })));
 });
 
-test("docs/metrics.md names each metric, and no other", async () => {
+test("docs/metrics.md lists each metric, and no other", async () => {
   const { registry } = createMetrics();
   createDeploymentMetrics({ registry, deployments: () => [], dryRun: () => false, concurrency: () => 1 });
   createSkippingMetrics(registry, () => ({ watches: 0, objects: 0 }));
@@ -145,7 +145,7 @@ test("docs/metrics.md names each metric, and no other", async () => {
   expect(named.sort()).toEqual(all.filter((name) => !ofNode.test(name)).sort());
 });
 
-test("what drifts is counted by how it differs, from the words that kluctl has for it", async () => {
+test("drifted objects are counted by kind of difference, read from kluctl's message", async () => {
   const { registry } = aWorld(
     aDeployment({ status: { lastDriftDetectionResultMessage: "2 new/10 chg/1 orp/3 err" } }),
     aDeployment({ key: { namespace: "shop", name: "fine" }, status: { lastDriftDetectionResultMessage: "no drift" } }),

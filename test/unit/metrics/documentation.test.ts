@@ -5,7 +5,7 @@ import { exposedMetrics } from "../../support/exposition.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../../docs/metrics.md"), "utf8");
 
-test("the documentation has every metric of ours with its labels, and no other", () => {
+test("the documentation lists every metric with its labels, and no other", () => {
   const rows = page.matchAll(/^\| `([a-z_]+)` +\| ([^|]*)\| ([^|]*)\|$/gm);
   const documented = [...rows].map(([, name = "", labels = "", says = ""]) => {
     expect(says.trim(), name).not.toBe("");
@@ -15,7 +15,7 @@ test("the documentation has every metric of ours with its labels, and no other",
   expect(documented.toSorted()).toEqual(ours.map(({ name, labels }) => [name, ...labels].join(" ")).toSorted());
 });
 
-test("names follow Prometheus' conventions: a unit at the end, and _total for what is counted", () => {
+test("metric names follow Prometheus' conventions: counters end in _total and histograms in _seconds", () => {
   for (const { name, type } of exposedMetrics().filter(({ name }) => name.startsWith("towline_"))) {
     if (type === "counter") expect(name).toMatch(/_total$/);
     else expect(name).not.toMatch(/_total$/);

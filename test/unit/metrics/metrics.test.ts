@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createMetrics } from "../../../src/metrics.ts";
 
-test("what happened is told under the names that dashboards know", async () => {
+test("events are exported under the metric names that dashboards use", async () => {
   const metrics = createMetrics({ readQueue: () => Promise.resolve({ manual: { waiting: 3, active: 1 } }) });
   metrics.webhookAnswered("github", "push", "202", 0.004);
   metrics.jobWaited("manual", 0.1);
@@ -75,7 +75,7 @@ test("what happened is told under the names that dashboards know", async () => {
   expect(text).toContain("process_resident_memory_bytes");
 });
 
-test("senders cannot make labels up: unknown events are one", async () => {
+test("senders cannot create labels: all unknown events share one", async () => {
   const metrics = createMetrics();
   for (let i = 0; i < 1_000; i++) metrics.webhookAnswered(`forge-${i}`, `event-${i}`, "202", 0);
   const { values } = (await metrics.registry.getSingleMetric("towline_webhook_requests_total")?.get()) ?? {
@@ -85,7 +85,7 @@ test("senders cannot make labels up: unknown events are one", async () => {
   expect(values.length).toBeLessThanOrEqual(51);
 });
 
-test("ages are asked for when they are read", async () => {
+test("ages are computed when they are read", async () => {
   let seconds = 3;
   const metrics = createMetrics({ sweepAge: () => seconds, watchAge: () => 8 });
   expect(await metrics.registry.metrics()).toContain("\ntowline_sweep_age_seconds 3\n");
@@ -95,7 +95,7 @@ test("ages are asked for when they are read", async () => {
   expect(text).toContain("\ntowline_watch_age_seconds 8\n");
 });
 
-test("while Redis is down the queue has no numbers, rather than old ones", async () => {
+test("while Redis is unavailable the queue metrics are absent rather than out of date", async () => {
   let up = true;
   const readQueue = () => (up ? Promise.resolve({ reconcile: { waiting: 7 } }) : Promise.reject(new Error("down")));
   const metrics = createMetrics({ readQueue });
@@ -104,13 +104,13 @@ test("while Redis is down the queue has no numbers, rather than old ones", async
   expect(await metrics.registry.metrics()).not.toContain("towline_queue_jobs{");
 });
 
-test("two servers in one process do not share numbers", async () => {
+test("two servers in one process do not share metrics", async () => {
   const [one, other] = [createMetrics(), createMetrics()];
   one.leaseLost();
   expect(await other.registry.metrics()).toContain("\ntowline_lease_lost_total 0\n");
 });
 
-test("what a git host said of a period that is over is told no longer", async () => {
+test("a rate limit of a period that has ended is not exported any more", async () => {
   const metrics = createMetrics();
   const lines = async () =>
     (await metrics.registry.metrics())

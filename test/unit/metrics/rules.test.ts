@@ -26,7 +26,7 @@ const alerts = rules.filter(({ alert }) => alert !== undefined);
 const dashboard = JSON.parse(read("chart/files/dashboard.json")) as { panels: Panel[] };
 const panels = dashboard.panels.filter(({ targets }) => targets !== undefined);
 
-/** Series by name, each with its labels and those of where it was scraped. */
+/** All series by name, each with its labels and the labels that scraping adds. */
 const known = new Map<string, readonly string[]>();
 for (const { name, type, labels } of exposedMetrics()) {
   const all = [...labels, "job"];
@@ -51,12 +51,12 @@ function expectKnown(expression: string, more = ""): void {
   for (const label of wanted) expect([...there], expression).toContain(label);
 }
 
-test("what rules ask for is what the server tells, label by label", () => {
+test("rules use only metrics and labels that the server exports", () => {
   expect(alerts.length).toBeGreaterThan(15);
   for (const { expr, annotations } of rules) expectKnown(expr, Object.values(annotations ?? {}).join(" "));
 });
 
-test("an expression's names are found, whatever stands around them", () => {
+test("the names in an expression are found, whatever surrounds them", () => {
   const { metrics, labels } = namesOf(
     'sum by (a, b) (rate(x_bucket{le="y{z",c=~"d"}[5m])) / on (e) group_left () job:x:y > 2',
   );
@@ -76,12 +76,12 @@ test("every alert has a severity, a summary and a page of the runbook, and every
   }
 });
 
-test("the runbook names no metric that the server does not tell", () => {
+test("the runbook names only metrics that the server exports", () => {
   const named = [...read("docs/runbook.md").matchAll(/`(towline_[a-z_]+)`/g)].map(([, name]) => name);
   for (const name of named) expect([...known.keys()]).toContain(name);
 });
 
-test("what the dashboard asks for is what the server and the rules tell", () => {
+test("the dashboard uses only metrics that the server or the rules export", () => {
   expect(panels.length).toBeGreaterThan(20);
   for (const { title, targets = [] } of panels) {
     for (const { expr, legendFormat } of targets) {

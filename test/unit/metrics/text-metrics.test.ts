@@ -5,7 +5,7 @@ import { addTextGauge, addTextHistogram, TextRegistry } from "../../../src/metri
 const buckets = [0.1, 0.5, 1];
 const named = { name: "seconds", help: "How long.", labelNames: ["name"] };
 
-test("a histogram says what prom-client's own says", async () => {
+test("a histogram has the same output as prom-client's", async () => {
   const registry = new TextRegistry();
   const ours = addTextHistogram(registry, { ...named, buckets });
   const others = new Registry();
@@ -25,7 +25,7 @@ test("a histogram says what prom-client's own says", async () => {
   expect(await registry.metrics()).toBe(await others.metrics());
 });
 
-test("what a thing says is read once, unless the version is another one", async () => {
+test("an object's values are read once for each version", async () => {
   const registry = new TextRegistry();
   const things = [{ value: 1 }, { value: 2 }];
   const reads: number[] = [];
@@ -48,7 +48,7 @@ test("what a thing says is read once, unless the version is another one", async 
   expect(reads).toEqual([1, 2, 3, 1, 3]);
 });
 
-test("its pieces are what it says as a whole, and none of them is large", async () => {
+test("the pieces together are the whole output, and none of them is large", async () => {
   const registry = new TextRegistry();
   new Counter({ name: "before", help: "One of prom-client's.", registers: [registry] }).inc(7);
   const histogram = addTextHistogram(registry, { ...named, buckets });
