@@ -29,11 +29,11 @@ test.for([
   "oci://-x.test/org/app",
   "oci://a b.test/org/app",
   "oci://ghcr.io/org/a\npp",
-])("%j names no artifact", (url) => {
+])("%j is not the URL of an artifact", (url) => {
   expect(parseOciUrl(url)).toBeUndefined();
 });
 
-test("tags and digests are told from what is none", () => {
+test("valid tags and digests are distinguished from invalid ones", () => {
   expect(["latest", "v1.2_3-rc", "_x"].map(isTag)).toEqual([true, true, true]);
   expect(["", "a/b", "a:b", "a b", "x".repeat(129)].map(isTag)).toEqual(Array(5).fill(false));
   expect(isDigest(`sha256:${"0f".repeat(32)}`)).toBe(true);
