@@ -7,7 +7,7 @@ import { createKeyMaterial, problemOf } from "../../../src/overrides/key-materia
 
 const now = new Date("2026-01-01T00:00:00Z");
 
-test("its certificate is good for whoever trusts its authority, under each name that a client uses", async () => {
+test("the certificate is valid for clients that trust its authority, under each name that they use", async () => {
   const { ca, cert, key } = createKeyMaterial(new Date());
   const server = createServer({ cert, key }, (socket) => socket.end()).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
@@ -27,7 +27,7 @@ test("its certificate is good for whoever trusts its authority, under each name 
   expect(new X509Certificate(cert).checkIP("::1")).toBeDefined();
 });
 
-test("what cannot be used is told from what can", () => {
+test("unusable key material is reported, and usable material is not", () => {
   const material = createKeyMaterial(now);
   const other = createKeyMaterial(now);
   expect(problemOf(material, now)).toBeUndefined();

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ProxyRequest, ProxyResponse, ResolveResponse } from "../../../src/overrides/messages.ts";
 
-test("messages are what kluctl reads and writes", () => {
+test("messages have the format that kluctl reads and writes", () => {
   const auth = { authError: "" };
   expect(ProxyRequest.encode({ auth }).toString("hex")).toBe("0a022200");
   const request = { auth: { pubKeyHash: "ab" }, request: { repoKey: "git://h/p" } };
@@ -13,7 +13,7 @@ test("messages are what kluctl reads and writes", () => {
   expect(ProxyRequest.decode(Buffer.from("0a022200", "hex"))).toEqual({ auth });
 });
 
-test("what was written is read back, large or small", () => {
+test("a written message is read back, large or small", () => {
   const bytes = fc.uint8Array({ maxLength: 300 }).map((array) => Buffer.from(array));
   const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });
   const messages = fc.record({
@@ -31,7 +31,7 @@ test("what was written is read back, large or small", () => {
   expect(ResolveResponse.decode(ResolveResponse.encode({ artifact })).artifact?.equals(artifact)).toBe(true);
 });
 
-test("fields of later versions are skipped, and anything may arrive", () => {
+test("fields of later versions are skipped, and invalid bytes give an error", () => {
   const later = Buffer.from("0801" + "120412020102" + "4d01020304" + "7a0161", "hex");
   expect(ProxyResponse.decode(later).response?.artifact).toEqual(Buffer.from([1, 2]));
   expect(() => ProxyResponse.decode(Buffer.from("12ff", "hex"))).toThrow(/not a message/);
