@@ -1,4 +1,4 @@
-/** A canary is planted in every spelling at every place, and nothing of it may be read in what is described. */
+/** A canary is planted in every encoding at every place, and no part of it may appear in the description. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -43,7 +43,7 @@ const json = (value: unknown) => JSON.stringify(value);
 const nobody = { kind: "", name: "" };
 const configMap = (data: unknown) => json({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "c" }, data });
 
-/** Every place at which text of a project can come to stand. */
+/** A result with this text at every place where text of a project can appear. */
 function planted(text: string): Partial<CommandResult> {
   return {
     objects: [
@@ -78,7 +78,7 @@ const describeText = (result: CommandResult) => {
   return json(description) + description.objects.map(({ diff }) => diff).join("\n");
 };
 
-/** Pieces of a text that say something: six characters in a row which are not the description's own words. */
+/** Returns the parts of this length without blanks and quotes that are not among the description's own words. */
 function piecesIn(text: string, length: number, without: string): string[] {
   return Array.from({ length: Math.max(text.length - length + 1, 0) }, (_, i) => text.slice(i, i + length)).filter(
     (piece) => !/[\s\\"']/.test(piece) && !without.includes(piece),
@@ -104,7 +104,7 @@ const secretValue = fc
     fc.json({ maxDepth: 2 }),
     fc.string({ minLength: 2, unit: "grapheme-ascii" }).map((text) => `","${text}":{"`),
   )
-  // What has fewer visible characters is hidden as a field's value only.
+  // Values with fewer visible characters are hidden only where they are a field's whole value.
   .filter((value) => value.replace(/[\s\\"'\p{C}\p{Z}]/gu, "").length >= 6);
 
 test.each(Object.entries(spellings))("no piece of a secret can be read: %s", (_, spell) => {

@@ -26,7 +26,7 @@ function aSecret(data: Record<string, string>, overrides: Partial<ResultObject> 
   return named("Secret", "db", { rendered: json, remote: json, applied: json, ...overrides });
 }
 
-test("what is nested more deeply than anybody reads is compared, and not shown", () => {
+test("deeply nested values are compared, and not shown", () => {
   const nested = (value: string) => `${'{"a":'.repeat(900)}"${value}"${"}".repeat(900)}`;
   const rendered = `{"kind":"Odd","spec":${nested("new")}}`;
   const lines = diffOf(anObject({ new: true, rendered })) ?? [];
@@ -37,7 +37,7 @@ test("what is nested more deeply than anybody reads is compared, and not shown",
   expect(change?.filter((line) => /^[-+]/.test(line)).map((line) => line[0])).toEqual(["-", "+"]);
 });
 
-test("what is new, changed, deleted and left behind is told; what stays and what merely runs is not", () => {
+test("new, changed, deleted and orphaned objects are shown, and unchanged objects and hooks are not", () => {
   const objects = [
     named("ConfigMap", "same"),
     named("ConfigMap", "new", { new: true, rendered: "{}" }),
@@ -58,7 +58,7 @@ test("what is new, changed, deleted and left behind is told; what stays and what
   expect(describe(objects, { prune: true }).counts).toMatchObject({ deleted: 2, orphan: 0 });
 });
 
-test("the most risky come first, then kinds and names in order", () => {
+test("the riskiest objects come first, then kinds and names in order", () => {
   const objects = [
     named("Service", "b", { new: true }),
     named("Service", "a", { new: true }),
@@ -70,18 +70,18 @@ test("the most risky come first, then kinds and names in order", () => {
   expect(describe(objects).objects.map(({ ref }) => ref.name)).toEqual(["gone", "ip", "n", "z", "a", "b"]);
 });
 
-test("an object that the API server refuses to change is told, though kluctl found no change", () => {
+test("an object that the API server refuses to change is shown, though kluctl found no change", () => {
   const ref = { group: "apps", kind: "Deployment", name: "web" };
   const { objects, counts } = describe([anObject({ ref })], { errors: [{ ref, message: "x: field is immutable" }] });
   expect(objects).toEqual([{ ref, action: "changed", risks: [expect.objectContaining({ kind: "immutable" })] }]);
   expect(counts).toMatchObject({ changed: 1, errors: 1 });
 });
 
-test("a scalar shows its path, and both values", () => {
+test("a scalar shows its path and both values", () => {
   expect(diffOf(changed(1, 2, "spec.replicas"))).toEqual([" spec.replicas:", "-  1", "+  2"]);
 });
 
-test("a long text shows its changed lines with a few around them", () => {
+test("a long text shows its changed lines with some context", () => {
   const lines = Array.from({ length: 30 }, (_, i) => `line ${i}`);
   const text = lines.join("\n");
   expect(diffOf(changed(text, text.replace("line 15\n", "other\nmore\n")))).toEqual([
@@ -100,7 +100,7 @@ test("a long text shows its changed lines with a few around them", () => {
   ]);
 });
 
-test("what is new reads like YAML, without what kluctl adds", () => {
+test("a new object is shown as YAML, without what kluctl adds", () => {
   const rendered = JSON.stringify({
     apiVersion: "v1",
     data: { flag: "true", empty: "", list: "- a", text: "one\ntwo\n", "odd key!": "x: y" },
@@ -109,7 +109,7 @@ test("what is new reads like YAML, without what kluctl adds", () => {
       annotations: { "kluctl.io/deployment-item-dir": "app" },
       labels: { "kluctl.io/discriminator": "d", app: "web" },
       name: "a",
-      namespace: "eu-1", // of which the title tells
+      namespace: "eu-1", // shown in the title
     },
     spec: { none: [], nothing: {}, ports: [{ port: 80, names: ["a", "b"] }, { port: 81 }], on: true, nil: null },
   });
@@ -144,20 +144,20 @@ test("what is new reads like YAML, without what kluctl adds", () => {
   );
 });
 
-test("what nobody would see is spelled out, and long lines are cut where it can be seen", () => {
+test("invisible characters are escaped, and cut lines show that they are cut", () => {
   const [, , shown] = diffOf(changed("a", `user\u202e\u0007\r${"x".repeat(1_000)}`)) ?? [];
   expect(shown).toMatch(/^\+ {2}user\\u202e\\u0007\\u000dx+… \(\d+ more characters\)$/);
   expect(shown?.length).toBeLessThan(450);
 });
 
-test("one object's diff is bounded, and says how much is missing", () => {
+test("one object's diff is limited, and the missing lines are counted", () => {
   const text = (mark: string) => Array.from({ length: 1_000 }, (_, i) => `${mark} ${i}`).join("\n");
   const [object] = describe([changed(text("old"), text("new"))]).objects;
   expect(object?.diff?.split("\n")).toHaveLength(200);
   expect(object?.linesLeftOut).toBe(2_001 - 200);
 });
 
-test("a deployment's diffs are bounded together: further objects are named without one, or counted", () => {
+test("a deployment's diffs have a common limit: further objects are named without a diff, or counted", () => {
   const text = (mark: string) => Array.from({ length: 100 }, (_, i) => `${mark} ${i} ${"-".repeat(60)}`).join("\n");
   const objects = Array.from({ length: 700 }, (_, i) => ({
     ...changed(text("old"), text("new")),
@@ -172,7 +172,7 @@ test("a deployment's diffs are bounded together: further objects are named witho
   expect(JSON.stringify(description).length).toBeLessThan(400_000);
 });
 
-test("a Secret tells what becomes of its keys, and nothing of its values or annotations", () => {
+test("a Secret shows which keys change, and neither values nor annotations", () => {
   const json = (data: unknown, stringData?: unknown) => JSON.stringify({ data, stringData });
   const secret = named("Secret", "db", {
     remote: json({ gone: "Z29uZQ==", same: "c2FtZQ==", other: "b2xk" }),
@@ -193,7 +193,7 @@ test("a Secret tells what becomes of its keys, and nothing of its values or anno
   expect(JSON.stringify(object)).not.toContain("the-annotation");
 });
 
-test("a hidden value that changed is seen to change, once", () => {
+test("a changed hidden value is shown as changed, once", () => {
   const secret = aSecret({ a: "first-canary", b: "second-canary" });
   const other = { ...changed("x=first-canary", "x=second-canary"), ref: { kind: "ConfigMap", name: "a" } };
   expect(describe([secret, other]).objects.map(({ diff }) => diff)).toEqual([" data.a:\n-  x=*****\n+  x=*****"]);
@@ -212,20 +212,20 @@ test.each([
   ["an escaped login in an address", "postgres://app:canary%2Dx9@db:5432/shop"],
   ["base64 in base64", Buffer.from("canary-x9").toString("base64")],
   ["a line of a text", "-----BEGIN X-----\nabcdefgh\ncanary-x9\n-----END X-----\n"],
-])("what a secret value holds is secret by itself: %s", (_, value) => {
+])("the secret part of a Secret's value is hidden by itself: %s", (_, value) => {
   const hidden = value.includes("password: canary\n") ? "canary" : "canary-x9";
   const object = { ...changed("a", `see ${hidden} here`), ref: { kind: "ConfigMap", name: "a" } };
   expect(describe([aSecret({ a: value }), object]).objects[0]?.diff).toBe(" data.a:\n-  a\n+  see ***** here");
 });
 
-test("what a former `kubectl apply` noted down in a Secret is secret too", () => {
+test("a value that an earlier `kubectl apply` stored in a Secret's annotation is secret too", () => {
   const former = JSON.stringify({ stringData: { a: "canary-before" } });
   const annotations = { "kubectl.kubernetes.io/last-applied-configuration": former };
   const secret = aSecret({}, { remote: JSON.stringify({ metadata: { annotations } }) });
   expect(JSON.stringify(describe([secret, changed("canary-before", "x")]))).not.toContain("canary");
 });
 
-test("short and ordinary values are hidden where they are a field's whole value, and tear up no text", () => {
+test("short and ordinary values are hidden only as a field's whole value, and do not break up other text", () => {
   const secret = aSecret({ pin: "7321", on: "true", one: "1", config: "mode: production\nlevel: debug" });
   const objects = [
     secret,
@@ -260,7 +260,7 @@ test.each<[string, Partial<ResultObject>]>([
   ["changes from something unknown", { remote: undefined, changes: [{ type: "update", jsonPath: "data.a" }] }],
   ["is deleted unseen", { remote: undefined, deleted: true }],
   ["is empty-handed", { rendered: undefined, remote: undefined, applied: undefined }],
-])("where a Secret %s, only names and counts are told", (_, overrides) => {
+])("if a Secret %s, only names and counts are shown", (_, overrides) => {
   const errors = [{ ref: { kind: "Pod", name: "p" }, message: "the canary" }];
   const description = describe([aSecret({ a: "b" }, overrides), changed("canary-1", "canary-2")], {
     errors,
@@ -272,14 +272,14 @@ test.each<[string, Partial<ResultObject>]>([
   expect(JSON.stringify(description)).not.toContain("canary");
 });
 
-test("a result that names Secrets and has none of them is not trusted", () => {
+test("a result that names Secrets without containing them is not trusted", () => {
   const deployment = {
     deployments: [{ renderedInclude: { deployments: [{ renderedObjects: [{ kind: "Secret" }] }] } }],
   };
   expect(describe([changed(1, 2)], { document: { deployment } }).concealed).toMatch(/does not contain them/);
 });
 
-test("more secrets than can be looked for in time conceal everything", () => {
+test("too many secrets to search for hide everything", () => {
   const secret = aSecret({ a: "x".repeat(5_000_000) });
   expect(describe([secret, changed("a", "b")]).concealed).toMatch(/too many/);
   const alike = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`k${i}`, "a".repeat(3_000 + i)]));
@@ -288,7 +288,7 @@ test("more secrets than can be looked for in time conceal everything", () => {
   expect(cpuMs() - began).toBeLessThan(10_000);
 });
 
-test("errors and warnings keep their object, are readable and bounded", () => {
+test("errors and warnings keep their object, are readable and limited", () => {
   const errors = Array.from({ length: 80 }, (_, i) => ({
     ref: { kind: "", name: "" },
     message: `e${i} ${"x".repeat(5_000)}`,
@@ -306,7 +306,7 @@ test("errors and warnings keep their object, are readable and bounded", () => {
   ]);
 });
 
-test("logins that are known otherwise are hidden as well, in results and in any text", async () => {
+test("logins known from other sources are hidden as well, in results and in any text", async () => {
   const result = aResult({ objects: [changed("a", "git uses s3cr3t-login")] });
   expect(describeDiff(result, { knownSecrets: ["s3cr3t-login"], prune: false }).objects[0]?.diff).toContain(
     "uses *****",
@@ -315,7 +315,7 @@ test("logins that are known otherwise are hidden as well, in results and in any 
   expect(makeVisible(told)).toBe("fatal: *****\nwas refused\\u202e");
 });
 
-test("nothing throws, whatever the result looks like", () => {
+test("nothing throws, whatever the result contains", () => {
   const anything = fc.anything({ maxDepth: 4 });
   const object = fc.record(
     { ref: anything, changes: anything, rendered: anything, remote: anything },

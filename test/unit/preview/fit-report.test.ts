@@ -12,12 +12,12 @@ function anObject(name: string, diff?: string): PreviewObject {
   return diff === undefined ? object : { ...object, diff };
 }
 
-test("what is small enough stays as it is", () => {
+test("a report that is small enough stays as it is", () => {
   const report = aReport({ previews: [aPreview({ objects: [anObject("a", linesOf(100))] })] });
   expect(fitReport(report)).toBe(report);
 });
 
-test("the largest diffs go first, and their lines are counted", () => {
+test("the largest diffs are omitted first, and their lines are counted", () => {
   const objects = [anObject("small", linesOf(3)), anObject("large", linesOf(1_000)), anObject("middle", linesOf(100))];
   objects[1] = { ...objects[1]!, linesLeftOut: 7 };
   const report = aReport({ previews: [aPreview({ objects })] });
@@ -27,7 +27,7 @@ test("the largest diffs go first, and their lines are counted", () => {
   expect(report.previews[0]?.objects[1]?.diff).toBeDefined();
 });
 
-test("of tens of thousands of objects the last go, and are counted", () => {
+test("of tens of thousands of objects the last ones are omitted, and counted", () => {
   const objects = Array.from({ length: 30_000 }, (_, i) => anObject(`o${i}`));
   const few = aPreview({ objects: objects.slice(0, 10) });
   const fitted = fitReport(aReport({ previews: [aPreview({ objects, objectsLeftOut: 5 }), few] }));
@@ -39,7 +39,7 @@ test("of tens of thousands of objects the last go, and are counted", () => {
   expect(other).toEqual(few);
 });
 
-test("a thousand deployments with the same long error all stay", () => {
+test("a thousand deployments with the same long error are all kept", () => {
   const failure = "Error: ".padEnd(4_000, "x");
   const errors = Array.from({ length: 3 }, () => ({ message: failure }));
   const previews = Array.from({ length: 1_000 }, () => aPreview({ state: "failed", failure, errors }));
@@ -49,7 +49,7 @@ test("a thousand deployments with the same long error all stay", () => {
   expect(fitted.previews[0]?.failure).toMatch(/^Error: x+…$/);
 });
 
-test("a conflict in thousands of files names some of them, and says how many more there are", () => {
+test("a conflict in thousands of files names some of them and counts the others", () => {
   const paths = Array.from({ length: 10_000 }, (_, i) => `${"deep/".repeat(40)}${i}.yaml`);
   const { obstacle } = fitReport(aReport({ previews: [], obstacle: { kind: "conflict", paths } }));
   expect(obstacle).toMatchObject({ kind: "conflict" });
@@ -58,7 +58,7 @@ test("a conflict in thousands of files names some of them, and says how many mor
   expect(named.at(-1)).toBe("and 9500 more");
 });
 
-test("whatever it is made of, it fits, it is still a report, and nothing is left out in silence", () => {
+test("any report can be shortened to fit, stays valid, and counts everything that it omits", () => {
   const text = fc.string({ unit: "grapheme", maxLength: 300 });
   const message = fc.record({ message: text });
   const preview = fc.record({
@@ -73,7 +73,7 @@ test("whatever it is made of, it fits, it is still a report, and nothing is left
         aPreview({ ...rest, objects: objects.map(({ name, diff }) => anObject(name, diff)) }),
       );
       const fitted = fitReport(aReport({ previews }), maxBytes);
-      expect(bytesOf(fitted)).toBeLessThanOrEqual(maxBytes + 2_000); // what cannot be left out: the frames
+      expect(bytesOf(fitted)).toBeLessThanOrEqual(maxBytes + 2_000); // the frame of the report cannot be omitted
       expect(Report.parse(JSON.parse(JSON.stringify(fitted)))).toBeDefined();
       for (const [i, { objects, objectsLeftOut }] of fitted.previews.entries()) {
         expect(objects.length + objectsLeftOut).toBe(previews[i]!.objects.length);

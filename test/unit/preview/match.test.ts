@@ -14,7 +14,7 @@ function following(source: Partial<GitSource>, { spec, ...overrides }: Parameter
   return aDeployment({ ...overrides, spec: { ...spec, source: whole }, repo: repoId(whole.url)! });
 }
 
-/** "concerned", "elsewhere", or why not. */
+/** "concerned", "elsewhere", or the reason why the deployment was ignored. */
 function outcome(deployment: GitDeployment, known?: Known): string {
   const { concerned, ignored } = matchPullRequest(pullRequest, [deployment], known);
   return concerned.length > 0 ? "concerned" : (ignored[0]?.reason ?? "elsewhere");
@@ -22,7 +22,7 @@ function outcome(deployment: GitDeployment, known?: Known): string {
 
 const changing = (...paths: string[]): Known => ({ changed: { complete: true, paths } });
 
-test("a pull request concerns who follows its base branch in its base repository", () => {
+test("a pull request affects the deployments that follow its base branch in its base repository", () => {
   const deployments = [
     following({}, { key: { namespace: "shop", name: "prod" } }),
     following({ ref: { branch: "next" } }, { key: { namespace: "shop", name: "next" } }),
@@ -42,7 +42,7 @@ test.each([
   expect(outcome(following({ url }))).toBe(expected);
 });
 
-test("what follows the default branch is concerned when that is the base branch, and until it is known", () => {
+test("a deployment of the default branch is affected if that is the base branch, or not known yet", () => {
   const deployment = following({ ref: {} });
   expect(outcome(deployment)).toBe("concerned");
   expect(outcome(deployment, { defaultRef: "refs/heads/main" })).toBe("concerned");
@@ -51,7 +51,7 @@ test("what follows the default branch is concerned when that is the base branch,
   );
 });
 
-test("a merge moves no commit and no tag", () => {
+test("a merge affects no deployment that is pinned to a commit or a tag", () => {
   expect(outcome(following({ ref: { commit: "c1" } }))).toBe("is pinned to commit c1");
   expect(outcome(following({ ref: { tag: "v1" } }))).toBe("is pinned to tag v1");
 });
@@ -67,7 +67,7 @@ test.each([
   expect(outcome(following({}, overrides))).toBe(expected);
 });
 
-test("only what the merge changes counts, once that is known", () => {
+test("only the paths that the merge changes count, once they are known", () => {
   const app = following({ path: "app" }, { annotations: { [annotation.paths]: "base/**" } });
   expect(outcome(app)).toBe("concerned");
   expect(outcome(app, changing("app/deployment.yaml"))).toBe("concerned");
@@ -77,6 +77,6 @@ test("only what the merge changes counts, once that is known", () => {
   expect(outcome(following({ path: "" }), changing("README.md"))).toBe("concerned");
 });
 
-test("a merge that changes no file concerns nobody", () => {
+test("a merge that changes no file affects no deployment", () => {
   expect(outcome(following({ path: "" }), changing())).toBe("the merge changes no file");
 });

@@ -12,7 +12,7 @@ const base = "b".repeat(40);
 const commit = "c".repeat(40);
 const branch = `gh-readonly-queue/main/pr-7-${base}`;
 
-test("a queue whose pull request the login may not read gets its answer after the pending status", async () => {
+test("a merge queue whose pull request the login cannot read gets a final status after the pending one", async () => {
   const [forge, reports] = [fakeForge(), fakeReports()];
   const deployment = aDeployment();
   const group: MergeGroupKey = { forge: forge.id, repoName: "org/shop", commit, branch, base };

@@ -1,4 +1,4 @@
-/** What nobody with write access has pushed, and somebody has read and allowed. */
+/** Commits of forks that a user with access to the cluster has reviewed and allowed. */
 import { expect, test } from "vitest";
 import { annotation, type PullRequest } from "../../../src/model.ts";
 import { type AllowedFork } from "../../../src/preview/open.ts";
@@ -26,7 +26,7 @@ function aForkWorld(deployments: ReturnType<typeof named>[], pullRequest: Partia
 }
 
 test.each(["refs/pull/7/head", "refs/merge-requests/7/head"])(
-  "a fork's commit that is allowed is previewed for who allows it, once git has it as %s, and the audit log is told",
+  "an allowed commit of a fork is previewed for the deployment that allows it, once git has it as %s, and audited",
   async (ref) => {
     const { run, sources, kluctl, told, audit } = aForkWorld([named("prod", allowing(allowance)), named("staging")]);
     sources.refs[ref] = head;
@@ -49,7 +49,7 @@ test.each([
   ["until a moment ago", { until: new Date(startedAt - 1).toISOString() }],
   ["for longer than anybody may", { until: new Date(startedAt + 8 * day).toISOString() }],
   ["for ever", { until: undefined }],
-])("what is allowed of %s is no permission: nothing is fetched", async (_what, other) => {
+])("an invalid permission allows nothing, and nothing is fetched: %s", async (_what, other) => {
   const { run, sources, kluctl, told, audit } = aForkWorld([named("prod", allowing({ ...allowance, ...other }))]);
   sources.refs["refs/pull/7/head"] = head;
   expect(await run()).toEqual({ kind: "done" });
@@ -61,7 +61,7 @@ test.each([
   ["has another one", { "refs/pull/7/head": "2".repeat(40) }],
   ["has none", {}],
   ["has it for another pull request only", { "refs/pull/17/head": head, "refs/heads/refs/pull/7/head": head }],
-])("an allowed head that the host claims, while git %s, is not rendered", async (_what, refs) => {
+])("an allowed head that the host claims is not rendered while git %s", async (_what, refs) => {
   const { run, sources, kluctl, told, audit } = aForkWorld([named("prod", allowing(allowance))]);
   Object.assign(sources.refs, refs);
   expect(await run()).toMatchObject({ kind: "failed", retry: "soon" });
@@ -70,7 +70,7 @@ test.each([
   expect([sources.merges, kluctl.runs, audit]).toEqual([[], [], []]);
 });
 
-test("another push to the fork ends it", async () => {
+test("another push to the fork ends the permission", async () => {
   const { run, sources, forge, told } = aForkWorld([named("prod", allowing(allowance))]);
   sources.refs["refs/pull/7/head"] = head;
   await run();
@@ -83,11 +83,11 @@ test("another push to the fork ends it", async () => {
 });
 
 test.each(["", "yes", "{}", '"x"', "[1, null, {}]", "[", '[{"pullRequest":7}]'])(
-  "an annotation that nobody can read (%j) allows nothing",
+  "an invalid annotation (%j) allows nothing",
   (text) => expect(allowancesOf({ annotations: { [annotation.allowPreview]: text }, repo }, startedAt)).toEqual([]),
 );
 
-test("what is allowed takes the place of what was of the same pull request, and leaves that of others", () => {
+test("a permission replaces earlier ones for the same pull request and keeps those for others", () => {
   const other = { ...allowance, pullRequest: "gitea:org/shop#8" };
   const over = { ...allowance, pullRequest: "gitea:org/shop#9", until: new Date(startedAt).toISOString() };
   const deployment = {

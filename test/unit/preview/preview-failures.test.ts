@@ -11,8 +11,8 @@ import { anObject, aResult } from "../../support/deployments.ts";
 import { fakeSecrets } from "../../support/fakes.ts";
 import { aChange, aPreviewWorld, base, inFolder, named } from "../../support/preview.ts";
 
-describe("what fails", () => {
-  test("for one deployment is told, and the others are compared", async () => {
+describe("a failure", () => {
+  test("of one deployment is reported, and the others are compared", async () => {
     const kluctl: PreviewDeps["kluctl"] = {
       render: () => Promise.reject(new Error("nothing is rendered here")),
       diff: ({ deployment: { name } }) =>
@@ -32,7 +32,7 @@ describe("what fails", () => {
     ]);
   });
 
-  test("is told without the logins", async () => {
+  test("is reported without the logins", async () => {
     const password = "a-password-of-git";
     const { run, previews, kluctl } = aPreviewWorld(
       [named("a", { spec: { gitCredentials: [{ secretName: "git" }] } })],
@@ -46,7 +46,7 @@ describe("what fails", () => {
     expect(JSON.stringify(previews())).not.toContain(password);
   });
 
-  test("is told without what kluctl was shown masks of", async () => {
+  test("is reported without the values that were masked for kluctl", async () => {
     const { run, previews, kluctl } = aPreviewWorld([named("a")]);
     const changes = [
       { type: "update" as const, jsonPath: "data.url", oldValue: "db:correct-horse", newValue: "db:new" },
@@ -59,7 +59,7 @@ describe("what fails", () => {
     expect(JSON.stringify(previews())).toContain("db:new");
   });
 
-  test("for want of a login of the project is told for those that lack it", async () => {
+  test("because of a missing login of the project is reported for the deployments that lack it", async () => {
     const helmCredentials = [{ host: "charts.test", secretName: "helm" }];
     const secrets = fakeSecrets({ "shop/helm": { username: "bot", password: "a-password-of-charts" } });
     const { run, previews, kluctl } = aPreviewWorld(
@@ -86,7 +86,7 @@ describe("what fails", () => {
     expect(JSON.stringify(previews()[0])).not.toContain("a-password-of-charts");
   });
 
-  test("because of a missing Secret fails for those that name it", async () => {
+  test("because of a missing Secret fails for the deployments that refer to it", async () => {
     const { run, previews, sources } = aPreviewWorld([
       named("a", { spec: { gitCredentials: [{ secretName: "git" }] } }),
       named("b"),
@@ -104,7 +104,7 @@ describe("what fails", () => {
     ]);
   });
 
-  test("for a moment only is told, and tried again", async () => {
+  test("that is transient is reported and retried", async () => {
     const { run, told, kluctl } = aPreviewWorld([named("a")]);
     kluctl.answers.diff = new KilledError("signal", "kluctl broke off");
     expect(await run()).toEqual({ kind: "failed", retry: "soon", message: "1 of 1 previews failed" });
@@ -112,7 +112,7 @@ describe("what fails", () => {
     expect(told).toMatchObject([{ state: "done", mendable: true, previews }]);
   });
 
-  test("because an operator has to act is told at once, and looked at again later", async () => {
+  test("that an operator has to fix is reported at once, and checked again later", async () => {
     const { run, told, kluctl } = aPreviewWorld([named("a")]);
     kluctl.answers.diff = new PreviewRefusedError("a preview needs a service account");
     expect(await run()).toEqual({ kind: "done" });
@@ -120,7 +120,7 @@ describe("what fails", () => {
     expect(told).toMatchObject([{ state: "done", mendable: true, previews }]);
   });
 
-  test("before anything could be compared is tried again, and told at the last try", async () => {
+  test("before the comparison is retried, and reported at the last attempt", async () => {
     const { run, told, sources } = aPreviewWorld([named("a")]);
     sources.failing.error = new SourceError("unreachable", "git.example.com does not answer");
     const failed = { kind: "failed", retry: "soon", message: "git.example.com does not answer" };
@@ -131,7 +131,7 @@ describe("what fails", () => {
     expect(told).toMatchObject([{ state: "done", obstacle, mendable: true, previews: [] }]);
   });
 
-  test("because the base branch is not there, perhaps not yet, is tried again", async () => {
+  test("because the base branch is missing, maybe only for now, is retried", async () => {
     const { run, told, sources } = aPreviewWorld([named("a")]);
     delete sources.refs["refs/heads/main"];
     expect(await run()).toMatchObject({ kind: "failed", retry: "soon" });
@@ -139,7 +139,7 @@ describe("what fails", () => {
     expect(told).toMatchObject([{ obstacle: { message: "there is no branch main to merge into" } }]);
   });
 
-  test("for one of several logins does not keep the others waiting for ever", async () => {
+  test("of one of several logins does not block the others for ever", async () => {
     const { run, told, sources } = aPreviewWorld([
       named("a"),
       named("b", { spec: inFolder("", { url: "git@git.example.com:org/shop" }) }),
@@ -174,7 +174,7 @@ describe("a forge", () => {
   });
 });
 
-test("Redis that is away is tried again", async () => {
+test("a preview is retried if Redis is unavailable", async () => {
   const { run, reports } = aPreviewWorld([named("a")]);
   reports.save = () => Promise.reject(new QueueUnavailableError("Redis is away"));
   expect(await run({ lastAttempt: true })).toEqual({ kind: "failed", retry: "soon", message: "Redis is away" });
@@ -189,7 +189,7 @@ describe("a failed preview", () => {
     ["a server that refuses it", new PreviewRefusedError("a preview needs a service account"), "run"],
     ["a kluctl that took too long", new KilledError("timeout", "kluctl took longer than 2m"), "run"],
     ["an answer of kluctl that cannot be read", new Error("kluctl's result cannot be read"), "run"],
-  ])("is blamed on the pull request only if that may be to blame: %s", async (_, error, failed) => {
+  ])("is blamed on the pull request only if the pull request may be the cause: %s", async (_, error, failed) => {
     const { run, previews, kluctl } = aPreviewWorld([named("a")]);
     kluctl.answers.diff = error;
     await run();

@@ -3,14 +3,14 @@ import { QueueUnavailableError, SupersededError } from "../../../src/errors.ts";
 import { createLimit } from "../../../src/limit.ts";
 import { aPreviewWorld, base, named, slowKluctl } from "../../support/preview.ts";
 
-test("while somebody else fetches from a slow remote, its pull requests wait outside of the slots", async () => {
+test("while another job fetches from a slow remote, its pull requests wait without a slot", async () => {
   const { run, told, kluctl } = aPreviewWorld([named("a")], { slowForMs: () => 6_000 });
   expect(await run()).toEqual({ kind: "later", afterMs: 5_000, why: expect.stringContaining("responds slowly") });
   expect([told, kluctl.runs]).toEqual([[], []]);
 });
 
-describe("work that takes long", () => {
-  test("is told after two seconds, with what is known, and again at the end", async () => {
+describe("a preview that takes long", () => {
+  test("is reported after two seconds with its results so far, and again at the end", async () => {
     const kluctl = slowKluctl();
     const { run, told, queue, twoSecondsPass } = aPreviewWorld([named("a"), named("b")], { kluctl });
     const running = run();
@@ -30,7 +30,7 @@ describe("work that takes long", () => {
     expect(queue.requests).toHaveLength(2);
   });
 
-  test("in git is told before it is known whom it concerns, and once more when it is", async () => {
+  test("in git is reported before the affected deployments are known, and again when they are", async () => {
     const kluctl = slowKluctl();
     const { run, told, sources, twoSecondsPass } = aPreviewWorld([named("a")], { kluctl });
     const merging = Promise.withResolvers<void>();
@@ -46,7 +46,7 @@ describe("work that takes long", () => {
     expect(told).toHaveLength(3);
   });
 
-  test("goes on when it cannot be told early", async () => {
+  test("continues if its early report cannot be saved", async () => {
     const kluctl = slowKluctl();
     const { run, reports, told, twoSecondsPass } = aPreviewWorld([named("a")], { kluctl });
     const { save } = reports;
@@ -60,7 +60,7 @@ describe("work that takes long", () => {
     expect(await running).toEqual({ kind: "done" });
   });
 
-  test("of twenty deployments runs side by side within the limit, on one merge, and is told once", async () => {
+  test("of twenty deployments compares them in parallel within the limit, on one merge, and is reported once", async () => {
     const kluctl = slowKluctl();
     const limit = createLimit(4);
     const twenty = Array.from({ length: 20 }, (_, i) => named(`d${i + 10}`));
@@ -84,7 +84,7 @@ describe("work that takes long", () => {
   });
 });
 
-describe("work that is broken off", () => {
+describe("an aborted preview", () => {
   async function breakOff(reason: Error) {
     const kluctl = slowKluctl();
     const limit = createLimit(1);
@@ -101,7 +101,7 @@ describe("work that is broken off", () => {
     return { ...world, outcome, kluctl };
   }
 
-  test("by a newer request says nothing, and leaves no process and no merge behind", async () => {
+  test("reports nothing if a newer request replaced it, and leaves no process and no merge behind", async () => {
     const { outcome, told, queue, kluctl, sources } = await breakOff(new SupersededError("newer"));
     expect(outcome).toEqual({ kind: "skipped", why: "superseded" });
     expect([told, queue.requests]).toEqual([[], []]);
@@ -110,7 +110,7 @@ describe("work that is broken off", () => {
     expect(sources.released).toHaveLength(1);
   });
 
-  test("by the end of the server is handed back", async () => {
+  test("is returned to the queue if the server stops", async () => {
     const { outcome, told } = await breakOff(new Error("the server is stopping"));
     expect(outcome).toMatchObject({ kind: "failed", retry: "soon" });
     expect(told).toEqual([]);

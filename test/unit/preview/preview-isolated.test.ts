@@ -1,4 +1,4 @@
-/** What forks propose, rendered without the cluster. */
+/** Forks rendered without the cluster. */
 import { expect, test } from "vitest";
 import { KilledError, NeedsMoreError, PrepareError, SourceError } from "../../../src/errors.ts";
 import { annotation, type CommandResult, type PullRequest } from "../../../src/model.ts";
@@ -13,7 +13,7 @@ const settings = (value: string) =>
 interface Options {
   pullRequest?: Partial<PullRequest>;
   refusal?: string;
-  /** By the beginning of the project's path. */
+  /** The results of rendering, by the beginning of the project's path. */
   renders?: Partial<Record<"/base" | "/stubbed", CommandResult | Error>>;
 }
 
@@ -45,7 +45,7 @@ function aForkWorld(deployments: ReturnType<typeof named>[], { pullRequest, refu
   return { ...world, audit, rendered, answers, read };
 }
 
-test("a fork's merge and its base are rendered alike, with no login, identity, key or host, and compared", async () => {
+test("the merge of a fork and its base are rendered alike, without login, identity, key or host, and compared", async () => {
   const credentials = { gitCredentials: [{ host: "git.example.com", secretName: "login" }] };
   const spec = {
     ...inFolder("app"),
@@ -76,7 +76,7 @@ test("a fork's merge and its base are rendered alike, with no login, identity, k
   expect(preview?.objects[0]?.diff).toContain("+  blue");
 });
 
-test("what somebody has allowed is compared with the cluster, the others are rendered without it", async () => {
+test("deployments that allow the commit compare it with the cluster, and the others render it without the cluster", async () => {
   const prod = named("prod");
   const allowance = { pullRequest: "gitea:org/shop#7", repo: prod.repo, head };
   const until = new Date(startedAt + 3_600_000).toISOString();
@@ -92,7 +92,7 @@ test("what somebody has allowed is compared with the cluster, the others are ren
   ]);
 });
 
-test("where isolation is not in force nothing is fetched, and the report says why", async () => {
+test("if isolation is not in force nothing is fetched, and the report gives the reason", async () => {
   const { run, rendered, kluctl, told, sources } = aForkWorld([named("prod")], { refusal: "it cannot be isolated" });
   expect(await run()).toEqual({ kind: "done" });
   expect(told).toMatchObject([{ obstacle: { kind: "fork", why: "it cannot be isolated" }, previews: [] }]);
@@ -102,7 +102,7 @@ test("where isolation is not in force nothing is fetched, and the report says wh
 test.each([
   ["has another one", { "refs/pull/7/head": "2".repeat(40) }],
   ["has none", { "refs/pull/7/head": undefined }],
-])("a head that the host claims, while git %s, is not rendered", async (_what, refs) => {
+])("a head that the host claims is not rendered while git %s", async (_what, refs) => {
   const { run, rendered, sources, told } = aForkWorld([named("prod")]);
   for (const [ref, commit] of Object.entries(refs)) {
     if (commit === undefined) delete sources.refs[ref];
@@ -113,7 +113,7 @@ test.each([
   expect([sources.merges, rendered]).toEqual([[], []]);
 });
 
-test("a branch of the repository is compared with the cluster as ever", async () => {
+test("a branch of the repository is compared with the cluster as usual", async () => {
   const { run, rendered, kluctl, sources, told } = aForkWorld([named("prod")], { pullRequest: { fork: false } });
   sources.refs["refs/heads/feature"] = head;
   await run();
@@ -121,7 +121,7 @@ test("a branch of the repository is compared with the cluster as ever", async ()
   expect(told.at(-1)?.previews[0]?.isolated).toBeUndefined();
 });
 
-test("a project that the fork brings is new as a whole", async () => {
+test("a project that the fork adds is entirely new", async () => {
   const { run, sources, told } = aForkWorld([named("prod", { spec: inFolder("app") })]);
   sources.nextMerge.stubbed = (of) => {
     if (of !== undefined) throw new SourceError("path-not-found", "there is no directory app");
@@ -150,7 +150,7 @@ test.each<[string, Options["renders"], string, "render" | "run"]>([
     "run",
   ],
   ["is broken by the fork", { "/stubbed": new PrepareError("undefined variable") }, "undefined variable", "render"],
-])("a project that %s fails, and says whose fault it is", async (_what, renders, words, failed) => {
+])("a project that %s fails, and the report says who has to fix it", async (_what, renders, words, failed) => {
   const { run, told } = aForkWorld([named("prod")], { renders });
   expect(await run()).toEqual({ kind: "done" });
   const [preview] = told.at(-1)?.previews ?? [];
@@ -158,13 +158,13 @@ test.each<[string, Options["renders"], string, "render" | "run"]>([
   expect(preview?.failure).toContain(words);
 });
 
-test("what time may mend is tried again", async () => {
+test("a transient failure is retried", async () => {
   const renders = { "/base": new KilledError("signal", "kluctl was killed") };
   const { run } = aForkWorld([named("prod")], { renders });
   expect(await run()).toMatchObject({ kind: "failed", retry: "soon" });
 });
 
-test("placeholders of both sides are compared, and the files that change are named", async () => {
+test("the placeholders before and after the merge are compared, and changed encrypted files are named", async () => {
   const { run, sources, told } = aForkWorld([named("prod")]);
   sources.nextMerge.encrypted = new Map([["secret.yaml", "2"]]);
   sources.nextMerge.encryptedBefore = new Map([["secret.yaml", "1"]]);

@@ -16,7 +16,7 @@ function aWorld(overrides: Parameters<typeof named>[1] = {}, settings = { confin
   return { ...world, projects: () => world.kluctl.runs.map(({ run }) => (run as Run).projectDir) };
 }
 
-test("without keys, a project is rendered with placeholders, and compared with what is deployed", async () => {
+test("without keys a project is rendered with placeholders, and compared with the deployed commit", async () => {
   const { run, sources, kluctl, projects, previews } = aWorld({ status: { observedCommit: "c".repeat(40) } });
   sources.nextMerge.encrypted = new Map([
     ["app/same.yaml", "1"],
@@ -34,14 +34,14 @@ test("without keys, a project is rendered with placeholders, and compared with w
   expect(previews()[0]?.encrypted).toEqual({ files: 2, changed: ["app/gone.yaml", "app/other.yaml"] });
 });
 
-test("a confined run is told which hosts it may reach", async () => {
+test("a confined run gets the list of hosts that it may reach", async () => {
   const { run, sources, kluctl } = aWorld();
   sources.nextMerge.hosts = ["charts.example.com"];
   await run();
   expect(kluctl.runs.map(({ run }) => (run as Run).hosts)).toEqual([["git.example.com", "charts.example.com"]]);
 });
 
-test("where nothing is encrypted, nothing is rendered twice", async () => {
+test("without encrypted files nothing is rendered twice", async () => {
   const { run, projects, previews } = aWorld();
   await run();
   expect(projects()).toEqual(["/stubbed/app"]);
@@ -49,14 +49,14 @@ test("where nothing is encrypted, nothing is rendered twice", async () => {
   expect(previews()[0]?.encrypted).toBeUndefined();
 });
 
-test("what was encrypted until now counts as well", async () => {
+test("a file that was encrypted before the merge counts as well", async () => {
   const { run, sources, projects } = aWorld();
   sources.nextMerge.encryptedBefore = new Map([["app/gone.yaml", "1"]]);
   await run();
   expect(projects()).toEqual(["/stubbed/app", "/base/app"]);
 });
 
-test("where the deployed commit cannot be rendered, the values of the cluster are hidden", async () => {
+test("if the deployed commit cannot be rendered, the values in the cluster are hidden", async () => {
   const { run, sources, kluctl, previews } = aWorld();
   sources.nextMerge.encrypted = new Map([["app/a.yaml", "1"]]);
   const changes = [{ type: "update", jsonPath: "data.a", oldValue: "canary-value", newValue: "open" }] as const;
@@ -76,14 +76,14 @@ test("where the deployed commit cannot be rendered, the values of the cluster ar
 test.each([
   ["the server hands out keys", {}, { confined: false }],
   ["the resource asks for it", { annotations: { [annotation.previewDecrypt]: "true" } }, { confined: true }],
-])("a preview decrypts where %s", async (_, overrides, settings) => {
+])("a preview decrypts if %s", async (_, overrides, settings) => {
   const { run, kluctl, projects } = aWorld(overrides, settings);
   await run();
   expect(projects()).toEqual(["/merge/app"]);
   expect(kluctl.runs[0]?.run.decryption?.data).toEqual(keys);
 });
 
-test("a file that has no placeholder is explained", async () => {
+test("a file that cannot have a placeholder is explained", async () => {
   const { run, kluctl, previews } = aWorld();
   kluctl.answers.diff = new PrepareError(
     "vars.yaml: Failed to get the data key required to decrypt the SOPS file.\n\nSet spec.decryption.secretRef to a Secret with the key.",

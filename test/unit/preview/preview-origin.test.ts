@@ -1,4 +1,4 @@
-/** Rendering runs code: whose it is says git, not the forge. */
+/** Rendering runs code, so git and not the forge decides where the code comes from. */
 import { expect, test } from "vitest";
 import { aPreviewWorld, base, head, inFolder, key, named } from "../../support/preview.ts";
 
@@ -23,7 +23,7 @@ test.each([
   ["GitHub's merge queue", `refs/heads/gh-readonly-queue/main/pr-7-${base}`],
   ["Bitbucket's merge queue", "refs/heads/bitbucket-merge-queue-7"],
   ["GitLab's merge train", "refs/merge-requests/7/train"],
-])("a head that %s alone points at is tried again, and then neither merged nor rendered", async (_what, ref) => {
+])("a head that only %s points at is retried, and then neither merged nor rendered", async (_what, ref) => {
   const { run, sources, kluctl, told, reports } = aPreviewWorld([deployment]);
   delete sources.refs["refs/heads/feature"];
   if (ref !== undefined) sources.refs[ref] = head;
@@ -39,7 +39,7 @@ test.each([
   expect([sources.merges, kluctl.runs]).toEqual([[], []]);
 });
 
-test("of a branch that moved the pull request is read again, and its new head is rendered", async () => {
+test("if the branch has moved, the pull request is read again and its new head is rendered", async () => {
   const { run, sources, forge } = aPreviewWorld([deployment]);
   const moved = "2".repeat(40);
   sources.refs["refs/heads/feature"] = moved;
@@ -49,7 +49,7 @@ test("of a branch that moved the pull request is read again, and its new head is
   expect(sources.merges.map((merge) => merge.head)).toEqual([moved]);
 });
 
-test("a head that is the base's own changes nothing, and is on a branch", async () => {
+test("a head that equals the base is on a branch and changes nothing", async () => {
   const { run, sources, told } = aPreviewWorld([deployment], { pullRequest: { head: base } });
   sources.refs = { "refs/heads/main": base };
   sources.nextMerge.changed = { complete: true, paths: [] };
@@ -57,7 +57,7 @@ test("a head that is the base's own changes nothing, and is on a branch", async 
   expect(told.at(-1)).toMatchObject({ obstacle: undefined, previews: [] });
 });
 
-test("what the sweep asks again keeps its date until a branch points there", async () => {
+test("a preview that the sweep repeats keeps its finish time until a branch points to the head", async () => {
   const { run, sources, time, reports, kluctl } = aPreviewWorld([deployment]);
   delete sources.refs["refs/heads/feature"];
   await run({ lastAttempt: true });
@@ -71,14 +71,14 @@ test("what the sweep asks again keeps its date until a branch points there", asy
   expect(kluctl.runs).toHaveLength(1);
 });
 
-test("an answer of a forge about repositories of another one concerns no deployment", async () => {
+test("a forge's answer about a repository of another forge affects no deployment", async () => {
   const { run, sources, told } = aPreviewWorld([deployment], { speaksFor: (forge, url) => forge !== "gitea" || !url });
   expect(await run()).toEqual({ kind: "done" });
   expect(told).toMatchObject([{ repo: undefined, previews: [], obstacle: undefined }]);
   expect(sources.merges).toEqual([]);
 });
 
-test("a login that does not see the branch renders nothing, whatever another one sees", async () => {
+test("a login that does not see the branch renders nothing, whatever another login sees", async () => {
   const logins = ["https://git.example.com/org/shop", "https://git.example.com/org/shop.git"].map((url, i) =>
     named(`shop-${i}`, { spec: inFolder("", { url }) }),
   );

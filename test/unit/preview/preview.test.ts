@@ -5,7 +5,7 @@ import { aReport } from "../../support/fake-reports.ts";
 import { fakeKluctl, fakeReadIdentity } from "../../support/fakes.ts";
 import { aChange, aPreviewWorld, base, head, inFolder, key, named, startedAt } from "../../support/preview.ts";
 
-test("an open pull request is merged, compared with the cluster, and written down for others to tell", async () => {
+test("an open pull request is merged and compared with the cluster, and its report is saved for the comment", async () => {
   const { run, told, sources, kluctl, queue, cluster, time, reports } = aPreviewWorld([
     named("prod", { spec: { ...inFolder("app"), target: "prod", serviceAccountName: "deployer", timeoutMs: 60_000 } }),
   ]);
@@ -45,7 +45,7 @@ test("an open pull request is merged, compared with the cluster, and written dow
   expect([cluster.patches, cluster.events]).toEqual([[], []]);
 });
 
-test("a branch holds a place no longer than its resource says, or for ten minutes", async () => {
+test("a preview times out after its deployment's timeout or interval, or after ten minutes", async () => {
   const day = 24 * 3_600_000;
   const { run, kluctl } = aPreviewWorld([
     named("daily", { spec: { ...inFolder("app"), intervalMs: day } }),
@@ -56,14 +56,14 @@ test("a branch holds a place no longer than its resource says, or for ten minute
   expect(kluctl.runs.map(({ run: { timeoutMs } }) => timeoutMs)).toEqual([600_000, 3_600_000, 120_000]);
 });
 
-describe("nothing is said", () => {
-  test("where there is no login for the forge's API", async () => {
+describe("no report is written", () => {
+  test("without a login for the forge's API", async () => {
     const { run, told } = aPreviewWorld([named("prod")], { forges: new Map() });
     expect(await run()).toEqual({ kind: "skipped", why: "no login is configured for the API of forge gitea" });
     expect(told).toEqual([]);
   });
 
-  test("of a pull request that is not there", async () => {
+  test("for a pull request that does not exist", async () => {
     const { run, forge, told } = aPreviewWorld([named("prod")]);
     forge.pullRequests.clear();
     expect(await run()).toEqual({ kind: "skipped", why: "there is no such pull request" });
@@ -78,8 +78,8 @@ describe("nothing is said", () => {
   });
 });
 
-describe("when no deployment is concerned", () => {
-  test("git is not asked, and the report says so by having no previews", async () => {
+describe("if no deployment is affected", () => {
+  test("git is not asked, and the report has no previews", async () => {
     const { run, told, sources, queue } = aPreviewWorld([
       named("prod", { spec: inFolder("", { ref: { branch: "next" } }) }),
     ]);
@@ -89,13 +89,13 @@ describe("when no deployment is concerned", () => {
     expect(sources.merges).toEqual([]);
   });
 
-  test("the report names no repository if none follows it", async () => {
+  test("the report names no repository if no deployment follows it", async () => {
     const { run, told } = aPreviewWorld([]);
     expect(await run()).toEqual({ kind: "done" });
     expect(told[0]?.repo).toBeUndefined();
   });
 
-  test("because only other files change, the base is known all the same", async () => {
+  test("because only other files change, the report still names the base", async () => {
     const { run, told, sources, kluctl } = aPreviewWorld([named("prod", { spec: inFolder("app") })]);
     sources.nextMerge.changed = { complete: true, paths: ["README.md"] };
     await run();
@@ -122,13 +122,13 @@ test("a fork's code is neither fetched nor rendered", async () => {
   expect([sources.merges, kluctl.runs]).toEqual([[], []]);
 });
 
-test("a fork that concerns nobody is nobody's obstacle", async () => {
+test("a fork that affects no deployment is not reported as blocked", async () => {
   const { run, told } = aPreviewWorld([], { pullRequest: { fork: true } });
   await run();
   expect(told[0]?.obstacle).toBeUndefined();
 });
 
-test("a conflict is said, and nothing is compared", async () => {
+test("a conflict is reported, and nothing is compared", async () => {
   const { run, told, sources, kluctl } = aPreviewWorld([named("prod")]);
   sources.nextMerge.conflict = ["app/a.yaml"];
   expect(await run()).toEqual({ kind: "done" });
@@ -149,12 +149,12 @@ describe("a deployment", () => {
     expect(await previewOf({ spec: { suspend: true } })).toMatchObject({ state: "done", suspended: true });
   });
 
-  test("that opts out is left alone, whatever it says about webhooks", async () => {
+  test("that opts out of previews is ignored, independently of its webhooks annotation", async () => {
     expect(await previewOf({ annotations: { [annotation.preview]: "false" } })).toBeUndefined();
     expect(await previewOf({ annotations: { [annotation.webhooks]: "false" } })).toMatchObject({ state: "done" });
   });
 
-  test("that has drifted says in how many objects", async () => {
+  test("that has drifted shows the number of drifted objects", async () => {
     const drifted = { endTime: "2026-01-01T00:00:00Z", document: { objects: [{}, {}, {}] } };
     expect(await previewOf({ status: { lastDriftDetectionResult: drifted } })).toMatchObject({ drift: 3 });
   });
@@ -172,7 +172,7 @@ describe("a deployment", () => {
     expect(await previewOf({ spec: { manual: true, manualObjectsHash: "h1" }, status })).toMatchObject({ approval });
   });
 
-  test("with manual approval has nothing to approve where the merge changes nothing", async () => {
+  test("with manual approval needs none if the merge changes nothing", async () => {
     expect((await previewOf({ spec: { manual: true } }, aResult()))?.approval).toBeUndefined();
     expect((await previewOf({ spec: { manual: true }, status: { lastObjectsHash: "h2" } }, aResult()))?.approval).toBe(
       "pending",
@@ -184,18 +184,21 @@ describe("a deployment", () => {
     [undefined, "usual", "deployer", "system:serviceaccount:shop:deployer"],
     [undefined, "usual", undefined, "system:serviceaccount:shop:usual"],
     [undefined, undefined, undefined, undefined],
-  ])("previewing as %s, by default as %s, and as %s if asked, is compared as %s", async (serviceAccount, ...rest) => {
-    const [defaultServiceAccount, serviceAccountName, user] = rest;
-    const readIdentity = fakeReadIdentity({ defaultServiceAccount });
-    const { run, kluctl } = aPreviewWorld([named("prod", { spec: { serviceAccountName } })], {
-      settings: { serviceAccount },
-      readIdentity,
-    });
-    await run();
-    expect(kluctl.runs[0]?.run.impersonate).toBe(user);
-  });
+  ])(
+    "with preview account %s, default %s and own account %s, it is compared as %s",
+    async (serviceAccount, ...rest) => {
+      const [defaultServiceAccount, serviceAccountName, user] = rest;
+      const readIdentity = fakeReadIdentity({ defaultServiceAccount });
+      const { run, kluctl } = aPreviewWorld([named("prod", { spec: { serviceAccountName } })], {
+        settings: { serviceAccount },
+        readIdentity,
+      });
+      await run();
+      expect(kluctl.runs[0]?.run.impersonate).toBe(user);
+    },
+  );
 
-  test("a server that may not impersonate the account still compares what is confined, by a token of it", async () => {
+  test("a server that may not impersonate the account uses a token of it for a confined run", async () => {
     const readIdentity = fakeReadIdentity({ refusedToActAs: () => Promise.resolve("it may not") });
     const previewWhere = async (confined: boolean) => {
       const settings = { serviceAccount: "previewer", confined };
@@ -215,17 +218,20 @@ describe("a deployment", () => {
   });
 });
 
-describe("a pull request that is not open any more", () => {
-  test.each(["closed", "merged"] as const)("because it was %s: what was said stays, and is told so", async (state) => {
-    const previous = aReport({ pullRequest: key });
-    const { run, told, queue, sources } = aPreviewWorld([named("a")], { pullRequest: { state }, previous });
-    expect(await run()).toEqual({ kind: "done" });
-    expect(told).toEqual([{ ...previous, state }]);
-    expect(queue.requests).toEqual([{ kind: "report", pullRequest: key }]);
-    expect(sources.merges).toEqual([]);
-  });
+describe("a pull request that is no longer open", () => {
+  test.each(["closed", "merged"] as const)(
+    "because it was %s keeps its last preview, with the new state",
+    async (state) => {
+      const previous = aReport({ pullRequest: key });
+      const { run, told, queue, sources } = aPreviewWorld([named("a")], { pullRequest: { state }, previous });
+      expect(await run()).toEqual({ kind: "done" });
+      expect(told).toEqual([{ ...previous, state }]);
+      expect(queue.requests).toEqual([{ kind: "report", pullRequest: key }]);
+      expect(sources.merges).toEqual([]);
+    },
+  );
 
-  test("with another head or base branch than the last preview: the report is about the final ones", async () => {
+  test("with another head or base branch than the last preview gets a report about the final ones", async () => {
     const [old, proposed] = ["5".repeat(40), { state: "merged", baseBranch: "release" }] as const;
     const previous = aReport({ pullRequest: key, head: old, earlierHeads: [], state: "working" });
     const { run, told } = aPreviewWorld([named("a")], { pullRequest: proposed, previous });
@@ -234,7 +240,7 @@ describe("a pull request that is not open any more", () => {
     expect(told).toEqual([{ ...previous, ...ended }]);
   });
 
-  test("and is told so where nothing is remembered, for there may be a comment", async () => {
+  test("gets a report even if none was saved, because there may be a comment", async () => {
     const { run, told, queue } = aPreviewWorld([named("a")], { pullRequest: { state: "merged" } });
     expect(await run()).toEqual({ kind: "done" });
     expect(told).toMatchObject([{ state: "merged", pullRequest: key, head, previews: [], finishedAt: startedAt }]);
@@ -242,13 +248,13 @@ describe("a pull request that is not open any more", () => {
   });
 });
 
-test("where previews were switched off, what was asked for before renders nothing", async () => {
+test("if previews are switched off, earlier requests render nothing", async () => {
   const { run, sources, kluctl, told } = aPreviewWorld([named("a")], { enabled: false });
   expect(await run()).toMatchObject({ kind: "skipped" });
   expect([sources.merges, kluctl.runs, told]).toEqual([[], [], []]);
 });
 
-test("a report goes on from the one before it", async () => {
+test("a report continues from the previous one", async () => {
   const previous = aReport({ pullRequest: key, head, base: "a".repeat(40), earlierHeads: ["h0"], restarts: 2 });
   const moved = aPreviewWorld([named("a")], { previous: { ...previous, finishedAt: startedAt - 1_000 } });
   await moved.run();
@@ -258,7 +264,7 @@ test("a report goes on from the one before it", async () => {
   expect(pushed.told).toMatchObject([{ earlierHeads: [head, "h0"], restarts: 0 }]);
 });
 
-describe("a prune that a merge would have wait for somebody", () => {
+describe("a prune that will need confirmation after the merge", () => {
   const remote = JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings", uid: "u" } });
   const orphan = anObject({ orphan: true, remote });
   const emptied = aResult({ objects: [orphan] });

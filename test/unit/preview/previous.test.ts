@@ -8,7 +8,7 @@ const there = { head: "h1", baseBranch: "main" };
 const before = (overrides: Partial<Report> = {}) =>
   aReport({ head: "h1", base: "b1", restarts: 1, finishedAt: now - 1_000, ...overrides });
 
-test("heads from before are kept, the newest first, five of them, and not the one that is there now", () => {
+test("the last five earlier heads are kept, newest first, without the current one", () => {
   expect(earlierHeads(undefined, "h1")).toEqual([]);
   expect(earlierHeads(aReport({ head: "h1" }), "h1")).toEqual([]);
   expect(earlierHeads(aReport({ head: "h1", earlierHeads: ["h0"] }), "h2")).toEqual(["h1", "h0"]);
@@ -33,6 +33,6 @@ test.each<[string, Report | undefined, string | undefined, number]>([
   ["it was broken off", before({ state: "working", finishedAt: undefined, startedAt: now }), "b1", 1],
   ["the base is not known yet", before(), undefined, 1],
   ["its base was not known", before({ base: undefined }), "b2", 0],
-])("how often in a row, when %s", (_when, previous, base, expected) => {
+])("the restarts in a row are counted correctly when %s", (_when, previous, base, expected) => {
   expect(restarts(previous, there, base, now)).toBe(expected);
 });

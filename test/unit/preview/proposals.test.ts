@@ -34,7 +34,7 @@ function find(reports: readonly Report[], deliveries: readonly DeliveryRecord[] 
   return findProposals(deps, { commit: "3f2c1ab", repos: [repo, repo], deliveries });
 }
 
-test("the head of an open pull request is told as that, with what a merge would change", async () => {
+test("the head of an open pull request is reported as such, with what the merge would change", async () => {
   const found = await find([report(7), report(8, { head: other })], [delivery(7)]);
   expect(found).toMatchObject([
     {
@@ -48,7 +48,7 @@ test("the head of an open pull request is told as that, with what a merge would 
   ]);
 });
 
-test("a head from before, and one that is merged or closed, is told from the deliveries", async () => {
+test("an earlier head, and the head of a merged or closed pull request, are known from the deliveries", async () => {
   const merged = report(1, { state: "merged" });
   const closed = report(2, { state: "closed" });
   const moved = report(3, { head: other });
@@ -61,7 +61,7 @@ test("a head from before, and one that is merged or closed, is told from the del
   ]);
 });
 
-test("of a head that a push brought nobody says that it was squashed", async () => {
+test("a head that a push delivered is not reported as squashed", async () => {
   const merged = report(1, { state: "merged" });
   for (const push of [{ commit }, { commit: other, others: [commit] }]) {
     const [found] = await find(
@@ -72,7 +72,7 @@ test("of a head that a push brought nobody says that it was squashed", async () 
   }
 });
 
-test("one that is not previewed says why", async () => {
+test("a pull request that is not previewed is reported with the reason", async () => {
   const [found] = await find([], [delivery(7, { reason: "previews of pull requests are disabled" })]);
   expect(found).toMatchObject({
     state: "unknown",

@@ -11,7 +11,7 @@ test.each([
   ["http://git.example.com/org/shop", "git.example.com"],
   ["git@git.example.com:org/shop.git", "git.example.com"],
   ["ssh://git@git.example.com:2222/org/shop", "git.example.com"],
-])("of %s, a preview may reach %s", (url, host) => {
+])("with source %s, a preview may reach %s", (url, host) => {
   expect(hostsOf(from(url), noCredentials, [])).toEqual([host]);
 });
 

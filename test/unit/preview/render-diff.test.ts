@@ -16,7 +16,7 @@ const describe = (base: Rendered[], head: Rendered[]) =>
 const pathsOf = ({ objects }: CommandResult) =>
   objects.flatMap(({ changes }) => changes.map(({ jsonPath }) => jsonPath));
 
-test("what two renders have in common is no change, whatever the order of their objects and fields", () => {
+test("equal objects are no change, whatever the order of objects and fields", () => {
   const a = object("ConfigMap", "a", { data: { x: "1", y: "2" } });
   const b = object("Role", "b", {}, "rbac.authorization.k8s.io/v1");
   const again = {
@@ -28,7 +28,7 @@ test("what two renders have in common is no change, whatever the order of their 
   expect(describe([a, b], [b, again]).objects).toEqual([]);
 });
 
-test("new, changed and missing objects are told as kluctl's diff tells them", () => {
+test("new, changed and missing objects are described as in kluctl's diff", () => {
   const found = describe(
     [object("ConfigMap", "changed", { data: { a: "1", gone: "x" } }), object("ConfigMap", "missing")],
     [object("ConfigMap", "changed", { data: { a: "2", "new.key": "y" } }), object("ConfigMap", "added")],
@@ -39,13 +39,13 @@ test("new, changed and missing objects are told as kluctl's diff tells them", ()
   for (const line of ["-  1", "+  2", "-  x", "+  y"]) expect(changed?.diff?.split("\n")).toContain(line);
 });
 
-test("an object in another version of its API is the same one", () => {
+test("an object in another version of its API is the same object", () => {
   const [base, head] = ["v1beta1", "v1"].map((version) => object("Job", "j", {}, `batch/${version}`));
   const found = describe([base!], [head!]);
   expect(found.counts).toMatchObject({ new: 0, changed: 1, orphan: 0 });
 });
 
-test("of Secrets only keys are told, also of copies in other objects", () => {
+test("for Secrets only keys are shown, and copies of their values in other objects are hidden", () => {
   const secret = (value: string) => object("Secret", "s", { stringData: { password: value } });
   const copy = (value: string) => object("ConfigMap", "copy", { data: { url: `https://user:${value}@db` } });
   const [old, now] = ["old-secret-value-1", "new-secret-value-2"];
@@ -57,14 +57,14 @@ test("of Secrets only keys are told, also of copies in other objects", () => {
   expect(JSON.stringify(found)).not.toMatch(/secret-value/);
 });
 
-test("entries of a list are compared one by one while it has as many", () => {
+test("entries of a list are compared one by one if the length is the same", () => {
   const list = (...images: string[]) =>
     object("Pod", "p", { spec: { containers: images.map((image) => ({ image })) } });
   expect(pathsOf(compare([list("a", "b")], [list("a", "c")]))).toEqual(["spec.containers[1].image"]);
   expect(pathsOf(compare([list("a")], [list("a", "b")]))).toEqual(["spec.containers"]);
 });
 
-test("values of another kind are replaced as wholes", () => {
+test("values of different types are replaced as a whole", () => {
   const holding = (value: unknown) => object("ConfigMap", "c", { data: { value } });
   for (const [before, after] of [
     [{ a: 1 }, ["a"]],
@@ -77,7 +77,7 @@ test("values of another kind are replaced as wholes", () => {
   }
 });
 
-test("what is made to be compared for long is compared as a whole", () => {
+test("values that would take too long to compare are compared as a whole", () => {
   const deep = (leaf: string) => {
     let value: unknown = Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`k${at}`, leaf]));
     for (let depth = 0; depth < 500; depth++) value = { ["n".repeat(30)]: value };

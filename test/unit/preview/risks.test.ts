@@ -10,7 +10,7 @@ const update = (jsonPath: string, newValue: unknown = "b"): Change => ({
   newValue,
 });
 
-/** `apps/StatefulSet` or `/Secret`. */
+/** `id` is group and kind, such as `apps/StatefulSet` or `/Secret`. */
 function objectOf(id: string, overrides: Partial<ResultObject> = {}): ResultObject {
   const [group, kind = ""] = id.split("/");
   return anObject({ ref: { ...(group && { group }), version: "v1", kind, name: "it" }, ...overrides });
@@ -27,12 +27,12 @@ test.each([
   ["/Secret", /values are lost/],
   ["/Service", /stop working/],
   ["example.com/Widget", /removed from the cluster/],
-])("deleting %s says what is lost", (id, words) => {
+])("deleting %s shows what is lost", (id, words) => {
   const risks = findRisks({ object: objectOf(id), action: "deleted", errors: [] });
   expect(risks).toEqual([{ kind: "deletion", text: expect.stringMatching(words) as string }]);
 });
 
-test("a load balancer's address is lost with its Service", () => {
+test("deleting a load balancer Service loses its address", () => {
   const remote = JSON.stringify({ spec: { type: "LoadBalancer" } });
   const [risk] = findRisks({ object: objectOf("/Service", { remote }), action: "deleted", errors: [] });
   expect(risk?.text).toContain("external address");
@@ -60,12 +60,12 @@ test.each([
   ["rbac.authorization.k8s.io/RoleBinding", "roleRef.name", true],
   ["rbac.authorization.k8s.io/RoleBinding", "subjects[0].name", false],
   ["example.com/Deployment", "spec.selector", false],
-])("of %s, %s cannot be changed: %s", (id, jsonPath, immutable) => {
+])("in %s, %s is immutable: %s", (id, jsonPath, immutable) => {
   const object = objectOf(id, { changes: [update(jsonPath)] });
   expect(kinds(object, "changed").includes("immutable")).toBe(immutable);
 });
 
-test("the fields that cannot be changed are named, without what the project made up", () => {
+test("immutable fields are named, without keys that the project chose", () => {
   const changes = [update("spec.selector.matchLabels.hunter2"), update("spec.serviceName")];
   const [risk] = findRisks({ object: objectOf("apps/StatefulSet", { changes }), action: "changed", errors: [] });
   expect(risk?.text).toBe(
@@ -84,7 +84,7 @@ test.each([
   'Deployment.apps "web" is invalid: spec.selector: Invalid value: {…}: field is immutable',
   "StatefulSet.apps \"db\" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
   'RoleBinding "x" is invalid: roleRef: Invalid value: {…}: cannot change roleRef',
-])("kluctl's own error tells that a change is refused: %s", (message) => {
+])("kluctl's error shows that a change is refused: %s", (message) => {
   const object = objectOf("apps/Deployment");
   expect(findRisks({ object, action: "changed", errors: [{ ref: object.ref, message }] })).toMatchObject([
     { kind: "immutable" },
@@ -104,16 +104,16 @@ test.each([
   ["scheduling.k8s.io/PriorityClass", "new"],
   ["storage.k8s.io/StorageClass", "new"],
   ["networking.k8s.io/NetworkPolicy", "changed"],
-] as const)("%s reaches far when it is %s", (id, action) => {
+] as const)("%s is far-reaching when it is %s", (id, action) => {
   expect(kinds(objectOf(id), action)).toEqual(["far-reaching"]);
 });
 
-test("a namespace that is new, and what merely stays behind, reach nowhere", () => {
+test("a new namespace and an orphaned object are not far-reaching", () => {
   expect(kinds(objectOf("/Namespace"), "new")).toEqual([]);
   expect(kinds(objectOf("rbac.authorization.k8s.io/ClusterRole"), "orphan")).toEqual([]);
 });
 
-test("scaling to zero stands out, scaling to one does not", () => {
+test("scaling to zero is far-reaching, and scaling to one is not", () => {
   const scaled = (replicas: number) => objectOf("apps/Deployment", { changes: [update("spec.replicas", replicas)] });
   expect(kinds(scaled(0), "changed")).toEqual(["far-reaching"]);
   expect(kinds(scaled(1), "changed")).toEqual([]);

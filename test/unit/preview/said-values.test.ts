@@ -1,4 +1,7 @@
-/** Values of Secrets that a preview never saw are hidden, unless it says them itself: it would be told that it has guessed right. */
+/**
+ * Values of Secrets that a preview never saw are hidden, unless the project itself contains them: hiding those would
+ * confirm a guess.
+ */
 import { expect, test } from "vitest";
 import { describeDiff } from "../../../src/preview/describe-diff.ts";
 import { withoutSaid } from "../../../src/preview/said-values.ts";
@@ -22,7 +25,7 @@ test("a list of guesses looks the same, whether one of them is right or none", (
   expect(right).toContain(password);
 });
 
-test("what is live, and what the API server says, is hidden as long as the project does not say it", () => {
+test("live values and API server messages are hidden as long as the project does not contain the value", () => {
   const live = anObject({
     rendered: configMap({ url: "db:new" }),
     changes: [{ type: "update", jsonPath: "data.url", oldValue: `db:${password}`, newValue: "db:new" }],
@@ -35,7 +38,7 @@ test("what is live, and what the API server says, is hidden as long as the proje
   expect(told).not.toContain(password);
 });
 
-test("of a value that is guessed in part the rest stays hidden", () => {
+test("if part of a value is guessed, the rest stays hidden", () => {
   const value = `user: a-user-of-the-shop\npassword: ${password}\n`;
   const live = anObject({
     rendered: configMap({ url: "a-user-of-the-shop" }),
@@ -48,7 +51,7 @@ test("of a value that is guessed in part the rest stays hidden", () => {
   expect(told).not.toContain(password);
 });
 
-test("logins and the values of the project's own Secrets are hidden, whoever says them", () => {
+test("logins and the values of the project's own Secrets are hidden, even if the project contains them", () => {
   const secret = anObject({
     ref: { version: "v1", kind: "Secret", name: "login" },
     new: true,
@@ -61,7 +64,7 @@ test("logins and the values of the project's own Secrets are hidden, whoever say
   expect(told).not.toContain("login-of-git");
 });
 
-test("of many values those that are said are found", () => {
+test("of many values those that the project contains are found", () => {
   const values = Array.from({ length: 1_500 }, (_, i) => `value-number-${i}-of-many`);
   const said = [values[17], values[1_234]];
 
@@ -70,14 +73,14 @@ test("of many values those that are said are found", () => {
   expect(left).toEqual(values.filter((value) => !said.includes(value)));
 });
 
-test("so many values that none can be looked for are all kept, so that nothing is shown", () => {
+test("if there are too many values to search for, all of them stay secret and nothing is shown", () => {
   const values = Array.from({ length: 25_000 }, (_, i) => `value-number-${i}-of-many`);
 
   expect(withoutSaid(values, [guessing(values[3] ?? "")])).toEqual(values);
   expect(toldOf({ objects: [guessing(values[3] ?? "")] }, values)).toContain("too many secret values");
 });
 
-test("a project that says more than can be told apart gets no stars for any of it", () => {
+test("a project that contains too many values to distinguish has none of them hidden", () => {
   const values = Array.from({ length: 800 }, (_, i) => `value-number-${i}-of-many`);
 
   expect(withoutSaid(values, [guessing(...values)])).toEqual([]);

@@ -11,7 +11,7 @@ function update(jsonPath: string, oldValue: unknown, newValue: unknown): Change 
   return { type: "update", jsonPath, oldValue, newValue };
 }
 
-/** As the merge and the deployed commit render it; each differs from the cluster by its changes. */
+/** An object as the merge or the deployed commit renders it, with its changes against the cluster. */
 function anObjectOf(rendered: unknown, changes: Change[], overrides: Partial<ResultObject> = {}): ResultObject {
   return anObject({ rendered: JSON.stringify(rendered), changes, ...overrides });
 }
@@ -24,12 +24,12 @@ function describe(merged: ResultObject, deployed?: ResultObject, errors: string[
   return { ...rest, objects, diff: objects[0]?.diff?.split("\n") };
 }
 
-test("what is rendered as before is no change, however much it differs from what is decrypted in the cluster", () => {
+test("an object that renders as before is no change, however much it differs from the decrypted one in the cluster", () => {
   const object = anObjectOf({ data: { a: was, port: 1 } }, [update("data.a", secret, was), update("data.port", 80, 1)]);
   expect(describe(object, object)).toMatchObject({ objects: [], counts: { changed: 0 } });
 });
 
-test("a change goes from the placeholder of before to the one of now, or to what stands there in the open", () => {
+test("a change is shown from the previous placeholder to the new one, or to the unencrypted value", () => {
   const deployed = anObjectOf({ data: { a: was } }, [update("data.a", secret, was)]);
   const changed = anObjectOf({ data: { a: becomes } }, [update("data.a", secret, becomes)]);
   expect(describe(changed, deployed).diff).toEqual([" data.a:", `-  ${was}`, `+  ${becomes}`]);
@@ -41,7 +41,7 @@ test("a change goes from the placeholder of before to the one of now, or to what
   expect(describe(gone, deployed).diff).toEqual([" data.a:", `-  ${was}`]);
 });
 
-test("beside it, what was never encrypted is shown as it is in the cluster", () => {
+test("beside it, values that were never encrypted are shown as they are in the cluster", () => {
   const deployed = anObjectOf({ data: { a: was, b: "1" } }, [update("data.a", secret, was)]);
   const merged = anObjectOf({ data: { a: was, b: "2" } }, [update("data.a", secret, was), update("data.b", "1", "2")]);
   expect(describe(merged, deployed).diff).toEqual([" data.b:", "-  1", "+  2"]);
@@ -50,20 +50,20 @@ test("beside it, what was never encrypted is shown as it is in the cluster", () 
 test.each([
   ["whole", update("data", { a: secret }, { b: "x" }), update("data.a", secret, was)],
   ["in part", update("data.list[0].a", secret, "x"), update("data.list", [{ a: secret }], [{ a: was }])],
-])("what may be secret %s is not shown as it is in the cluster", (_, change, before) => {
+])("a value that may be secret is not shown as it is in the cluster: %s", (_, change, before) => {
   const { diff } = describe(anObjectOf({ n: 1 }, [change]), anObjectOf({ n: 0 }, [before]));
   expect(diff?.join("\n")).toMatch(/^-.*\*\*\*/m);
   expect(diff?.join("\n")).not.toContain("canary");
 });
 
-test("where the deployed commit cannot be compared, nothing is shown as it is in the cluster", () => {
+test("if the deployed commit cannot be compared, no value is shown as it is in the cluster", () => {
   const merged = anObjectOf({ data: { a: "open" } }, [update("data.a", secret, "open")]);
   for (const deployed of [undefined, anObject({ ref: { kind: "ConfigMap", name: "other" } })]) {
     expect(describe(merged, deployed).diff?.join("\n")).toMatch(/^ data\.a:\n- {2}\*+\n\+ {2}open$/);
   }
 });
 
-test("what differs from the placeholders in the cluster is hidden wherever it turns up", () => {
+test("cluster values that differ from the placeholders are hidden everywhere", () => {
   const deployed = anObjectOf({ data: { a: was } }, [update("data.a", secret, was)]);
   const merged = anObjectOf({ data: { a: was, b: secret } }, [
     update("data.a", secret, was),
@@ -77,7 +77,7 @@ test("what differs from the placeholders in the cluster is hidden wherever it tu
   expect(JSON.stringify(told)).not.toContain(Buffer.from(secret).toString("base64").slice(0, 20));
 });
 
-test("of a Secret, the keys are told whose files say something else", () => {
+test("for a Secret, the keys whose encrypted value changed are shown", () => {
   const ref = { version: "v1", kind: "Secret", name: "db" };
   const live = JSON.stringify({ data: { a: Buffer.from(secret).toString("base64") } });
   const of = (a: string, b?: string) =>

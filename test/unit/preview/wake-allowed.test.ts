@@ -36,7 +36,7 @@ function setUp() {
   return { change, queue, reports, stop };
 }
 
-test("whoever allows a commit has its pull request previewed, once for each change of the annotation", async () => {
+test("allowing a commit requests a preview of its pull request, once for each change of the annotation", async () => {
   const { change, queue } = setUp();
   change({ kind: "changed", previous: plain, deployment: allowing() });
   await vi.waitFor(() => expect(queue.requests).toEqual([request]));
@@ -49,7 +49,7 @@ test("whoever allows a commit has its pull request previewed, once for each chan
   await vi.waitFor(() => expect(queue.requests).toEqual([request, request]));
 });
 
-test("a server that starts makes up for what was allowed while none ran, and for nothing else", async () => {
+test("a server that starts requests only the previews that were allowed while none ran", async () => {
   const { change, queue, reports } = setUp();
   await reports.save(aReport({ pullRequest, head, obstacle: undefined }));
   change({ kind: "added", deployment: allowing() });
@@ -58,14 +58,14 @@ test("a server that starts makes up for what was allowed while none ran, and for
   await vi.waitFor(() => expect(queue.requests).toEqual([request]));
 });
 
-test("what was rendered without the cluster is compared with it once that is allowed", async () => {
+test("a preview that was rendered without the cluster is compared with it once that is allowed", async () => {
   const { change, queue, reports } = setUp();
   await reports.save(aReport({ pullRequest, head, previews: [aPreview({ isolated: true, deployment: plain.key })] }));
   change({ kind: "added", deployment: allowing() });
   await vi.waitFor(() => expect(queue.requests).toEqual([request]));
 });
 
-test("a server that stops asks for nothing more", async () => {
+test("a server that stops requests nothing more", async () => {
   const { change, queue, stop } = setUp();
   stop();
   change({ kind: "changed", previous: plain, deployment: allowing() });

@@ -22,7 +22,7 @@ function manyObjects(objects: number, lines: number, salt = ""): PreviewObject[]
   return Array.from({ length: objects }, (_, index) => changedObject(index, lines, salt));
 }
 
-/** Deployments in which everything differs. */
+/** Deployments whose changes all differ. */
 function manyDeployments(count: number, objects: number, lines: number): Report {
   const previews = Array.from({ length: count }, (_, index) =>
     samplePreview(`region-${index}`, { objects: manyObjects(objects, lines, `in region ${index}`) }),
@@ -42,7 +42,7 @@ function expectSound(body: string, maxLength: number): void {
   expect(body.endsWith("</sub>")).toBe(true);
 }
 
-test("of everything from one object to a thousand deployments, as much is shown as the forge takes", () => {
+test("for any number of deployments and objects, the comment uses the length that the forge allows", () => {
   const sizes = fc.record({
     deployments: fc.constantFrom(1, 2, 7, 40, 300, 1_000),
     objects: fc.constantFrom(0, 1, 6, 60, 200),
@@ -58,14 +58,14 @@ test("of everything from one object to a thousand deployments, as much is shown 
   );
 }, 60_000);
 
-test("what fits is shown whole", () => {
+test("a report that fits is shown completely", () => {
   const body = renderComment(manyDeployments(20, 5, 8), { maxLength: github, marker });
 
   expect(readComment(body).blocks).toHaveLength(100);
   expect(body).not.toContain("Not shown");
 });
 
-test("diffs are shortened before an object is left out, and all alike", () => {
+test("diffs are shortened before an object is omitted, and all to the same length", () => {
   const report = sampleReport([samplePreview("prod", { objects: manyObjects(200, 50) })]);
   const { blocks, prose } = readComment(renderComment(report, { maxLength: github, marker }));
 
@@ -75,7 +75,7 @@ test("diffs are shortened before an object is left out, and all alike", () => {
   expect(prose).toContain("Not shown for lack of space: 8\u00a0000 lines.");
 });
 
-test("where no diff fits any more objects are listed, then counted", () => {
+test("if no diff fits any more objects are listed, and the rest are counted", () => {
   const report = sampleReport([samplePreview("prod", { objects: manyObjects(200, 50) })]);
   const body = renderComment(report, { maxLength: 8_000, marker });
 
@@ -84,7 +84,7 @@ test("where no diff fits any more objects are listed, then counted", () => {
   expect(body).toContain(`… and ${200 - listed} more objects: ${200 - listed} changed`);
 });
 
-test("what nobody kept is counted too", () => {
+test("objects and lines that the report omitted are counted too", () => {
   const objects = [{ ...changedObject(1, 3), linesLeftOut: 30 }];
   const body = renderComment(sampleReport([samplePreview("prod", { objects, objectsLeftOut: 12 })]), {
     maxLength: github,
@@ -96,14 +96,14 @@ test("what nobody kept is counted too", () => {
   expect(body).toContain("Not shown for lack of space: 12 objects, 30 lines.");
 });
 
-test("every deployment keeps its row for as long as there is room for rows", () => {
+test("every deployment keeps its row as long as there is room for rows", () => {
   const body = renderComment(manyDeployments(500, 20, 20), { maxLength: github, marker });
 
   expect(rowsOf(body)).toBe(500);
   expect(body).toMatch(/Not shown for lack of space: the details of \d+ sections/);
 });
 
-test("deployments without a row are counted by what becomes of them", () => {
+test("deployments without a row are counted by result", () => {
   const body = renderComment(manyDeployments(1_000, 2, 2), { maxLength: 16_000, marker });
 
   const rows = rowsOf(body);
@@ -114,7 +114,7 @@ test("deployments without a row are counted by what becomes of them", () => {
   );
 });
 
-test("a small section is not shortened because a large one is there", () => {
+test("a small section is not shortened because of a large one", () => {
   const small = samplePreview("small", { objects: [changedObject(0, 10)] });
   const large = samplePreview("large", { objects: manyObjects(200, 100) });
   const body = renderComment(sampleReport([large, small]), { maxLength: github, marker });
@@ -123,7 +123,7 @@ test("a small section is not shortened because a large one is there", () => {
   expect(body.indexOf("<code>shop/large</code>")).toBeLessThan(body.indexOf("<code>shop/small</code>"));
 });
 
-test("what is dangerous is named in the smallest comment too", () => {
+test("dangerous changes are named even in the smallest comment", () => {
   const lost: PreviewObject = {
     ref: { kind: "PersistentVolumeClaim", name: "data", namespace: "shop" },
     action: "deleted",
@@ -153,10 +153,10 @@ test("the same changes in many deployments are shown once", () => {
     "<details><summary>🟡 <b>the same in 14 deployments</b>: 2 changed</summary>",
   ]);
   expect(blocks).toHaveLength(2);
-  expect(spans).toContain("service-0"); // of no namespace, because it stands for one in each
+  expect(spans).toContain("service-0"); // without a namespace, because it stands for the same object in each
 });
 
-test("a long line is cut, and says by how much", () => {
+test("a long line is cut and shows how many characters are missing", () => {
   const objects = [{ ...changedObject(0, 1), diff: `+ ${"x".repeat(10_000)}` }];
   const body = renderComment(sampleReport([samplePreview("prod", { objects })]), { maxLength: github, marker });
 

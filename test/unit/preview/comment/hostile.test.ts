@@ -4,7 +4,7 @@ import { renderComment } from "../../../../src/preview/comment.ts";
 import type { Preview, PreviewObject, Report } from "../../../../src/report.ts";
 import { readComment } from "./read.ts";
 
-/** Stands in all text of users, so that it can be found again. */
+/** Part of every text from users, so that the test can find it in the comment. */
 const canary = "zqx";
 const marker = "<!-- towline:signed -->";
 
@@ -26,7 +26,7 @@ const hostile = fc
   .array(trick, { minLength: 0, maxLength: 12 })
   .map((parts) => parts.flatMap((part, index) => (index % 3 === 0 ? [canary, part] : [part])).join(""));
 const name = hostile.map((text) => text.slice(0, 250));
-/** Of what is shown as a sentence, plain words may stand outside of code. */
+/** Texts that are shown as sentences: their plain words may stand outside of code. */
 const sentence = hostile.map((text) => text.replaceAll(canary, "word"));
 const count = fc.constantFrom(0, 0, 1, 3);
 
@@ -107,16 +107,16 @@ const ours = new Set([
 const codeInHtml = /<code>[^<>]*<\/code>/g;
 const ourHtml = /^(?:<!-- towline:signed -->|<details(?: open)?><summary>[^<>]*<\/summary>|<\/details>|<\/?sub>)$/;
 
-test("whatever users write, it is shown as code and nothing else comes of it", () => {
+test("text from users is shown as code and has no other effect", () => {
   fc.assert(
     fc.property(report, maxLength, (sample, most) => {
       const body = renderComment(sample, { maxLength: most, marker });
       const { nodes, prose, html, blocks } = readComment(body);
 
-      // No link, image, footnote, break-out into other blocks.
+      // No link, image, footnote or break-out into other blocks.
       expect(nodes.map(({ type }) => type).filter((type) => !ours.has(type))).toEqual([]);
       expect(prose).not.toMatch(/zqx/i);
-      // What stands outside of code could be taken for a mention, a reference, an emoji or mathematics by a host.
+      // These characters outside of code could make a host see a mention, a reference, an emoji or mathematics.
       expect(prose).not.toMatch(/[@#!~%&$^<>[\]{}|\\/]|:[a-z+]|\w@|\bGH-|www\.|[\da-f]{7}/i);
       for (const tag of html) {
         expect(tag.replace(codeInHtml, "").replaceAll(/<\/?b>/g, "")).toMatch(ourHtml);
@@ -130,7 +130,7 @@ test("whatever users write, it is shown as code and nothing else comes of it", (
   );
 }, 60_000);
 
-test("the marker stands first, and cannot be written by anybody else", () => {
+test("the marker comes first, and text from users cannot contain one", () => {
   fc.assert(
     fc.property(report, maxLength, (sample, most) => {
       const body = renderComment(sample, { maxLength: most, marker });
@@ -141,7 +141,7 @@ test("the marker stands first, and cannot be written by anybody else", () => {
   );
 });
 
-test("nothing in a comment is hidden, or shown in another order than it is written", () => {
+test("nothing in a comment is hidden or shown in another order than it is written", () => {
   fc.assert(
     fc.property(report, maxLength, (sample, most) => {
       const body = renderComment(sample, { maxLength: most, marker }).replaceAll("⏸️", "");
@@ -151,7 +151,7 @@ test("nothing in a comment is hidden, or shown in another order than it is writt
   );
 });
 
-test("no line starts with what GitLab takes for a quick action, an include or a quote", () => {
+test("no line starts with a GitLab quick action, an include or a quote", () => {
   fc.assert(
     fc.property(report, maxLength, (sample, most) => {
       expect(renderComment(sample, { maxLength: most, marker })).not.toMatch(/^(?:\/|::|>>>)/m);
@@ -160,7 +160,7 @@ test("no line starts with what GitLab takes for a quick action, an include or a 
   );
 });
 
-test("a comment is never longer than the forge takes", () => {
+test("a comment is never longer than the forge allows", () => {
   fc.assert(
     fc.property(report, maxLength, (sample, most) => {
       expect([...renderComment(sample, { maxLength: most, marker })].length).toBeLessThanOrEqual(most * 0.99);

@@ -13,11 +13,11 @@ interface Node {
 export interface ReadComment {
   /** Every node, in the order of the text. */
   readonly nodes: readonly Node[];
-  /** The text outside of any code, and outside of HTML. */
+  /** The text outside of code and HTML. */
   readonly prose: string;
-  /** The HTML, a tag or a block each. */
+  /** The HTML: a tag or a block each. */
   readonly html: readonly string[];
-  /** The blocks of code with the language they name. */
+  /** The blocks of code with their language. */
   readonly blocks: readonly { readonly language: string; readonly text: string }[];
   readonly spans: readonly string[];
 }

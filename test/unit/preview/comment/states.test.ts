@@ -19,11 +19,11 @@ test.each([
   ["no-branch", "not rendered: no branch of this repository points at its head"],
   ["working", "comparing 2 of 3 deployments"],
   ["merged", "merged"],
-])("the verdict on %s is said in plain words", (name, verdict) => {
+])("the verdict on %s is one plain sentence", (name, verdict) => {
   expect(describeReport(sample(name))).toBe(verdict);
 });
 
-test("a verdict is short enough for a commit status, however large its numbers", () => {
+test("a verdict fits into a commit status, however large its numbers", () => {
   const most = Number.MAX_SAFE_INTEGER;
   const counts = { new: most, changed: most, deleted: most, orphan: most, errors: most, warnings: most };
   const previews = [samplePreview("prod", { counts }), samplePreview("staging", { state: "failed" })];
@@ -31,7 +31,7 @@ test("a verdict is short enough for a commit status, however large its numbers",
   expect(describeReport(sampleReport(previews)).length).toBeLessThanOrEqual(140);
 });
 
-test("a preview is described with what stands in its way", () => {
+test("a preview's description includes what blocks it", () => {
   const objects = sample("change").previews[0]?.objects ?? [];
 
   expect(describePreview(samplePreview("prod"))).toBe("no change");
@@ -44,7 +44,7 @@ test("a preview is described with what stands in its way", () => {
   expect(describePreview(samplePreview("prod", { state: "working" }))).toBe("comparing with the live cluster");
 });
 
-test("no change anywhere is one line", () => {
+test("a report without changes is one line", () => {
   expect(render(sample("unchanged"))).toMatchInlineSnapshot(`
     "<!-- towline -->
 
@@ -54,7 +54,7 @@ test("no change anywhere is one line", () => {
   `);
 });
 
-test("a change is shown with its table and its diffs, Secrets with their keys", () => {
+test("a change is shown with its table and diffs, and Secrets with their keys", () => {
   expect(render(sample("change"))).toMatchInlineSnapshot(`
     "<!-- towline -->
 
@@ -93,7 +93,7 @@ test("a change is shown with its table and its diffs, Secrets with their keys", 
   `);
 });
 
-test("what is lost, refused or far-reaching comes before the table", () => {
+test("deleted, immutable and far-reaching changes come before the table", () => {
   const body = render(sample("deletion"));
 
   expect(body.slice(0, body.indexOf("<details>"))).toMatchInlineSnapshot(`
@@ -114,7 +114,7 @@ test("what is lost, refused or far-reaching comes before the table", () => {
   `);
 });
 
-test("errors are shown in the words of kluctl", () => {
+test("kluctl's errors are shown unchanged", () => {
   expect(render(sample("errors"))).toMatchInlineSnapshot(`
     "<!-- towline -->
 
@@ -174,7 +174,7 @@ test("a conflict names its files", () => {
   `);
 });
 
-test("a fork is told why nothing was rendered", () => {
+test("the comment on a fork explains why nothing was rendered", () => {
   expect(render(sample("fork"))).toMatchInlineSnapshot(`
     "<!-- towline -->
 
@@ -199,13 +199,13 @@ test.each([
     "because no branch points at its head",
     /Its branch was deleted or has moved.* can push the branch again/,
   ],
-] as const)("%s: the author is told why nothing was rendered, and what to do", (name, why, how) => {
+] as const)("%s: the comment tells the author why nothing was rendered, and what to do", (name, why, how) => {
   const body = render(sample(name));
   expect(body).toContain(`### Towline: not rendered, ${why}\n\nRendering a project runs its code`);
   expect(body).toMatch(how);
 });
 
-test("what hindered the merge is told in its own words", () => {
+test("the error that prevented the merge is shown unchanged", () => {
   const report = sampleReport([], { obstacle: { kind: "failed", message: "cannot fetch: the login was refused" } });
 
   expect(render(report)).toContain(
@@ -213,7 +213,7 @@ test("what hindered the merge is told in its own words", () => {
   );
 });
 
-test("while deployments are compared their rows say so", () => {
+test("while deployments are compared their rows show it", () => {
   expect(render(sample("working"))).toMatchInlineSnapshot(`
     "<!-- towline -->
 
@@ -242,7 +242,7 @@ test("while deployments are compared their rows say so", () => {
   `);
 });
 
-test("once merged, the last details stay, folded", () => {
+test("after the merge the last details stay, folded", () => {
   const body = render(sample("merged"));
 
   expect(body).toMatch(/^<!-- towline -->\n\n### Towline: merged into `main`\n/);
@@ -250,7 +250,7 @@ test("once merged, the last details stay, folded", () => {
   expect(body).toMatch(/<\/details>\n\n<\/details>\n\n<sub>.*<\/sub>$/);
 });
 
-test("closed, nothing is said to be still going on", () => {
+test("after closing, nothing is shown as in progress", () => {
   const body = render({ ...sample("working"), state: "closed" });
 
   expect(body).toContain("### Towline: closed without merging");
@@ -258,20 +258,20 @@ test("closed, nothing is said to be still going on", () => {
   expect(body).not.toMatch(/⏳|comparing/);
 });
 
-test("values that may be secret are counted, with the reason", () => {
+test("values that may be secret are replaced by counts, with the reason", () => {
   const body = render(sample("concealed"));
 
   expect(body).toContain("Only counts are shown: values could not be told apart from secrets");
   expect(body).not.toContain("```");
 });
 
-test("a base that moves too fast is told", () => {
+test("a base that moves too fast is reported", () => {
   const body = render({ ...sample("change"), restarts: 3 });
 
   expect(body).toContain("`main` changes faster than it can be compared, and has changed again since `9d41e07`.");
 });
 
-test("a pull request that concerns no deployment is told so", () => {
+test("a pull request that affects no deployment is reported as such", () => {
   expect(render(sampleReport([]))).toContain("### Towline: merging affects no deployment");
   expect(describeReport(sampleReport([]))).toBe("no deployment is affected");
 });
@@ -283,13 +283,13 @@ test("many deployments without a change are folded into a table of their own", (
   expect(html).toContain("<details><summary>24 deployments without a change</summary>");
 });
 
-test("diffs within folds within folds are still diffs", () => {
+test("diffs in nested folded sections are still diffs", () => {
   const { blocks } = readComment(render(sample("merged")));
 
   expect(blocks.map(({ language }) => language)).toEqual(["diff", "diff"]);
 });
 
-test("what was not the pull request's fault is not told as if it were", () => {
+test("failures that are not the pull request's fault are not blamed on it", () => {
   const broken = samplePreview("prod", {
     state: "failed",
     failed: "render",
@@ -312,7 +312,7 @@ test("what was not the pull request's fault is not told as if it were", () => {
   expect(describeReport(sampleReport([ended]))).toBe("1 deployment could not be compared");
 });
 
-test("deployments that are known by the same failure are told about once", () => {
+test("deployments with the same failure share one section", () => {
   const failure = "services/frontend/deploy.yml:14: 'replicas' is undefined";
   const previews = ["prod", "staging"].map((name) => samplePreview(name, { state: "failed", failure }));
   const body = render(sampleReport(previews));
@@ -322,7 +322,7 @@ test("deployments that are known by the same failure are told about once", () =>
   expect(body.split(failure)).toHaveLength(2);
 });
 
-test("a prune that will wait for somebody is said where the deletions are", () => {
+test("a prune that will need confirmation is shown beside the deletions", () => {
   const [row, section] = render(sample("prune-waits"))
     .split("\n")
     .filter((line) => /needs? confirmation/.test(line));
@@ -341,7 +341,7 @@ test("a prune that will wait for somebody is said where the deletions are", () =
   expect(describePreview(empty)).toBe("12 deleted; its prune will need confirmation");
 });
 
-test("what was rendered without the cluster is said in words of whoever proposes it, and how more is had", () => {
+test("a comment on a preview without the cluster explains it, and how to get a comparison with the cluster", () => {
   const objects = sample("change").previews[0]?.objects ?? [];
   const isolated = samplePreview("prod", { objects, isolated: true });
   const command = `\`towline preview --allow gitea:example/shop#7 ${sampleReport([]).head}\``;
@@ -369,7 +369,7 @@ test("what was rendered without the cluster is said in words of whoever proposes
   expect(mixed).toContain("compared with the live cluster");
 });
 
-test("a server that cannot isolate a fork says so, and what can be done", () => {
+test("a server that cannot isolate a fork reports it, with what to do", () => {
   const why =
     "This server is configured to render forks in isolation, but cannot isolate them (`towline doctor` shows why)";
   const body = render(sampleReport([], { obstacle: { kind: "fork", why } }));

@@ -37,7 +37,7 @@ test("a merge into suspended deployments only would change them, and deploys not
   });
 });
 
-test("beside deployments that follow, suspended ones are told below the verdict, which does not count them", () => {
+test("suspended deployments are reported below the verdict, which does not count them", () => {
   expect(told([prod, staging, old])).toEqual({
     verdict: "### Towline: merging changes 1 of 3 deployments: 3 objects changed, 1 new",
     note: "1 suspended deployment would change too (1 object deleted): merging deploys nothing there.",
@@ -45,7 +45,7 @@ test("beside deployments that follow, suspended ones are told below the verdict,
   });
 });
 
-test("suspended deployments in which nothing changes are no news", () => {
+test("suspended deployments without changes are not mentioned", () => {
   expect(told([prod, samplePreview("legacy", { suspended: true })])).toEqual({
     verdict: "### Towline: merging changes 1 of 2 deployments: 3 objects changed, 1 new",
     note: undefined,
@@ -53,7 +53,7 @@ test("suspended deployments in which nothing changes are no news", () => {
   });
 });
 
-test("once merged, nobody waits for what is suspended", () => {
+test("after the merge, the comment says which affected deployments are not updated because they are suspended", () => {
   const note = (previews: readonly Preview[]) => told(previews, { state: "merged" }).note;
 
   expect(note([prod, staging])).toBe("Affected deployments are updated automatically.");
@@ -61,7 +61,7 @@ test("once merged, nobody waits for what is suspended", () => {
   expect(note([legacy, old])).toBe("All affected deployments are suspended: nothing is deployed.");
 });
 
-test("an error counts wherever it is", () => {
+test("errors count, whether the deployment is suspended or not", () => {
   const errors = [{ message: "no such kind" }];
 
   expect(told([prod, samplePreview("legacy", { suspended: true, errors })]).status).toBe(
