@@ -1,4 +1,4 @@
-/** What a runner takes of an archive, whoever made it. */
+/** Which archives a preview runner accepts, whoever created them. */
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -56,7 +56,7 @@ test.each([
   ["links", 1, "it holds more than 1 symbolic links"],
   ["bytes", 5, "it holds more than"],
   ["nameBytes", 10, "the names in it are longer than"],
-])("more %s than allowed are refused at both ends", async (limit, most, words) => {
+])("more %s than allowed are refused by the sender and the receiver", async (limit, most, words) => {
   const [from, to] = [await useDirectory(), await useDirectory()];
   await mkdir(join(from, "dir"));
   await writeFile(join(from, "dir", "file"), "123456");
@@ -67,7 +67,7 @@ test.each([
   await expect(unpack(Readable.from(pack(from, slotLimits)), to, limits, never)).rejects.toThrow(words);
 });
 
-test("it does not matter where the stream is cut into pieces", async () => {
+test("the stream may be split into pieces anywhere", async () => {
   const [from, to] = [await useDirectory(), await useDirectory()];
   await writeFile(join(from, "file"), "content");
   await symlink("file", join(from, "link"));
