@@ -9,7 +9,7 @@ import { aWorld, push, upToDate } from "../../support/reconciling.ts";
 
 const edited = anObject({ changes: [{ type: "update", jsonPath: "data.a" }] });
 
-/** A push to a deployment of which somebody knows, or not, that nobody has touched what it deployed. */
+/** A push to a deployment whose applied objects are known to be untouched, or not (`why`). */
 function pushTo(deploy: CommandResult | Error, why?: string, annotations: Record<string, string> = {}) {
   const asked: string[] = [];
   const skipping: Skipping = {
@@ -37,7 +37,7 @@ function pushTo(deploy: CommandResult | Error, why?: string, annotations: Record
   return { ...world, told, whyAsked: asked, reconciled: () => world.reconcile(push, world.attempt()) };
 }
 
-test("a push to what nobody has touched is deployed without a comparison", async () => {
+test("a push to an untouched deployment is deployed without a comparison", async () => {
   const world = pushTo(aResult({ objectsHash: "hash-2", objects: [edited] }));
   expect(await world.reconciled()).toEqual({ kind: "done", deployed: true, commit: "c2" });
   expect(world.whyAsked).toEqual(["c2"]);
@@ -52,7 +52,7 @@ test("a push to what nobody has touched is deployed without a comparison", async
   expect(world.applied).toHaveLength(1);
 });
 
-test("a deploy that found everything as it is was a comparison", async () => {
+test("a deploy that changed no object counts as a comparison", async () => {
   const world = pushTo(aResult());
   expect(await world.reconciled()).toEqual({ kind: "done", deployed: false, commit: "c2" });
   expect(world.kluctl.commands()).toEqual(["deploy", "validate"]); // it has not been validated before
@@ -62,14 +62,14 @@ test("a deploy that found everything as it is was a comparison", async () => {
   expect(world.deployments.events).toEqual([]);
   expect(world.results.commands).toEqual([]);
   expect(world.applied).toEqual([]);
-  // kluctl has been told to deploy, whatever came of it.
+  // kluctl was told to deploy, so the audit log has a line even without a change.
   expect(world.audit).toMatchObject([{ action: "deploy", objects: { new: 0, changed: 0, deleted: 0, errors: 0 } }]);
 });
 
 test.each<[string, Partial<CommandResult>]>([
   ["it put something right", { objects: [edited] }],
   ["it could not apply something", { errors: [{ ref: { kind: "Service", name: "web" }, message: "no" }] }],
-])("a deploy of the same objects is told if %s", async (_, result) => {
+])("a deploy of the same objects is reported if %s", async (_, result) => {
   const world = pushTo(aResult(result));
   await world.reconciled();
   expect(world.told()).toHaveProperty("lastDeployResult");
@@ -77,13 +77,13 @@ test.each<[string, Partial<CommandResult>]>([
   expect(world.deployments.events).toHaveLength(1);
 });
 
-test("whatever may have been touched is compared first", async () => {
+test("a deployment that may have been touched is compared first", async () => {
   const world = pushTo(aResult({ objectsHash: "hash-2", objects: [edited] }), "it has hooks");
   expect(await world.reconciled()).toMatchObject({ deployed: true });
   expect(world.kluctl.commands()).toEqual(["diff", "deploy", "validate"]);
 });
 
-test("a commit that cannot be rendered has not failed to deploy: it could not be prepared", async () => {
+test("a commit that cannot be rendered is reported as PrepareFailed, not as a failed deploy", async () => {
   const world = pushTo(new PrepareError("deploy.yml:14: 'replicas' is undefined"));
   expect(await world.reconciled()).toMatchObject({ kind: "failed", retry: "person" });
   expect(world.status()).toMatchObject({
@@ -94,7 +94,7 @@ test("a commit that cannot be rendered has not failed to deploy: it could not be
   expect(world.audit).toEqual([]);
 });
 
-test("who asks for a look gets a new commit deployed in the same way, unless it is to be with other settings", async () => {
+test("a requested reconciliation deploys a new commit in the same way, unless it has overrides", async () => {
   const request = (value: unknown) => ({ [requestAnnotation("reconcile")]: JSON.stringify(value) });
   const changed = aResult({ objectsHash: "hash-2", objects: [edited] });
 
@@ -110,7 +110,7 @@ test("who asks for a look gets a new commit deployed in the same way, unless it 
   expect(overridden.kluctl.commands()).toEqual(["diff", "deploy", "validate"]);
 });
 
-test("the commit that it is at already is compared", async () => {
+test("the commit that is already deployed is compared", async () => {
   const world = pushTo(aResult());
   world.sources.refs["refs/heads/main"] = "c1";
   await world.comesRound();

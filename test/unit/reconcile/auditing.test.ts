@@ -6,7 +6,7 @@ import { aWorld, key, push, upToDate } from "../../support/reconciling.ts";
 
 const moved = () => fakeSources({ "refs/heads/main": "c2" });
 
-test("a change by a push is told of with its sender, its commit, its target and what it did", async () => {
+test("a change by a push is audited with its sender, commit, target and result", async () => {
   const objects = [
     { ref: { kind: "ConfigMap", name: "a" }, changes: [], new: true, orphan: false, deleted: false, hook: false },
     { ref: { kind: "ConfigMap", name: "b" }, changes: [], new: false, orphan: false, deleted: true, hook: false },
@@ -41,7 +41,7 @@ test("a change by a push is told of with its sender, its commit, its target and 
   ]);
 });
 
-test("a deploy that broke off may have changed something, one that could not be rendered has not", async () => {
+test("a deploy that was interrupted may have changed something, and one that could not be rendered has not", async () => {
   const killed = fakeKluctl({
     diff: aResult({ objectsHash: "hash-2" }),
     deploy: new KilledError("timeout", "too long"),
@@ -57,19 +57,19 @@ test("a deploy that broke off may have changed something, one that could not be 
   expect(world.audit).toEqual([]);
 });
 
-test("a resource that was just made is the cause, whoever looked at it first", async () => {
+test("the creation of a resource is the cause, whichever request came first", async () => {
   const world = aWorld(aDeployment({ generation: 1 }), fakeKluctl(), moved());
   await world.reconcile({ ...push, cause: "interval" }, world.attempt());
   expect(world.audit).toMatchObject([{ why: "never-deployed", cause: "change" }]);
 });
 
-test("a look that changes nothing leaves no line", async () => {
+test("a reconciliation that changes nothing leaves no audit line", async () => {
   const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), moved());
   await world.reconcile(push, world.attempt());
   expect(world.audit).toEqual([]);
 });
 
-test("what goes with a deleted deployment is told of", async () => {
+test("objects deleted with their deployment are audited", async () => {
   const world = aWorld(
     aDeployment({
       deletionTimestamp: "2026-01-01T00:00:00Z",

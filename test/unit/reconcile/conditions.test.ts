@@ -15,13 +15,13 @@ import {
 } from "../../../src/reconcile/conditions.ts";
 import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
 
-test("what we add begins a sentence, whatever kluctl's words end with", () => {
+test("a note starts a new sentence after kluctl's message", () => {
   expect(withNotes("deployment status unknown", ["Shares it."])).toBe("deployment status unknown. Shares it.");
   expect(withNotes("deploy succeeded.", ["Shares it."])).toBe("deploy succeeded. Shares it.");
   expect(withNotes("deployment status unknown", [])).toBe("deployment status unknown"); // as kluctl has it
 });
 
-test("the words are those that kluctl's tools know", () => {
+test("reasons and messages are those that kluctl's tools know", () => {
   const spec = aSpec({ validate: true });
   const verdict = (over: Parameters<typeof aSummary>[0], validate = aValidation()) =>
     verdictOf(spec, aStatus({ lastObjectsHash: "h1", lastDeployResult: aSummary(over), lastValidateResult: validate }));
@@ -50,21 +50,21 @@ test("the words are those that kluctl's tools know", () => {
   });
 });
 
-test("a condition's transition time moves only when its status does", () => {
+test("a condition's transition time changes only with its status", () => {
   const first = toConditions([], 1, { status: "True", reason: "A", message: "" }, undefined, "t1");
   const second = toConditions(first, 2, { status: "True", reason: "B", message: "" }, undefined, "t2");
   expect(second[0]).toMatchObject({ reason: "B", lastTransitionTime: "t1", observedGeneration: 2 });
   expect(toConditions(second, 2, inProgress, undefined, "t3")[0]?.lastTransitionTime).toBe("t3");
 });
 
-test("conditions of others stay, and Reconciling is there only while work goes on", () => {
+test("other controllers' conditions stay, and Reconciling exists only while work is in progress", () => {
   const theirs = { type: "Theirs", status: "True", reason: "X", message: "", lastTransitionTime: "t0" } as const;
   const working = toConditions([theirs], 1, undefined, "Performing reconcile", "t1");
   expect(working.map(({ type }) => type)).toEqual(["Theirs", "Ready", "Reconciling"]);
   expect(toConditions(working, 1, undefined, undefined, "t2").map(({ type }) => type)).toEqual(["Theirs", "Ready"]);
 });
 
-test("a project that cannot be prepared is told in the words of the kluctl that is run", () => {
+test("a prepare error has the message format of the kluctl version that runs", () => {
   const pointer = "prepare failed. Check status.lastPrepareError for details: target x not existent";
   const of = (version: string | undefined) => prepareError("target x not existent", undefined, version);
   expect(of("2.22.1").ready.message).toBe("target x not existent");
@@ -80,7 +80,7 @@ test("a project that cannot be prepared is told in the words of the kluctl that 
   expect(several("1 error occurred:\n\t* a\n")).toMatch(/^prepare failed with 1 errors\. /);
 });
 
-test("what kluctl's controller says of a failure comes first, and what we know of it after that", () => {
+test("the message of kluctl's controller comes first, and our details after it", () => {
   const [message, words] = [
     "cannot read git/x: no login is given",
     "failed to clone git source: authentication required",
@@ -94,7 +94,7 @@ test("what kluctl's controller says of a failure comes first, and what we know o
   );
 });
 
-test("Ready stays as it was while work goes on, and is unknown before the first verdict", () => {
+test("Ready stays as it was while work is in progress, and is Unknown before the first result", () => {
   const [ready] = toConditions([], 1, { status: "False", reason: "A", message: "why" }, undefined, "t1");
   const [kept] = toConditions([ready!], 2, undefined, "Performing reconcile", "t2");
   expect(kept).toMatchObject({ status: "False", reason: "A", message: "why", lastTransitionTime: "t1" });
@@ -104,7 +104,7 @@ test("Ready stays as it was while work goes on, and is unknown before the first 
   ]);
 });
 
-test("conditions of others, in whatever order, are never taken for ours", () => {
+test("other controllers' conditions, in any order, are never taken for ours", () => {
   const of = (type: string, status: "True" | "False", reason: string) =>
     ({ type, status, reason, message: "", lastTransitionTime: `since ${reason}` }) as const;
   const conditions = [of("Theirs", "True", "A"), of("Ready", "False", "B"), of("Reconciling", "True", "C")];
@@ -116,7 +116,7 @@ test("conditions of others, in whatever order, are never taken for ours", () => 
   ]);
 });
 
-test("a reconciliation is in progress while Reconciling is true, whatever others' conditions say", () => {
+test("a reconciliation is in progress while Reconciling is True, whatever other conditions say", () => {
   const condition = (type: string, status: "True" | "False") =>
     aStatus({ conditions: [{ type, status, reason: "", message: "", lastTransitionTime: "" }] });
   expect(isReconciling(condition("Reconciling", "True"))).toBe(true);
@@ -124,14 +124,14 @@ test("a reconciliation is in progress while Reconciling is true, whatever others
   expect(isReconciling(condition("Stalled", "True"))).toBe(false);
 });
 
-test("a message that the API server could refuse is cut", () => {
+test("a message that the API server could reject is cut", () => {
   const messageOf = (length: number) =>
     toConditions([], 1, { status: "False", reason: "A", message: "x".repeat(length) }, undefined, "t1")[0]?.message;
   expect(messageOf(20_000)).toHaveLength(20_000);
   expect(messageOf(20_001)).toBe(`${"x".repeat(20_000)}...`);
 });
 
-test("an interrupted deploy is a failure, however it went before", () => {
+test("an interrupted deploy is a failure, whatever its previous result", () => {
   expect(verdictOf(aSpec(), aStatus({ lastDeployResult: aSummary() }))).toMatchObject({
     status: "False",
     reason: "DeployFailed",
@@ -139,7 +139,7 @@ test("an interrupted deploy is a failure, however it went before", () => {
   });
 });
 
-test("where nothing is to be validated, what an earlier validation said does not count", () => {
+test("without validation, an earlier validation result does not count", () => {
   const status = aStatus({
     lastObjectsHash: "h1",
     lastDeployResult: aSummary(),
@@ -148,7 +148,7 @@ test("where nothing is to be validated, what an earlier validation said does not
   expect(verdictOf(aSpec({ validate: false }), status)).toMatchObject({ status: "True", message: "deploy succeeded." });
 });
 
-test("a result counts what happened, and nothing that did not", () => {
+test("a result counts what happened, and omits zeros", () => {
   const all = { newObjects: 1, changedObjects: 2, appliedHookObjects: 3, deletedObjects: 4, orphanObjects: 5 };
   expect(resultMessage(aSummary({ warnings: 1, ...all }), "deploy")).toBe(
     "deploy succeeded with 1 warnings. 1 new objects. 2 changed objects. 3 hooks run. 4 deleted objects. 5 orphan objects.",
@@ -157,13 +157,13 @@ test("a result counts what happened, and nothing that did not", () => {
   expect(resultMessage(aSummary(), "diff")).toBe("diff succeeded.");
 });
 
-test("a result with errors is a failure, one with warnings is none", () => {
+test("a result with errors is a failure, and one with warnings only is not", () => {
   const told = { ref: { kind: "ConfigMap", name: "settings" }, message: "immutable" };
   expect(failureOf({ errors: [], warnings: [told] }, "deploy")).toBeUndefined();
   expect(failureOf({ errors: [told], warnings: [told] }, "deploy")).toBe("deploy failed with 1 errors and 1 warnings.");
 });
 
-test("an event names the first three errors, with the object where one is known", () => {
+test("an event names the first three errors, with their object if it is known", () => {
   const error = (name: string) => ({ ref: { kind: name && "ConfigMap", name }, message: "immutable" });
   expect(firstErrors(["a", "", "c", "d"].map(error))).toBe(
     "ConfigMap/a: immutable · immutable · ConfigMap/c: immutable",
@@ -172,15 +172,15 @@ test("an event names the first three errors, with the object where one is known"
 
 const [newer, older] = ["2".repeat(40), "1".repeat(40)];
 
-test("a suspended deployment says which newer commit is not deployed, and says it once", () => {
+test("a suspended deployment names the newer commit that is not deployed, once", () => {
   const told = withPendingCommit("deploy succeeded.", older);
   expect(told).toBe(`deploy succeeded. Suspended: commit ${older} is not deployed.`);
   expect(withPendingCommit(told, newer)).toBe(`deploy succeeded. Suspended: commit ${newer} is not deployed.`);
   expect(withPendingCommit(told, undefined)).toBe("deploy succeeded.");
-  expect(withPendingCommit(`${told} It says so.`, undefined)).toBe(`${told} It says so.`); // not our words, or not the last
+  expect(withPendingCommit(`${told} It says so.`, undefined)).toBe(`${told} It says so.`); // not our sentence, or not the last
 });
 
-test("the commit that is not deployed is read from Ready, while it is suspended and not deployed after all", () => {
+test("the pending commit is read from Ready, while the deployment is suspended and not yet at that commit", () => {
   const message = withPendingCommit("deploy succeeded.", newer);
   const status = aStatus({
     observedCommit: older,

@@ -4,7 +4,7 @@ import { aDeployment } from "../../support/deployments.ts";
 
 type Data = Record<string, string>;
 
-/** Reads the logins of a deployment that names each secret once in each list. */
+/** Reads the logins of a deployment that names each Secret once in each list. */
 async function read(secrets: Record<string, Data>) {
   const names = Object.keys(secrets).map((secretName) => ({ secretName }));
   const deployment = aDeployment({
@@ -20,7 +20,7 @@ async function read(secrets: Record<string, Data>) {
 
 const tls = { cert: "CERT", key: "KEY", ca: "CA" };
 
-test("every key of a secret is read for what it is", async () => {
+test("every key of a Secret is read into its field", async () => {
   const { git, oci, helm } = await read({
     all: {
       username: "ada",
@@ -58,38 +58,38 @@ test("every key of a secret is read for what it is", async () => {
   ]);
 });
 
-test("a secret without anything leaves a git login to the URL's user, and switches nothing on", async () => {
+test("an empty Secret gives a git login the URL's user name, and enables nothing", async () => {
   const { git, oci, helm } = await read({ empty: {} });
   expect(git).toMatchObject([{ username: "*" }]);
   expect(oci).toMatchObject([{ plainHttp: false, insecureSkipTlsVerify: false }]);
   expect(helm).toMatchObject([{ passCredentialsAll: false, insecureSkipTlsVerify: false }]);
 });
 
-test("the longer names of certificates count where the shorter ones are not given", async () => {
+test("the longer key names of certificates count if the shorter ones are absent", async () => {
   const { oci, helm } = await read({ files: { certFile: "CERT", keyFile: "KEY", caFile: "CA", ca: "CA-2" } });
   for (const login of [...oci, ...helm]) expect(login).toMatchObject({ cert: "CERT", key: "KEY", ca: "CA-2" });
 });
 
-test.for(["yes", "on", "0", "TrUe", ""])("%j switches nothing on", async (insecure) => {
+test.for(["yes", "on", "0", "TrUe", ""])("%j does not enable insecure connections", async (insecure) => {
   const { helm } = await read({ odd: { insecure, insecureSkipTlsVerify: "true" } });
   expect(helm).toMatchObject([{ insecureSkipTlsVerify: false }]);
 });
 
-test("logins stay in the order of the spec", async () => {
+test("logins keep the order of the spec", async () => {
   const { git, oci, helm } = await read({ b: {}, a: {}, c: {} });
   for (const list of [git, oci, helm]) {
     expect(list.map(({ secretName }) => secretName)).toEqual(["shop/b", "shop/a", "shop/c"]);
   }
 });
 
-test.for(["git", "oci", "helm"] as const)("a secret of credentials.%s that is not there is told", async (list) => {
+test.for(["git", "oci", "helm"] as const)("a missing Secret of credentials.%s is reported", async (list) => {
   const deployment = aDeployment({ spec: { [`${list}Credentials`]: [{ secretName: "gone" }] } });
   await expect(readCredentials(deployment, { get: () => Promise.resolve(undefined) })).rejects.toThrow(
     `failed to get secret 'gone': it does not exist in namespace shop, but spec.credentials.${list} of shop/prod references it`,
   );
 });
 
-test("all that is secret in a login is known, and nothing that is not", async () => {
+test("all secret parts of a login are known as secrets, and no others", async () => {
   const credentials = await read({
     all: {
       username: "adaaaa",
@@ -108,7 +108,7 @@ test("all that is secret in a login is known, and nothing that is not", async ()
   );
 });
 
-test("who reads a repository with the same login is told apart only by other logins where those matter", () => {
+test("logins of other kinds change the credentials key, but not the login key of the repository", () => {
   const plain = aDeployment();
   const withHelm = aDeployment({ spec: { helmCredentials: [{ host: "charts.test", secretName: "a" }] } });
   expect(loginKey(withHelm)).toBe(loginKey(plain));
@@ -121,7 +121,7 @@ test("who reads a repository with the same login is told apart only by other log
   expect(loginKey(deployer)).not.toBe(loginKey(aDeployment({ spec: withLogin })));
 });
 
-test("a secret of spec.helmCredentials says itself for which repository it is", async () => {
+test("a Secret of spec.helmCredentials contains the repository that it is for", async () => {
   const secrets: Record<string, Data> = {
     byUrl: { url: "https://charts.test:8443/stable/", username: "ada" },
     byId: { credentialsId: "charts", password: "pass" },
@@ -152,7 +152,7 @@ test.each([
   expect(git).toEqual([{ ...place, secretName: "shop/login", username: "*", password: "pass" }]);
 });
 
-test("the Secret that is missing is named with the field that names it", async () => {
+test("a missing Secret is named with the field that refers to it", async () => {
   const deployment = aDeployment({ spec: { gitCredentials: [{ secretName: "login", bySource: true }] } });
 
   const read = readCredentials(deployment, { get: async () => undefined });

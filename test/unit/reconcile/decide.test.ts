@@ -144,14 +144,14 @@ const input = (over: Partial<DecisionInput>): DecisionInput => ({
   ...over,
 });
 
-test("comparing first is skipped only when any hash would be deployed", () => {
+test("the comparison is skipped only if any hash would be deployed", () => {
   expect(deployRegardless(input({}))).toBeUndefined();
   expect(deployRegardless(input({ status: aStatus() }))).toBe("never-deployed");
   expect(deployRegardless(input({ generation: 2 }))).toBe("spec-changed");
   expect(deployRegardless(input({ generation: 2, spec: aSpec({ manual: true }) }))).toBeUndefined();
 });
 
-test("whatever is deployed regardless is also what the table says, for every hash", () => {
+test("a deployment that deploys without a comparison would also be deployed for every hash", () => {
   for (const { spec, status = deployed, generation = 1, retrying = false } of table) {
     const one = input({ spec: aSpec(spec), status, generation, retrying });
     if (deployRegardless(one) === undefined) continue;
@@ -159,7 +159,7 @@ test("whatever is deployed regardless is also what the table says, for every has
   }
 });
 
-test("a validation that failed is repeated after the retry interval", () => {
+test("a failed validation is repeated after the retry interval", () => {
   const spec = aSpec({ validate: true, validateIntervalMs: 3_600_000, retryIntervalMs: 30_000 });
   const validated = (errors: number) => ({
     ...deployed,
@@ -172,7 +172,7 @@ test("a validation that failed is repeated after the retry interval", () => {
   expect(decide(input({ spec, status: validated(0), retryAt: now }), "h1").validate).toBe(false);
 });
 
-test("a validation follows every deploy, and its own interval", () => {
+test("a validation follows every deploy, and has an interval of its own", () => {
   const spec = aSpec({ validate: true });
   const validated = { ...deployed, lastValidateResult: aValidation({ endTime: "2026-01-01T00:59:00Z" }) };
   expect(decide(input({ spec }), "h1").validate).toBe(true); // never validated
@@ -184,14 +184,14 @@ test("a validation follows every deploy, and its own interval", () => {
   expect(decide(input({ spec: aSpec({ validate: false }) }), "h2").validate).toBe(false);
 });
 
-test("a loop gets what the user says, else an interval, but never less than half a minute", () => {
+test("a reconciliation times out after the user's timeout or an interval, but never in less than half a minute", () => {
   expect(loopTimeoutMs(aSpec({ timeoutMs: 90_000 }))).toBe(90_000);
   expect(loopTimeoutMs(aSpec({ timeoutMs: 1_000 }))).toBe(30_000);
   expect(loopTimeoutMs(aSpec({ deployIntervalMs: 3_600_000 }))).toBe(3_600_000);
   expect(loopTimeoutMs(aSpec({ intervalMs: 10_000 }))).toBe(30_000);
 });
 
-test("where changes do not count, an interval, a broken off deploy and who asks still do", () => {
+test("with deployOnChanges: false, an interval, an interrupted deploy and a request still deploy", () => {
   const spec = aSpec({ deployOnChanges: false });
   const input: DecisionInput = { spec, status: deployed, generation: 1, now, retrying: false };
   expect(decide(input, "h2").deploy).toBeUndefined();
@@ -202,7 +202,7 @@ test("where changes do not count, an interval, a broken off deploy and who asks 
   expect(deployRegardless({ ...input, asked: true })).toBe("asked");
 });
 
-test("a confirmed prune is a reason to deploy, where the deployment prunes", () => {
+test("a confirmed prune is a reason to deploy, if the deployment prunes", () => {
   const confirmed = (spec: Partial<DeploymentSpec>, pruneConfirmed = true) =>
     decide(input({ spec: aSpec(spec), pruneConfirmed }), "h1").deploy;
   expect(confirmed({ prune: true })).toBe("prune-confirmed");
@@ -211,18 +211,18 @@ test("a confirmed prune is a reason to deploy, where the deployment prunes", () 
   expect(confirmed({ prune: true, suspend: true })).toBeUndefined();
 });
 
-test("a validation is due when its interval ends, and one that failed when the retry interval ends", () => {
+test("a validation is due when its interval ends, and a failed one when the retry interval ends", () => {
   const at = (msAgo: number) => new Date(now - msAgo).toISOString();
   const validates = (spec: Partial<DeploymentSpec>, msAgo: number, errors = 0) => {
     const status = { ...deployed, lastValidateResult: aValidation({ endTime: at(msAgo), errors }) };
     return decide(input({ spec: aSpec({ validate: true, ...spec }), status }), "h1").validate;
   };
   expect([59_999, 60_000].map((ms) => validates({ validateIntervalMs: 60_000 }, ms))).toEqual([false, true]);
-  expect([299_999, 300_000].map((ms) => validates({}, ms))).toEqual([false, true]); // as often as it is looked at
+  expect([299_999, 300_000].map((ms) => validates({}, ms))).toEqual([false, true]); // as often as the deployment is checked
   expect([29_999, 30_000].map((ms) => validates({ retryIntervalMs: 30_000 }, ms, 1))).toEqual([false, true]);
 });
 
-test("when nobody can read when the last deploy or validation ended, their intervals are over", () => {
+test("if the end of the last deploy or validation is not a valid time, its interval has ended", () => {
   const status = {
     ...deployed,
     lastDeployResult: aSummary({ endTime: "yesterday" }),
@@ -233,7 +233,7 @@ test("when nobody can read when the last deploy or validation ended, their inter
   expect(decide(input({ spec: aSpec({ validate: true }), status }), "h1")).toMatchObject({ validate: true });
 });
 
-test("a deploy whose end nobody recorded was interrupted; before the first one there is nothing to interrupt", () => {
+test("a deploy without a recorded end was interrupted, and before the first deploy nothing was", () => {
   expect(isInterrupted(aStatus({ lastDeployResult: aSummary() }))).toBe(true);
   expect(isInterrupted(deployed)).toBe(false);
   expect(isInterrupted(aStatus())).toBe(false);
@@ -280,7 +280,7 @@ test.each<{ when: string; spec?: Partial<DeploymentSpec>; status: Partial<Deploy
   expect(changeWaits(manual, aStatus(status))).toBe(approve !== undefined);
 });
 
-test("a deploy that applied something else than was approved is an error of no object, and names both hashes", () => {
+test("a deploy that applied another hash than the approved one is an error without an object, and names both hashes", () => {
   const { ref, message } = notApproved("h1", "h2");
   expect(ref).toEqual({ kind: "", name: "" });
   expect(message).toMatch(/^the deploy rendered and applied h2 instead of the approved h1/);

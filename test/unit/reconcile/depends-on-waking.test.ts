@@ -39,7 +39,7 @@ function one(name: string, dependsOn = "", conditions: Condition[] = readyIs("Tr
 
 const waiting = readyIs("Unknown", "DependencyNotReady");
 
-test("who waits is woken when what it waits for becomes ready, or comes to another commit", async () => {
+test("a waiting deployment is requested when its dependency becomes ready or reaches another commit", async () => {
   const watch = aWatch();
   watch.added(one("app", "db", waiting));
   watch.added(one("other"));
@@ -51,7 +51,7 @@ test("who waits is woken when what it waits for becomes ready, or comes to anoth
   await watch.wakes("app", "app");
 });
 
-test("a dependency that comes or goes wakes only who is held back by it", async () => {
+test("a dependency that is created or deleted requests only the deployments that it blocks", async () => {
   const watch = aWatch();
   watch.added(one("app", "db", waiting));
   watch.added(one("fine", "db"));
@@ -61,7 +61,7 @@ test("a dependency that comes or goes wakes only who is held back by it", async 
   await watch.wakes("app", "app");
 });
 
-test("an annotation that closes a circle wakes all of it, and one that opens it does too", async () => {
+test("an annotation that closes or opens a cycle requests all deployments in it", async () => {
   const watch = aWatch();
   watch.added(one("a", "b"));
   watch.added(one("b"));

@@ -7,24 +7,27 @@ const ready: Condition = { type: "Ready", status: "True", reason: "ok", message:
 
 const named = (text: string) => dependenciesOf(aDeployment({ annotations: { [annotation.dependsOn]: text } }));
 
-test("names are separated by commas or lines, and are of the deployment's own namespace if they name none", () => {
+test("names are separated by commas or lines, and are in the deployment's own namespace by default", () => {
   expect(named("db, platform/ingress\n db ,,").keys.map(keyText)).toEqual(["shop/db", "platform/ingress"]);
   expect(named("").keys).toEqual([]);
   expect(dependenciesOf(aDeployment()).keys).toEqual([]);
 });
 
-test.each(["a/b/c", "UPPER", "/x", "x/", "a b", "../etc"])("%j is no name, and the message says so", (text) => {
-  const { keys, problem } = named(`db,${text}`);
-  expect(keys).toEqual([]);
-  expect(problem).toContain("towline.dev/depends-on");
-  expect(problem).toContain(text);
-});
+test.each(["a/b/c", "UPPER", "/x", "x/", "a b", "../etc"])(
+  "%j is not a valid name, and the message says so",
+  (text) => {
+    const { keys, problem } = named(`db,${text}`);
+    expect(keys).toEqual([]);
+    expect(problem).toContain("towline.dev/depends-on");
+    expect(problem).toContain(text);
+  },
+);
 
-test("nobody depends on hundreds of others", () => {
+test("a deployment cannot have more than 50 dependencies", () => {
   expect(named(Array.from({ length: 51 }, (_, i) => `d${i}`).join(",")).problem).toContain("more than 50");
 });
 
-test("a circle is found from each of its members, and only from those", () => {
+test("a cycle is found from each of its members, and only from those", () => {
   const graph: Record<string, string[]> = {
     "n/a": ["b"],
     "n/b": ["x", "c"],
@@ -43,7 +46,7 @@ test("a circle is found from each of its members, and only from those", () => {
   expect(cycle("x")).toBeUndefined();
 });
 
-test("ready means reconciled at its current generation, and Ready", () => {
+test("a dependency is ready if it is Ready at its current generation", () => {
   const at = (status: object, rest: object = {}) =>
     whyNotReady(
       aDeployment({ generation: 2, status: { observedGeneration: 2, conditions: [ready], ...status }, ...rest }),
@@ -61,7 +64,7 @@ test("ready means reconciled at its current generation, and Ready", () => {
   expect(whyNotReady(undefined, undefined)).toMatch(/no such KluctlDeployment/);
 });
 
-test("what follows the same commit has to have come there, unless it is suspended or waits for approval", () => {
+test("a dependency on the same branch has to be at the same commit, unless it is suspended or waits for approval", () => {
   const status = { observedGeneration: 1, observedCommit: "c1", conditions: [ready] };
   expect(whyNotReady(aDeployment({ status }), "c1")).toBeUndefined();
   expect(whyNotReady(aDeployment({ status }), "c2c2c2c2")).toBe("it is not at commit c2c2c2c yet");

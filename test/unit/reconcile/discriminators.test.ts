@@ -156,7 +156,7 @@ test.each<{ when: string; mine?: Deployment; other: Deployment; shares: boolean 
   expect(findSharing(mine, key, [mine, other]).length > 0).toBe(shares);
 });
 
-test("a cluster that nobody could tell, and no discriminator, are shared with nobody", () => {
+test("without a known cluster or a discriminator, nothing is shared", () => {
   expect(
     findSharing(fresh(), { ...key, clusterId: "" }, [
       deployed("first", { status: { targetKey: { ...key, clusterId: "" } } }),
@@ -166,7 +166,7 @@ test("a cluster that nobody could tell, and no discriminator, are shared with no
   expect(findSharing(fresh(), bare, [deployed("first", { status: { targetKey: bare } })])).toEqual([]);
 });
 
-test("whoever has deployed under the key is no newcomer, whatever the target is called", () => {
+test("a deployment that has deployed under the key is not new, whatever its target is called", () => {
   expect(isNewcomer(fresh(), key)).toBe(true);
   expect(isNewcomer(first, { ...key, targetName: "renamed" })).toBe(false);
   expect(isNewcomer(first, { ...key, discriminator: "another" })).toBe(true);
@@ -175,14 +175,14 @@ test("whoever has deployed under the key is no newcomer, whatever the target is 
   expect(isNewcomer(deployed("first", { status: { targetKey: undefined } }), bare)).toBe(true);
 });
 
-test("only where a project is deployed already is it worth to compare before the first deploy", () => {
+test("comparing before the first deploy is needed only if the project is already deployed", () => {
   expect(mayCollide(fresh(), [fresh()])).toBe(false);
   expect(mayCollide(fresh(), [first])).toBe(true);
   const source = { url: "https://git.example.com/org/another", ref: {}, path: "" };
   expect(mayCollide(fresh({ source }), [first])).toBe(false);
 });
 
-test("a newcomer waits for one that is being deleted and takes its objects along, and nobody else does", () => {
+test("a new deployment waits for a deleted one that removes its objects, and others do not wait", () => {
   const going = deployed("first", { spec: { delete: true }, deletionTimestamp: "2026-01-01T00:00:00Z" });
   expect(findFirst(fresh(), key, [going])).toHaveLength(1);
   expect(mayCollide(fresh(), [going])).toBe(true);
@@ -191,12 +191,12 @@ test("a newcomer waits for one that is being deleted and takes its objects along
   expect(findFirst(fresh(), key, [leaving])).toEqual([]);
 });
 
-test("whoever deploys no objects, as in a dry run, collides with nobody", () => {
+test("a deployment that creates no objects, as in a dry run, cannot collide", () => {
   expect(mayCollide(fresh({ dryRun: true }), [first])).toBe(false);
   expect(mayCollide(fresh({ deployMode: "poke-images" }), [first])).toBe(false);
 });
 
-test("one that is being deleted and leaves its objects where they are is waited for by nobody", () => {
+test("no deployment waits for a deleted one that keeps its objects", () => {
   const leaving = { deletionTimestamp: "2026-01-01T00:00:00Z" };
   expect(mayCollide(fresh(), [deployed("first", leaving)])).toBe(false);
   const suspended = deployed("first", { ...leaving, spec: { delete: true, suspend: true } });
@@ -213,7 +213,7 @@ test("a resource that cannot be read shares nothing", () => {
   expect(findRelieved(first, [malformed])).toEqual([]);
 });
 
-test("when one goes, those that deploy under the same discriminator to the same cluster are looked at", () => {
+test("when a deployment is deleted, those with the same discriminator and cluster are reconciled", () => {
   const [same, another] = [deployed("same"), deployed("x", { status: { targetKey: { ...key, discriminator: "x" } } })];
   expect(findRelieved(first, [same, another, fresh()])).toEqual([same]);
   expect(findRelieved(fresh(), [same, fresh()])).toEqual([]); // it never deployed
@@ -222,7 +222,7 @@ test("when one goes, those that deploy under the same discriminator to the same 
   expect(findRelieved(without, [without])).toEqual([]);
 });
 
-test("the words name whom it shares with, and no more than three of them", () => {
+test("the message names at most three deployments that share the discriminator", () => {
   const names = ["a", "b", "c", "d", "e"].map((name) => deployed(name));
   expect(sharingNote("shop-prod", names.slice(0, 3))).toContain('"shop-prod" with shop/a, shop/b, shop/c: nothing');
   expect(sharingNote("shop-prod", names)).toContain("with shop/a, shop/b, shop/c and 2 more: nothing");

@@ -13,21 +13,21 @@ const ready = (status: Condition["status"]): Condition => ({
 });
 const healthy = { observedGeneration: 1, conditions: [ready("True")] };
 
-test("a deployment nobody has looked at is due", () => {
+test("a deployment that was never reconciled is due", () => {
   expect(dueAt(aDeployment(), {}, now)).toBe(now);
 });
 
-test("after a loop the interval counts from its end", () => {
+test("after a reconciliation the interval counts from its end", () => {
   expect(dueAt(aDeployment({ status: healthy }), { lastLoopAt: now - 1_000 }, now)).toBe(now - 1_000 + 300_000);
 });
 
-test("a restart reads the last loop from the status", () => {
+test("after a restart the last reconciliation is read from the status", () => {
   const drift = { document: {}, endTime: "2026-01-01T00:58:00Z" };
   const deployment = aDeployment({ status: { ...healthy, lastDriftDetectionResult: drift } });
   expect(dueAt(deployment, {}, now)).toBe(Date.parse("2026-01-01T00:58:00Z") + 300_000);
 });
 
-test("a failure is looked at after the retry interval", () => {
+test("a failed deployment is due after the retry interval", () => {
   const deployment = aDeployment({
     spec: { retryIntervalMs: 30_000 },
     status: { observedGeneration: 1, conditions: [ready("False")] },
@@ -35,19 +35,19 @@ test("a failure is looked at after the retry interval", () => {
   expect(dueAt(deployment, { lastLoopAt: now }, now)).toBe(now + 30_000);
 });
 
-test("one that says nothing of whether it is ready is looked at as a failure is", () => {
+test("a deployment without a Ready condition counts as failed", () => {
   const deployment = aDeployment({ spec: { retryIntervalMs: 30_000 }, status: { observedGeneration: 1 } });
   expect(dueAt(deployment, { lastLoopAt: now }, now)).toBe(now + 30_000);
 });
 
-test("a failure is looked at when it is to be tried again, but no later than the interval says", () => {
+test("a failed deployment is due at its next retry, but no later than its interval", () => {
   const deployment = aDeployment({ status: { observedGeneration: 1, conditions: [ready("False")] } });
   expect(dueAt(deployment, { lastLoopAt: now, retryAt: now + 60_000 }, now)).toBe(now + 60_000);
   expect(dueAt(deployment, { lastLoopAt: now, retryAt: now + 3_600_000 }, now)).toBe(now + 300_000);
   expect(dueAt(deployment, { retryAt: now + 60_000 }, now)).toBe(now + 60_000);
 });
 
-test("deploy and validate intervals make it due earlier, but never before the last look", () => {
+test("deploy and validate intervals make a deployment due earlier, but never before the last reconciliation", () => {
   const status = {
     ...healthy,
     lastDeployResult: aSummary({ endTime: "2026-01-01T00:00:00Z" }),
@@ -60,7 +60,7 @@ test("deploy and validate intervals make it due earlier, but never before the la
   );
 });
 
-test("a suspended deployment is due only until its generation has been seen", () => {
+test("a suspended deployment is due only until its generation has been observed", () => {
   expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy }), {}, now)).toBe(Infinity);
   expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy, generation: 2 }), {}, now)).toBe(now);
 });
@@ -75,7 +75,7 @@ test("a request or a deletion is due at once", () => {
   ).toBe(now);
 });
 
-test("a request that nobody can be at any more is due, also of a suspended deployment", () => {
+test("a request whose reconciliation must have ended is due, also for a suspended deployment", () => {
   const validateRequestResult = { request: { requestValue: "a" }, startTime: "2026-01-01T00:00:00Z", reconcileId: "" };
   const status = { ...healthy, validateRequestResult };
   expect(dueAt(aDeployment({ spec: { suspend: true, timeoutMs: 60_000 }, status }), { lastLoopAt: now }, now)).toBe(
@@ -97,7 +97,7 @@ test("a malformed deployment is reported once and then waits for a change", () =
   expect(dueAt({ ...malformed, status: { conditions, lastPrepareError: malformed.problem } }, {}, now)).toBe(now);
 });
 
-test("our own status writes wake nobody; a new generation, a request and a deletion do", () => {
+test("our own status writes cause no reconciliation, and a new generation, a request or a deletion does", () => {
   const seen = aDeployment({ status: healthy });
   expect(wakes("changed", { ...seen, resourceVersion: "2" }, seen)).toBeUndefined();
   expect(wakes("changed", { ...seen, generation: 2 }, seen)).toBe("change");
@@ -109,14 +109,14 @@ test("our own status writes wake nobody; a new generation, a request and a delet
   expect(wakes("changed", seen, { ...seen, problem: "no GitRepository" })).toBe("sweep");
 });
 
-test("a request without an answer wakes whoever starts, and nobody else: somebody is at it", () => {
+test("a request in progress is taken up only by a server that starts, because otherwise a worker is on it", () => {
   const deployRequestResult = { request: { requestValue: "a" }, startTime: "2026-01-01T00:00:00Z", reconcileId: "" };
   const taken = aDeployment({ status: { ...healthy, deployRequestResult } });
   expect(wakes("added", taken, undefined)).toBe("manual");
   expect(wakes("changed", taken, aDeployment({ status: healthy }))).toBeUndefined();
 });
 
-test("a restart wakes only what was not dealt with before", () => {
+test("after a restart only deployments with unhandled changes are reconciled", () => {
   expect(wakes("added", aDeployment({ status: healthy }), undefined)).toBeUndefined();
   expect(wakes("added", aDeployment(), undefined)).toBe("change");
 });
@@ -134,7 +134,7 @@ test("a reconciliation that writes nothing for a minute is due, whatever its int
   expect(dueAt(ended, { lastLoopAt: now, progressAt }, now)).toBeGreaterThan(now + 3_600_000);
 });
 
-test("a loop that was broken off is taken up by the next server that starts", () => {
+test("an interrupted reconciliation is taken up by the next server that starts", () => {
   const working = { ...ready("True"), type: "Reconciling" };
   const brokenOff = aDeployment({ status: { ...healthy, conditions: [ready("Unknown"), working] } });
   expect(wakes("added", brokenOff, undefined)).toBe("interval");
@@ -142,7 +142,7 @@ test("a loop that was broken off is taken up by the next server that starts", ()
   expect(wakes("added", aDeployment({ status: healthy }), undefined)).toBeUndefined();
 });
 
-test("a failure is never looked at less often than what is well", () => {
+test("a failed deployment is never checked less often than a healthy one", () => {
   const failed = { observedGeneration: 1, conditions: [ready("False")] };
   const deployment = aDeployment({ spec: { retryIntervalMs: 3_600_000 }, status: failed });
   expect(dueAt(deployment, { lastLoopAt: now }, now)).toBe(now + 300_000);
@@ -150,7 +150,7 @@ test("a failure is never looked at less often than what is well", () => {
   expect(dueAt(well, { lastLoopAt: now }, now)).toBe(now + 300_000);
 });
 
-test("an interval to deploy or to validate begins with the first deploy or validation, and only where it is wanted", () => {
+test("deploy and validate intervals begin with the first deploy or validation, and only if they are configured", () => {
   const day = 24 * 3_600_000;
   const due = (spec: object, status: object) =>
     dueAt(
@@ -169,7 +169,7 @@ test("an interval to deploy or to validate begins with the first deploy or valid
   expect(due({ validate: true, validateIntervalMs: 60_000 }, past)).toBe(now);
 });
 
-test("the last look is the latest that is known, but none of the future: another server's clock may be ahead", () => {
+test("the latest known reconciliation counts, but none in the future, because another server's clock may be ahead", () => {
   const looked = (endTime: string) => ({ ...healthy, lastDriftDetectionResult: { document: {}, endTime } });
   const due = (endTime: string, lastLoopAt?: number) =>
     dueAt(aDeployment({ status: looked(endTime) }), { lastLoopAt }, now);
@@ -177,15 +177,15 @@ test("the last look is the latest that is known, but none of the future: another
   expect(due("2026-01-01T00:58:00Z", now - 60_000)).toBe(now - 60_000 + 300_000);
   expect(due("2026-01-02T00:00:00Z", now - 60_000)).toBe(now + 300_000);
   expect(due("yesterday", now - 60_000)).toBe(now - 60_000 + 300_000);
-  expect(due("yesterday")).toBe(now); // nobody knows of any look
+  expect(due("yesterday")).toBe(now); // no reconciliation is known
 });
 
-test("a deployment is due at once, and not at no time at all, when nobody can read when it was last deployed", () => {
+test("a deployment whose last deploy has no valid time is due at once", () => {
   const status = { ...healthy, lastDeployResult: aSummary({ endTime: "yesterday" }) };
   expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status }), { lastLoopAt: now }, now)).toBe(now);
 });
 
-test("after a restart the latest of what is recorded counts", () => {
+test("after a restart the latest recorded time counts", () => {
   const status = {
     ...healthy,
     lastDriftDetectionResult: { document: {}, endTime: "2026-01-01T00:10:00Z" },
@@ -195,7 +195,7 @@ test("after a restart the latest of what is recorded counts", () => {
   expect(dueAt(aDeployment({ status }), {}, now)).toBe(Date.parse("2026-01-01T00:59:00Z") + 300_000);
 });
 
-test("a request is given up this very moment when nobody can be at it any more", () => {
+test("a request is given up at the moment when its reconciliation must have ended", () => {
   const begun = (startTime: string) => ({ request: { requestValue: "a" }, startTime, reconcileId: "" });
   const due = (startTime: string) => {
     const status = { ...healthy, validateRequestResult: begun(startTime) };
@@ -205,20 +205,20 @@ test("a request is given up this very moment when nobody can be at it any more",
   expect(due("2026-01-01T00:00:01Z")).toBe(Infinity);
 });
 
-test("one of the same name that was deleted and created again is news, even of the same generation", () => {
+test("a resource that was deleted and created again counts as changed, even with the same generation", () => {
   const before = aDeployment({ status: healthy });
   const after = aDeployment({ uid: "another" });
   expect(wakes("changed", after, before)).toBe("change");
   expect(wakes("changed", aDeployment(), aDeployment({ resourceVersion: "0" }))).toBeUndefined(); // seen before
 });
 
-test("a resource that is being deleted wakes whoever starts", () => {
+test("a resource that is being deleted is reconciled by a server that starts", () => {
   const going = aDeployment({ status: healthy, deletionTimestamp: "2026-01-01T00:00:00Z" });
   expect(wakes("added", going, undefined)).toBe("change");
   expect(wakes("changed", going, going)).toBeUndefined();
 });
 
-test("a confirmed prune wakes once, and nothing that was confirmed before does", () => {
+test("a confirmed prune causes one reconciliation, and an earlier confirmation causes none", () => {
   const confirmed = (hash: string) =>
     aDeployment({ status: healthy, annotations: { "towline.dev/confirm-prune": hash } });
   const before = aDeployment({ status: healthy });
@@ -229,7 +229,7 @@ test("a confirmed prune wakes once, and nothing that was confirmed before does",
   expect(wakes("changed", confirmed(""), before)).toBeUndefined();
 });
 
-test("a prune that was confirmed while nobody watched is due, and nothing else that somebody wrote there is", () => {
+test("a prune that was confirmed while no server watched is due, and any other value of the annotation is not", () => {
   const message = "deploy succeeded. They are not pruned: towline.dev/confirm-prune=0123456789abcdef. Another note.";
   const waiting = (confirmed: string | undefined, words = message, suspend = false) =>
     aDeployment({
@@ -244,7 +244,7 @@ test("a prune that was confirmed while nobody watched is due, and nothing else t
   expect(due(waiting("0123456789abcdef", message, true))).toBe(Infinity);
 });
 
-test("a spec that cannot be read wakes once for each problem", () => {
+test("a spec that cannot be read causes one reconciliation for each problem", () => {
   const { spec: _spec, repo: _repo, ...identity } = aDeployment();
   const malformed = (generation: number, problem: string, reported?: string): MalformedDeployment => ({
     ...identity,

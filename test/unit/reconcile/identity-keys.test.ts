@@ -8,7 +8,7 @@ const role = { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/shop" };
 const secrets = fakeSecrets({ "shop/keys": { "a.agekey": "AGE-SECRET-KEY-1ABC" } });
 const decryption = { secretName: "keys" };
 
-test("without spec.decryption nothing is read, and with it the keys are what nobody may read", async () => {
+test("without spec.decryption no keys are read, and with it the keys are secrets", async () => {
   const read = fakeReadIdentity({ secrets, serviceAccounts: fakeServiceAccounts({ "shop/deployer": role }) });
   const plain = await read(aDeployment({ spec: { serviceAccountName: "deployer" } }));
   expect(plain).toMatchObject({ decryption: undefined, secrets: [] });
@@ -25,12 +25,12 @@ test.each([
   [{}, "deployer", "usual", "deployer"],
   [{}, undefined, "usual", "usual"],
   [{}, undefined, undefined, undefined],
-])("with %o, account %s and default %s it is %s whom AWS knows", async (spec, serviceAccountName, usual, account) => {
+])("with %o, account %s and default %s, AWS sees account %s", async (spec, serviceAccountName, usual, account) => {
   const accounts = { "shop/asked": role, "shop/deployer": role, "shop/usual": role };
   const serviceAccounts = fakeServiceAccounts(accounts);
   const read = fakeReadIdentity({ secrets, serviceAccounts, defaultServiceAccount: usual });
   const deployment = aDeployment({ spec: { decryption: spec, serviceAccountName, timeoutMs: 1_200_000 } });
-  // The preview's own account is for the cluster.
+  // The preview's own account is for the cluster only.
   for (const options of [{}, { serviceAccount: "previewer" }]) {
     const { decryption: keys, secrets: hidden } = await read(deployment, options);
     const token = `token of shop/${account} for sts.amazonaws.com, 1200 s`;
@@ -39,14 +39,14 @@ test.each([
   }
 });
 
-test("a token lives for ten minutes at least", async () => {
+test("a token is valid for at least ten minutes", async () => {
   const serviceAccounts = fakeServiceAccounts({ "shop/deployer": role });
   const spec = { decryption: {}, serviceAccountName: "deployer", timeoutMs: 60_000 };
   const { decryption: keys } = await fakeReadIdentity({ serviceAccounts })(aDeployment({ spec }));
   expect(keys?.webIdentity?.token).toContain("600 s");
 });
 
-test("an account without a role, or one that is only for another cluster, is no obstacle", async () => {
+test("an account without a role, or one that exists only in another cluster, does not prevent decryption", async () => {
   const serviceAccounts = fakeServiceAccounts({ "shop/plain": {} });
   const read = fakeReadIdentity({ secrets, serviceAccounts });
   for (const serviceAccountName of ["plain", "elsewhere"]) {
@@ -55,7 +55,7 @@ test("an account without a role, or one that is only for another cluster, is no 
   }
 });
 
-test("a server that may not read accounts decrypts all the same, unless one is asked for", async () => {
+test("a server that may not read service accounts still decrypts, unless spec.decryption names one", async () => {
   const forbidden = new ApiError(403, "GET …: 403 serviceaccounts is forbidden");
   const serviceAccounts: ServiceAccounts = { ...fakeServiceAccounts(), annotations: () => Promise.reject(forbidden) };
   const read = fakeReadIdentity({ secrets, serviceAccounts, defaultServiceAccount: "usual" });
@@ -65,7 +65,7 @@ test("a server that may not read accounts decrypts all the same, unless one is a
   await expect(read(aDeployment({ spec: { decryption: asked } }))).rejects.toBe(forbidden);
 });
 
-test("what is not there, or no ARN, is named", async () => {
+test("a missing Secret or account, and an invalid ARN, are named", async () => {
   const serviceAccounts = fakeServiceAccounts({ "shop/odd": { "eks.amazonaws.com/role-arn": "shop" } });
   const read = fakeReadIdentity({ serviceAccounts });
   const readOf = (decryption: { secretName?: string; serviceAccountName?: string }) =>

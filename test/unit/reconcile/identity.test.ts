@@ -11,7 +11,7 @@ test.each([
   [{ value: "a", "value.yaml": "b", other: "c" }, undefined, "a"],
   [{ "value.yaml": "b", other: "c" }, undefined, "b"],
   [{ value: "a", other: "c" }, "other", "c"],
-])("of a Secret with %o and key %s the kubeconfig is %s", async (data, key, text) => {
+])("from a Secret with %o and key %s the kubeconfig is %s", async (data, key, text) => {
   const identity = await reading(data)(aDeployment({ spec: { kubeConfig: { ...kubeConfig, key } } }));
   expect(identity.cluster?.kubeconfig).toBe(`${text} as undefined`);
 });
@@ -19,12 +19,12 @@ test.each([
 test.each([
   [{ other: "c" }, undefined, "KubeConfig secret 'shop/prod' does not contain a 'value' key with a kubeconfig"],
   [{ value: "a" }, "gone", "KubeConfig secret 'shop/prod' does not contain a 'gone' key with a kubeconfig"],
-])("of a Secret with %o and key %s is said: %s", async (data, key, message) => {
+])("a Secret with %o and key %s gives the error: %s", async (data, key, message) => {
   const deployment = aDeployment({ spec: { kubeConfig: { ...kubeConfig, key } } });
   await expect(reading(data)(deployment)).rejects.toThrow(new PrepareError(message));
 });
 
-test("a Secret that is not there, and a kubeconfig that is refused, are named", async () => {
+test("a missing Secret and a rejected kubeconfig are named", async () => {
   const deployment = aDeployment({ spec: { kubeConfig } });
   await expect(fakeReadIdentity()(deployment)).rejects.toThrow(
     new PrepareError(`unable to read KubeConfig secret 'shop/prod' error: secrets "prod" not found`),
@@ -48,8 +48,8 @@ test("service accounts are impersonated on other clusters too", async () => {
   expect(previewing.cluster?.kubeconfig).toBe("config as system:serviceaccount:shop:previewer");
 });
 
-// It would take an hour if the time grew with the square of the length, and the test's own would be over long before.
-test("a key that is nothing but blanks is looked through", () => {
+// This would take an hour if the time grew with the square of the length, far longer than the test's time-out.
+test("a key full of blanks is searched quickly", () => {
   const value = `abcdef${" ".repeat(1_000_000)}!`;
   expect(secretsIn(value)).toEqual([value]);
 });
@@ -76,11 +76,11 @@ test.each([
       "abcdefghij",
     ],
   ],
-])("of %j nobody may read %j", (text, secrets) => {
+])("in %j, these parts are secret: %j", (text, secrets) => {
   expect(secretsIn(text)).toEqual(secrets);
 });
 
-test("keys in base64 are known in both forms", () => {
+test("keys in base64 are known as secrets both encoded and decoded", () => {
   const pem = `-----BEGIN EC PRIVATE KEY-----\n${"abcdefgh".repeat(8)}\n-----END EC PRIVATE KEY-----\n`;
   const encoded = Buffer.from(pem).toString("base64");
   const found = secretsIn(`users: [{name: u, user: {client-key-data: ${encoded}}}]`);

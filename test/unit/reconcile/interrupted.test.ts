@@ -27,7 +27,7 @@ const mutations: [string, Mutation][] = [
   ["a requested prune", { by: "delete", spec: { suspend: true }, annotations: asking("prune") }],
 ];
 
-/** What the status said while the cluster was changed, and what becomes of it if that breaks off. */
+/** A deployment whose cluster is changed, with the status during the change and, if `breaksOff`, after an interruption. */
 function aMutation({ spec, annotations = {}, by }: Mutation, { breaksOff }: { breaksOff: boolean }) {
   const kluctl = fakeKluctl({ diff: changed, deploy: changed, pokeImages: changed, prune: orphan });
   const world = aWorld(aDeployment({ status: upToDate, annotations, ...(spec && { spec }) }), kluctl);
@@ -46,7 +46,7 @@ function aMutation({ spec, annotations = {}, by }: Mutation, { breaksOff }: { br
   return { ...world, seen, reconciled: () => world.reconcile({ ...push, cause: "drift" }, world.attempt()), by };
 }
 
-test.each(mutations)("while %s runs, the status says that what is applied is unknown", async (_, mutation) => {
+test.each(mutations)("while %s runs, the status has no hash of applied objects", async (_, mutation) => {
   const world = aMutation(mutation, { breaksOff: false });
   await world.reconciled();
   expect(world.seen).toEqual([undefined]);
@@ -54,27 +54,30 @@ test.each(mutations)("while %s runs, the status says that what is applied is unk
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
 });
 
-test.each(mutations)("after %s broke off it stays unknown, and the deployment is not ready", async (_, mutation) => {
-  const world = aMutation(mutation, { breaksOff: true });
-  await world.reconciled();
-  expect(world.status()?.lastObjectsHash).toBeUndefined();
-  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False" }]);
-});
+test.each(mutations)(
+  "after %s was interrupted the hash stays empty, and the deployment is not ready",
+  async (_, mutation) => {
+    const world = aMutation(mutation, { breaksOff: true });
+    await world.reconciled();
+    expect(world.status()?.lastObjectsHash).toBeUndefined();
+    expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False" }]);
+  },
+);
 
-test("a dry run changes nothing that has to be known", async () => {
+test("a dry run keeps the hash, because it applies nothing", async () => {
   const world = aMutation({ by: "deploy", spec: { dryRun: true } }, { breaksOff: false });
   await world.reconciled();
   expect(world.seen).toEqual(["hash-1"]);
 });
 
-test("nothing is changed while that cannot be written", async () => {
+test("the cluster is not changed if the status cannot be written before", async () => {
   const world = aMutation({ by: "deploy" }, { breaksOff: false });
   world.replace({ deployments: { patchStatus: () => Promise.reject(new ApiError(500, "no etcd leader")) } });
   expect(await world.reconciled()).toMatchObject({ kind: "failed", retry: "soon" });
   expect(world.kluctl.commands()).toEqual(["diff"]);
 });
 
-test("a deploy whose end could not be written is done again, whatever is rendered by then", async () => {
+test("a deploy whose end could not be written is repeated, whatever is rendered by then", async () => {
   const world = aMutation({ by: "deploy" }, { breaksOff: false });
   const { patchStatus } = world.deployments;
   const full = () => world.seen.length > 0;
@@ -93,7 +96,7 @@ test("a deploy whose end could not be written is done again, whatever is rendere
   expect(world.status()).toMatchObject({ lastObjectsHash: "hash-1", conditions: [{ status: "True" }] });
 });
 
-test("a revert to what was deployed before waits for approval after an interrupted deploy, and is not ready", async () => {
+test("after an interrupted deploy, a revert to the earlier commit waits for approval and is not ready", async () => {
   const deployed = aSummary({ document: { renderedObjectsHash: "hash-1" } });
   const spec = { manual: true, manualObjectsHash: "hash-2" };
   const { lastObjectsHash: _, ...interrupted } = { ...upToDate, lastDeployResult: deployed };
@@ -110,7 +113,7 @@ test("a revert to what was deployed before waits for approval after an interrupt
 });
 
 test.each([{}, asking("deploy")])(
-  "a dry run says nothing about what an interrupted deploy applied (%j)",
+  "a dry run does not show what an interrupted deploy applied (%j)",
   async (annotations) => {
     const { lastObjectsHash: _, ...interrupted } = upToDate;
     const world = aWorld(aDeployment({ spec: { dryRun: true }, status: interrupted, annotations }), fakeKluctl());

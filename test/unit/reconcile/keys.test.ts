@@ -9,6 +9,6 @@ test.each([
   ["git@git.example.com:shop/web.git", "git://git.example.com/shop/web"],
   ["http://git.example.com/shop/web/.git", "git://git.example.com/shop/web"],
   ["http://git.example.com/shop/web.git/", "git://git.example.com/shop/web.git"],
-])("%s is filed under %s", (url, repoKey) => {
+])("%s has the key %s", (url, repoKey) => {
   expect(projectKey({ kind: "git", url, ref: {}, path: "" })).toEqual({ repoKey });
 });

@@ -16,7 +16,7 @@ const manual = { ...push, cause: "manual" } as const;
 const now = "2026-01-01T00:00:10Z";
 const before = { startTime: "2026-01-01T00:00:00Z", reconcileId: "before" };
 
-/** The annotations that ask for it, as the command line writes them. */
+/** The annotations of these requests, as the command line writes them. */
 function asking(kinds: readonly ManualKind[], overridesPatch?: object): Record<string, string> {
   const ask = (kind: ManualKind) => JSON.stringify({ requestValue: `${kind}-1`, overridesPatch });
   return Object.fromEntries(kinds.map((kind) => [requestAnnotation(kind), ask(kind)]));
@@ -30,7 +30,7 @@ function readyOf(world: ReturnType<typeof aWorld>): Partial<Condition> | undefin
   return world.status()?.conditions.find(({ type }) => type === "Ready");
 }
 
-/** What `Ready` was at any time. */
+/** All values that `Ready` has had. */
 function allReady(world: ReturnType<typeof aWorld>): readonly string[] {
   return world.deployments.patches.flatMap(({ conditions }) =>
     ((conditions ?? []) as Condition[]).flatMap(({ type, status }) => (type === "Ready" ? [status] : [])),
@@ -39,7 +39,7 @@ function allReady(world: ReturnType<typeof aWorld>): readonly string[] {
 
 const anError = { ref: { kind: "ConfigMap", name: "settings" }, message: "no" };
 
-test("all that is asked for is done in kluctl's order, each by itself, and then the loop has the last word", async () => {
+test("all requests are carried out in kluctl's order, one by one, and the reconciliation follows", async () => {
   const world = aWorld(aDeployment({ status: upToDate, annotations: asking(manualKinds) }));
   await world.reconcile(manual, world.attempt());
   expect(world.kluctl.commands()).toEqual(["diff", "deploy", "prune", "validate", "diff"]);
@@ -51,7 +51,7 @@ test("all that is asked for is done in kluctl's order, each by itself, and then 
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
 });
 
-test("a request is in the status before its annotation goes, and its result is stored before its end is told", async () => {
+test("a request is in the status before its annotation is removed, and its result is stored before its end is reported", async () => {
   const world = aWorld(aDeployment({ status: upToDate, annotations: asking(["deploy"]) }));
   const seen: unknown[] = [];
   const { removeAnnotation } = world.deployments;
@@ -85,7 +85,7 @@ test("a diff with overrides shows what they would change, and the deployment sta
   await world.reconcile(manual, world.attempt());
   expect(world.kluctl.runs.map(({ run }) => run.args)).toEqual([{ color: "pink" }, undefined]);
   expect(world.results.commands).toMatchObject([{ overridesPatch }]);
-  expect(world.results.commands[0]?.["command"]).not.toHaveProperty("dryRun"); // though kluctl only pretended
+  expect(world.results.commands[0]?.["command"]).not.toHaveProperty("dryRun"); // although the diff was a dry run
   expect(world.deployments.patches.some((patch) => "lastDiffResult" in patch)).toBe(true);
   expect(new Set(allReady(world))).toEqual(new Set(["True"]));
 });
@@ -93,7 +93,7 @@ test("a diff with overrides shows what they would change, and the deployment sta
 test.each([
   ["fails", new PrepareError("no variable color")],
   ["was killed", new KilledError("timeout", "it took longer than 30 s")],
-])("a diff that %s is told to who asked, and the deployment stays ready", async (_, diff) => {
+])("a diff that %s is reported to the requester, and the deployment stays ready", async (_, diff) => {
   const status = { ...upToDate };
   const world = aWorld(
     aDeployment({ spec: { suspend: true }, status, annotations: asking(["diff"]) }),
@@ -106,7 +106,7 @@ test.each([
   expect(world.status()?.lastPrepareError).toBeUndefined();
 });
 
-test("a deploy is done although the deployment is suspended and nobody approved it; nothing else is", async () => {
+test("a requested deploy runs without approval and while suspended, and nothing else does", async () => {
   const changed = aResult({ objectsHash: "hash-2", objects: [anObject({ new: true })] });
   const spec = { suspend: true, manual: true };
   const world = aWorld(
@@ -122,15 +122,15 @@ test("a deploy is done although the deployment is suspended and nobody approved 
   expect(world.deployments.events).toMatchObject([{ type: "Normal", message: "deploy succeeded. 1 new objects." }]);
 });
 
-test("a revert right after a deploy that was asked for is deployed", async () => {
+test("a revert right after a requested deploy is deployed", async () => {
   const changed = aResult({ objectsHash: "hash-2", objects: [anObject({ new: true })] });
   const kluctl = fakeKluctl({ diff: aResult(), deploy: changed });
   const world = aWorld(aDeployment({ status: upToDate, annotations: asking(["deploy"]) }), kluctl);
   await world.reconcile(manual, world.attempt());
-  expect(kluctl.commands()).toEqual(["deploy", "diff", "deploy"]); // git is back at what renders to hash-1
+  expect(kluctl.commands()).toEqual(["deploy", "diff", "deploy"]); // git is back at the commit that renders to hash-1
 });
 
-test("a reconciliation that follows a deploy that was asked for compares, and finds nothing to deploy", async () => {
+test("the reconciliation after a requested deploy compares and finds nothing to deploy", async () => {
   const changed = aResult({ objectsHash: "hash-2" });
   const kluctl = fakeKluctl({ diff: changed, deploy: changed });
   const world = aWorld(aDeployment({ status: upToDate, annotations: asking(["deploy"]) }), kluctl);
@@ -138,7 +138,7 @@ test("a reconciliation that follows a deploy that was asked for compares, and fi
   expect(kluctl.commands()).toEqual(["deploy", "diff"]);
 });
 
-test("errors are told to who asked, with the result", async () => {
+test("errors are reported to the requester, with the result", async () => {
   const world = aWorld(
     aDeployment({ status: upToDate, annotations: asking(["deploy"]) }),
     fakeKluctl({ deploy: aResult({ errors: [anError] }) }),
@@ -158,7 +158,7 @@ test("a result that cannot be stored has no id", async () => {
   expect(answerOf(world, "deploy")).not.toHaveProperty("resultId");
 });
 
-test("what cannot be prepared makes the deployment unready only if that is its own fault", async () => {
+test("a prepare error makes the deployment unready only if the deployment itself causes it", async () => {
   const kluctl = () => fakeKluctl({ deploy: new PrepareError("no variable color") });
   const suspended = { spec: { suspend: true }, status: upToDate };
   const own = aWorld(aDeployment({ ...suspended, annotations: asking(["deploy"]) }), kluctl());
@@ -174,16 +174,16 @@ test("what cannot be prepared makes the deployment unready only if that is its o
   expect(theirs.status()?.lastPrepareError).toBeUndefined();
 });
 
-test.each(manualKinds)("a %s that overrides what it must not is refused, and the loop goes on", async (kind) => {
+test.each(manualKinds)("a %s with forbidden overrides is refused, and the reconciliation continues", async (kind) => {
   const annotations = asking([kind], { metadata: { name: "other" } });
   const world = aWorld(aDeployment({ status: upToDate, annotations }));
   await world.reconcile(manual, world.attempt());
   expect(answerOf(world, kind)).toMatchObject({ endTime: now, commandError: "not the spec" });
-  expect(world.kluctl.commands()).toEqual(["diff"]); // the loop's
+  expect(world.kluctl.commands()).toEqual(["diff"]); // the reconciliation's
   expect(readyOf(world)).toMatchObject({ status: "True" });
 });
 
-test("a reconcile with overrides is a loop of the deployment as they make it", async () => {
+test("a reconcile request with overrides reconciles the overridden deployment", async () => {
   const annotations = asking(["reconcile"], { spec: { dryRun: true } });
   const kluctl = fakeKluctl({ diff: aResult({ objectsHash: "hash-2" }), deploy: aResult({ errors: [anError] }) });
   const world = aWorld(aDeployment({ status: upToDate, annotations }), kluctl);
@@ -193,18 +193,21 @@ test("a reconcile with overrides is a loop of the deployment as they make it", a
   expect(answerOf(world, "reconcile")).toMatchObject({ commandError: "deploy failed with 1 errors." });
 });
 
-test.each([false, true])("what a crashed server left is answered by the next (suspended: %s)", async (suspend) => {
-  const left = (kind: ManualKind) => ({ [manualResultField(kind)]: { request: { requestValue: kind }, ...before } });
-  const status = { ...upToDate, ...(Object.assign({}, ...manualKinds.map(left)) as object) };
-  const world = aWorld(aDeployment({ spec: { suspend }, status }));
-  await world.reconcile(manual, world.attempt());
-  expect(world.kluctl.commands()).toEqual(["diff", "validate", "diff"]); // the last is the loop's
-  for (const kind of manualKinds) expect(answerOf(world, kind)).toMatchObject({ endTime: now });
-  for (const kind of ["deploy", "prune"] as const)
-    expect(answerOf(world, kind)?.commandError).toMatch(`the server that ran this ${kind} ended`);
-});
+test.each([false, true])(
+  "requests that a crashed server left are answered by the next one (suspended: %s)",
+  async (suspend) => {
+    const left = (kind: ManualKind) => ({ [manualResultField(kind)]: { request: { requestValue: kind }, ...before } });
+    const status = { ...upToDate, ...(Object.assign({}, ...manualKinds.map(left)) as object) };
+    const world = aWorld(aDeployment({ spec: { suspend }, status }));
+    await world.reconcile(manual, world.attempt());
+    expect(world.kluctl.commands()).toEqual(["diff", "validate", "diff"]); // the last is the reconciliation's
+    for (const kind of manualKinds) expect(answerOf(world, kind)).toMatchObject({ endTime: now });
+    for (const kind of ["deploy", "prune"] as const)
+      expect(answerOf(world, kind)?.commandError).toMatch(`the server that ran this ${kind} ended`);
+  },
+);
 
-test("what is broken off is left to whoever takes it next", async () => {
+test("an aborted request is left for the next worker", async () => {
   const stopping = new AbortController();
   const kluctl = fakeKluctl();
   const world = aWorld(aDeployment({ status: upToDate, annotations: asking(["deploy"]) }), {
@@ -219,7 +222,7 @@ test("what is broken off is left to whoever takes it next", async () => {
   expect(readyOf(world)).not.toMatchObject({ status: "False" });
 });
 
-test("whoever asks something of a malformed resource is told what is wrong with it", async () => {
+test("requests for a malformed resource are answered with its problem", async () => {
   const { spec: _spec, repo: _repo, ...identity } = aDeployment({ annotations: asking(manualKinds) });
   const world = aWorld({ ...identity, problem: "spec.interval: missing" });
   await world.reconcile(manual, world.attempt());
@@ -228,13 +231,13 @@ test("whoever asks something of a malformed resource is told what is wrong with 
   expect(world.deployments.objects.get("shop/prod")?.annotations).toEqual({});
 });
 
-test("a request that was answered already makes no loop", async () => {
+test("a request that was already answered causes no reconciliation", async () => {
   const world = aWorld(aDeployment({ status: upToDate }));
   expect(await world.reconcile(manual, world.attempt())).toMatchObject({ kind: "skipped" });
   expect(world.kluctl.runs).toEqual([]);
 });
 
-test("a prune deletes what the project no longer has, and says what it could not", async () => {
+test("a prune deletes objects that are no longer in the project, and reports those that it could not delete", async () => {
   const orphan = (name: string) =>
     anObject({
       ref: { kind: "ConfigMap", name },
@@ -254,7 +257,7 @@ test("a prune deletes what the project no longer has, and says what it could not
   });
 });
 
-test("a prune deletes nothing while somebody else has the same discriminator", async () => {
+test("a prune deletes nothing while another deployment has the same discriminator", async () => {
   const targetKey = { clusterId: "cluster-1", discriminator: "shop-prod" };
   const other = aDeployment({
     key: { namespace: "shop", name: "copy" },

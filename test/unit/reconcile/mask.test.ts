@@ -25,12 +25,15 @@ function withSecret(value: string) {
   });
 }
 
-/** What leaves is changes, errors and warnings; the objects' own JSON is for the store only. */
+/**
+ * The parts of a result that leave the server: changes, errors and warnings. The objects' own JSON is for the store
+ * only.
+ */
 function visible(result: ReturnType<typeof maskResult>): string {
   return JSON.stringify([result.objects.map(({ changes }) => changes), result.errors, result.warnings]);
 }
 
-test("a Secret's change says that it changed, not what it is", () => {
+test("a change of a Secret's value is shown without the value", () => {
   const masked = maskResult(aResult({ objects: [withSecret(secret)] }));
   expect(masked.objects[0]?.changes[0]).toMatchObject({
     jsonPath: "data.password",
@@ -49,7 +52,7 @@ test("labels of a Secret stay readable", () => {
   expect(maskResult(aResult({ objects: [object] })).objects[0]?.changes[0]?.newValue).toBe("payments");
 });
 
-test("a Secret's value is found wherever it was templated into, and in whatever spelling", () => {
+test("a Secret's value is masked wherever a template inserted it, in any encoding", () => {
   const object = anObject({
     changes: [
       {
@@ -69,7 +72,7 @@ test("a Secret's value is found wherever it was templated into, and in whatever 
   expect(visible(masked)).not.toContain(encoded);
 });
 
-test("what is left to differ after a deploy is masked by all of its Secrets, also by those that do not differ", () => {
+test("differences that remain after a deploy are masked with all of its Secrets, also the unchanged ones", () => {
   const ref = { kind: "Service", name: "web" };
   const errors = [{ ref, message: `labels: Invalid value: "!${secret}"` }];
   const result = aResult({ objects: [{ ...withSecret(secret), changes: [] }, anObject({ ref })], errors });
@@ -91,7 +94,7 @@ const anyCharacter = fc
   .filter((point) => point < 0xd8_00 || point > 0xdf_ff)
   .map((point) => String.fromCodePoint(point));
 
-test("no secret of six visible characters or more survives, whatever it is made of", () => {
+test("every secret of at least six visible characters is masked", () => {
   fc.assert(
     fc.property(
       fc
@@ -107,7 +110,7 @@ test("no secret of six visible characters or more survives, whatever it is made 
   );
 });
 
-test("a secret that reads like one of kluctl's own words leaves those as they are", () => {
+test("a secret that equals one of kluctl's own words does not mask that word", () => {
   const object = anObject({ changes: [{ type: "update", jsonPath: "data.a", oldValue: "1", newValue: "update now" }] });
   expect(maskResult(aResult({ objects: [withSecret("update"), object] })).objects[1]?.changes[0]).toEqual({
     type: "update",
@@ -117,7 +120,7 @@ test("a secret that reads like one of kluctl's own words leaves those as they ar
   });
 });
 
-test("a long text of which a hidden line changed still shows that it changed, and the lines around it", () => {
+test("a long text with a changed hidden line still shows that the line changed, and the lines around it", () => {
   const text = (password: string, port: number) => `host: db\npassword: ${password}\nport: ${port}`;
   const object = anObject({
     changes: [
@@ -135,7 +138,7 @@ test("a long text of which a hidden line changed still shows that it changed, an
   );
 });
 
-test("base64 in lines is masked in a diff that tears its lines apart", () => {
+test("base64 over several lines is masked in a diff that separates its lines", () => {
   const long = `${secret}-`.repeat(12);
   const wrap = (text: string) => Buffer.from(text).toString("base64").replace(/.{76}/g, "$&\n");
   const [oldValue, newValue] = [wrap(`${long}1`), wrap(`2${long}`)];
@@ -147,7 +150,7 @@ test("base64 in lines is masked in a diff that tears its lines apart", () => {
   for (const line of torn) expect(masked).not.toContain(line.slice(1, 20));
 });
 
-test("numbers and keys that are secret are masked too, and what is not secret keeps its type", () => {
+test("secret numbers and keys are masked too, and other values keep their type", () => {
   const value = { port: 5432, pin: 73219845, nothing: null, on: true, [secret]: [1.5] };
   const object = anObject({ changes: [{ type: "insert", jsonPath: "spec", newValue: value }] });
   const masked = maskResult(aResult({ objects: [withSecret("73219845"), withSecret(secret), object] }));
@@ -160,7 +163,7 @@ test("numbers and keys that are secret are masked too, and what is not secret ke
   });
 });
 
-test("more text than can be searched in time is hidden as a whole, and what comes before it is not", () => {
+test("more text than can be searched in time is hidden as a whole, and the text before it is not", () => {
   const small = anObject({ changes: [{ type: "update", jsonPath: "data.a", oldValue: "one", newValue: "two" }] });
   const newValue = `${secret} `.repeat(200_000);
   const large = anObject({ changes: [{ type: "update", jsonPath: `data.${secret}`, oldValue: "one", newValue }] });
@@ -172,7 +175,7 @@ test("more text than can be searched in time is hidden as a whole, and what come
   expect(objects[2]?.changes[0]?.jsonPath).toBe("data.*****");
 });
 
-test("where the contents of a Secret cannot be read, no value and no message is shown", () => {
+test("if a Secret's content cannot be read, no value and no message is shown", () => {
   const unreadable = { ...withSecret(secret), rendered: "not JSON" };
   const object = anObject({ changes: [{ type: "update", jsonPath: "data.a", oldValue: "one", newValue: "two" }] });
   const errors = [{ ref: object.ref, message: "something about one" }];
@@ -183,7 +186,7 @@ test("where the contents of a Secret cannot be read, no value and no message is 
   for (const { message } of [...masked.errors, ...masked.warnings]) expect(message).toMatch(/^\(not shown/);
 });
 
-test("vars that kluctl calls sensitive are hidden wherever they are, and the others are not", () => {
+test("vars that kluctl marks as sensitive are hidden everywhere, and other vars are not", () => {
   const sensitive = (renderedVars: object) => ({ file: "vars.yaml", renderedSensitive: true, renderedVars });
   const deployment = {
     vars: [

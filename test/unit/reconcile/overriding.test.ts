@@ -13,7 +13,7 @@ const override = (text: string, isGroup = false): SourceOverride => ({ repoKey: 
 const run = { timeoutMs: 60_000 } as Run;
 const options = { forceApply: false, replaceOnError: false, forceReplaceOnError: false };
 
-/** What clients offer: a directory for each of these. */
+/** Clients that offer a directory for each of these repositories. */
 function offering(...names: string[]) {
   const asked: string[] = [];
   const offered: Pick<OfferedSources, "find" | "nowhere" | "nothing"> = {
@@ -28,10 +28,10 @@ function offering(...names: string[]) {
   return { ...offered, asked };
 }
 
-/** A kluctl whose project includes these repositories; like the real one it stops at the first that it cannot take. */
+/** A kluctl whose project includes these repositories. Like the real one, it stops at the first that it cannot load. */
 function including(...names: string[]) {
   const fake = fakeKluctl();
-  /** For each finished command, what it took for each repository. */
+  /** For each finished command, the source that it used for each repository. */
   const taken: Record<string, string>[] = [];
   function load(command: string, { localOverrides = [] }: Run): Record<string, string> {
     const found: Record<string, string> = {};
@@ -61,7 +61,7 @@ function including(...names: string[]) {
 const [a, b, c] = ["git://h/org/a", "git://h/org/b", "oci://r:5000/org/c"] as const;
 const clock = { now: () => 0 };
 
-test("a client is asked for what the project includes, once, and for nothing else", async () => {
+test("a client is asked once for each repository that the project includes, and for nothing else", async () => {
   const { kluctl, taken } = including(a, "git://h/other/x", c);
   const offered = offering(a, b, c);
   const ours = withOverrides(kluctl, [override(a), override(b), override("oci://r:5000/org", true)], offered, clock);
@@ -72,7 +72,7 @@ test("a client is asked for what the project includes, once, and for nothing els
   expect(offered.asked).toEqual([a, c]);
 });
 
-test("what a client does not have after all comes from where it would without it", async () => {
+test("a repository that the client does not have is loaded from its usual source", async () => {
   const { kluctl, taken } = including(a, b);
   const offered = offering(b);
   await withOverrides(kluctl, [override(a), override(b)], offered, clock).diff(run, options, signal);
@@ -80,7 +80,7 @@ test("what a client does not have after all comes from where it would without it
   expect(offered.asked).toEqual([a, b]);
 });
 
-test("all that a client has of a group is taken before anything is deployed, also if it lacks one of them", async () => {
+test("all repositories of a group that the client has are loaded before the deploy, even if some are missing", async () => {
   const names = ["git://h/org/1", "git://h/org/2", "git://h/org/3", "git://h/org/4"] as const;
   const { kluctl, taken } = including(...names);
   const offered = offering(names[1], names[3]);
@@ -97,7 +97,7 @@ test("all that a client has of a group is taken before anything is deployed, als
   expect(taken.filter(({ command }) => command === "deploy")).toHaveLength(1);
 });
 
-test("other failures stay what they are", async () => {
+test("other failures stay unchanged", async () => {
   const { kluctl } = including(a);
   const failing: Kluctl = { ...kluctl, diff: () => Promise.reject(new PrepareError("target prod not found")) };
   const ours = withOverrides(failing, [override(a)], offering(a), clock);
@@ -108,7 +108,7 @@ test("other failures stay what they are", async () => {
   );
 });
 
-test("repositories are named as kluctl names them", () => {
+test("repositories have the names that kluctl gives them", () => {
   const names: [string, string | undefined][] = [
     ["https://GitHub.com/Org/Repo.git", "git://github.com/org/repo"],
     ["git@github.com:Org/repo", "git://github.com/org/repo"],

@@ -44,7 +44,7 @@ test.each([
   expect(findWaiting(result(counts), guard, undefined) !== undefined).toBe(waits);
 });
 
-test("a confirmation stands for these objects and no others, in whatever order kluctl names them", () => {
+test("a confirmation is valid for exactly these objects, in any order", () => {
   const large = result({ kept: 2, orphans: 12 });
   const waiting = findWaiting(large, guard, undefined);
   expect(waiting?.message).toContain("12 of 14 deployed objects");
@@ -58,7 +58,7 @@ test("a confirmation stands for these objects and no others, in whatever order k
   expect(isConfirmed(result({ kept: 2 }), waiting?.hash)).toBe(false);
 });
 
-test("what is going already is neither counted nor asked to go again", () => {
+test("objects that are already being deleted are neither counted nor deleted again", () => {
   const going = orphan("slow", { deletionTimestamp: "2026-01-01T00:00:00Z" });
   expect(findDoomed(aResult({ objects: [going, orphan("two")] }))).toMatchObject([{ name: "two", uid: "uid-two" }]);
 });
@@ -73,7 +73,7 @@ test("an object is deleted under its own name, not the one that kluctl compares 
   ]);
 });
 
-test("a result after pruning says what is gone, and what is left and why", () => {
+test("a result after pruning lists what was deleted, and what was not and why", () => {
   const objects = [kept("one"), orphan("two"), orphan("three")];
   const compactedObjects = objects.map(({ ref, orphan }) => ({ ref, ...(orphan && { orphan }), remote: "full: {}" }));
   const before = aResult({ objects });

@@ -14,7 +14,7 @@ import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
 import { aWorld, key, push, ready, upToDate } from "../../support/reconciling.ts";
 
-test("a push that changes what is rendered is compared, deployed and recorded", async () => {
+test("a push that changes the rendered objects is compared, deployed and recorded", async () => {
   const changed = aResult({
     objectsHash: "hash-2",
     objects: [anObject({ changes: [{ type: "update", jsonPath: "data.a" }] })],
@@ -50,7 +50,7 @@ test("a push that renders the same objects is not deployed", async () => {
   expect([world.applied.length, world.live.length]).toEqual([0, 1]);
 });
 
-test("git is told which commit was there last, unless another spec may want an older one", async () => {
+test("git gets the previous commit as a minimum, unless a changed spec may want an older one", async () => {
   const sources = fakeSources({ "refs/heads/main": "c2" });
   const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), sources);
   await world.reconcile(push, world.attempt());
@@ -60,13 +60,13 @@ test("git is told which commit was there last, unless another spec may want an o
   expect(sources.seen).toEqual(["c1", undefined]);
 });
 
-test("the same delivery a second time does no work", async () => {
+test("a repeated delivery causes no work", async () => {
   const world = aWorld(aDeployment({ status: upToDate }));
   expect(await world.reconcile(push, world.attempt())).toEqual({ kind: "skipped", why: "already at c1" });
   expect(world.kluctl.runs).toEqual([]);
 });
 
-test("an interval that is asked for right after another loop has ended does no work", async () => {
+test("an interval requested right after the end of another reconciliation causes no work", async () => {
   const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), fakeSources({ "refs/heads/main": "c2" }));
   await world.reconcile(push, world.attempt());
   const late = { ...push, cause: "interval" } as const;
@@ -77,7 +77,7 @@ test("an interval that is asked for right after another loop has ended does no w
   expect(world.kluctl.commands()).toEqual(["diff", "diff"]);
 });
 
-test("a look at the interval is one write, and says that it began only if it takes long", async () => {
+test("an interval check writes the status once, and records its start only if it takes long", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const kluctl = fakeKluctl();
@@ -102,7 +102,7 @@ test("a look at the interval is one write, and says that it began only if it tak
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
 });
 
-test("a look at the interval that fails says that it began, so that it is seen to end", async () => {
+test("an interval check that fails records its start, so that its end is visible", async () => {
   const kluctl = fakeKluctl();
   const failing = { ...kluctl, diff: () => Promise.reject(new PrepareError("no such target")) };
   const world = aWorld(aDeployment({ spec: { validate: false }, status: upToDate }), failing);
@@ -117,7 +117,7 @@ test("a look at the interval that fails says that it began, so that it is seen t
   }
 });
 
-test("what was read before the lease was had is read again, unless nobody else can have worked on it", async () => {
+test("a resource is read again once the Lease is held, unless no other server can have changed it", async () => {
   const world = aWorld(aDeployment({ status: upToDate }));
   const { get } = world.deployments;
   let reads = 0;
@@ -127,12 +127,12 @@ test("what was read before the lease was had is read again, unless nobody else c
   world.leases.untouchedSince = monotonicNow();
   await world.comesRound();
   expect(reads).toBe(3);
-  world.leases.untouchedSince = monotonicNow() + 3_600_000; // after it was read
+  world.leases.untouchedSince = monotonicNow() + 3_600_000; // later than the read
   await world.comesRound();
   expect(reads).toBe(5);
 });
 
-test("a new deployment is deployed without comparing first", async () => {
+test("a new deployment is deployed without a comparison", async () => {
   const world = aWorld(aDeployment());
   await world.reconcile({ ...push, cause: "change" }, world.attempt());
   expect(world.kluctl.commands()).toEqual(["deploy"]);
@@ -144,7 +144,7 @@ test("a deployment gets its finalizer before anything is deployed", async () => 
   expect(world.deployments.objects.get("shop/prod")?.finalizers).toEqual(["finalizers.gitops.kluctl.io"]);
 });
 
-test("manual changes wait, and say for which approval", async () => {
+test("with manual approval changes wait, and the status names the hash to approve", async () => {
   const spec = { manual: true };
   const world = aWorld(
     aDeployment({ spec, status: upToDate }),
@@ -156,7 +156,7 @@ test("manual changes wait, and say for which approval", async () => {
   expect(world.deployments.events[0]?.message).toContain("hash-2");
 });
 
-test("a project that cannot be rendered waits for a person, in kluctl's words", async () => {
+test("a project that cannot be rendered fails permanently, with kluctl's error", async () => {
   const broken = new PrepareError("deploy.yml:14: 'replicas' is undefined");
   const world = aWorld(
     aDeployment({ status: upToDate }),
@@ -173,14 +173,14 @@ test("a project that cannot be rendered waits for a person, in kluctl's words", 
   expect(world.sources.released).toEqual(["c2"]);
 });
 
-test("a new project that cannot be rendered has not failed to deploy: it could not be prepared", async () => {
+test("a new project that cannot be rendered is reported as PrepareFailed, not as a failed deploy", async () => {
   const world = aWorld(aDeployment(), fakeKluctl({ deploy: new PrepareError("target prod not found") }));
   expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False", reason: "PrepareFailed" }]);
   expect(world.status()?.lastPrepareError).toBe("target prod not found");
 });
 
-test("after a deploy that was broken off everything is applied again, even if nothing renders differently", async () => {
+test("after an interrupted deploy everything is applied again, even if nothing renders differently", async () => {
   const spec = { prune: true };
   const timeout = new KilledError("timeout", "kluctl deploy was ended because it took longer than 30 s");
   const answers = { deploy: timeout as Error | undefined };
@@ -198,7 +198,7 @@ test("after a deploy that was broken off everything is applied again, even if no
   expect(world.status()).toMatchObject({ lastObjectsHash: "hash-1", observedGeneration: 2 });
 });
 
-test("a branch that is gone touches nothing in the cluster", async () => {
+test("a missing branch changes nothing in the cluster", async () => {
   const sources = fakeSources();
   sources.failing.error = new SourceError("ref-not-found", "branch main does not exist");
   const world = aWorld(aDeployment({ spec: { prune: true }, status: upToDate }), fakeKluctl(), sources);
@@ -219,7 +219,7 @@ test("a deploy with errors is a failed deploy, and its retry deploys again", asy
   expect(world.live).toEqual([]);
 });
 
-test("a change that failed is tried again when its job comes back, whatever became of the tries it had left", async () => {
+test("a failed change is retried when its job returns, whatever its remaining attempts", async () => {
   const world = aWorld(aDeployment(), fakeKluctl({ deploy: new KilledError("signal", "kluctl deploy was killed") }));
   const change = { ...push, cause: "change" } as const;
   await world.reconcile(change, world.attempt());
@@ -227,13 +227,13 @@ test("a change that failed is tried again when its job comes back, whatever beca
   expect(world.kluctl.commands()).toEqual(["deploy", "deploy"]);
 });
 
-test("errors that time cannot mend wait for a person", async () => {
+test("permanent errors are not retried until a user acts", async () => {
   const errors = [{ ref: { kind: "Service", name: "web" }, message: "spec.clusterIP: field is immutable" }];
   const world = aWorld(aDeployment(), fakeKluctl({ deploy: aResult({ errors }) }));
   expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
 });
 
-test("whoever lost the lease writes nothing more", async () => {
+test("a worker that lost the Lease writes nothing more", async () => {
   const killed = new KilledError("lease-lost", "the lease was lost");
   const kluctl = fakeKluctl();
   const world = aWorld(aDeployment(), { ...kluctl, deploy: () => (world.leases.lose(), Promise.reject(killed)) });
@@ -242,13 +242,13 @@ test("whoever lost the lease writes nothing more", async () => {
   expect(world.deployments.events).toEqual([]);
 });
 
-test("a deployment somebody else works on is busy", async () => {
+test("a deployment that another worker reconciles is busy", async () => {
   const world = aWorld(aDeployment());
   world.leases.held.add("shop/prod");
   expect(await world.reconcile(push, world.attempt())).toBe("busy");
 });
 
-test("a suspended deployment is left alone, and its generation is seen", async () => {
+test("a suspended deployment is not reconciled, but its generation is observed", async () => {
   const world = aWorld(aDeployment({ spec: { suspend: true }, status: upToDate, generation: 2 }));
   expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({
     kind: "skipped",
@@ -258,7 +258,7 @@ test("a suspended deployment is left alone, and its generation is seen", async (
   expect(world.kluctl.runs).toEqual([]);
 });
 
-test("a malformed resource is told what is wrong with it, once", async () => {
+test("a malformed resource reports its problem, once", async () => {
   const { spec: _spec, repo: _repo, ...identity } = aDeployment();
   const world = aWorld({ ...identity, problem: "spec.interval: missing" });
   expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
@@ -266,7 +266,7 @@ test("a malformed resource is told what is wrong with it, once", async () => {
   expect(world.deployments.events).toMatchObject([{ type: "Warning", message: "spec.interval: missing" }]);
 });
 
-test("a malformed resource of which a reconciliation broke off is told to be over", async () => {
+test("an interrupted reconciliation of a malformed resource is marked as ended", async () => {
   const problem = "spec.interval: missing";
   const conditions = [{ ...ready, status: "False" } as const, { ...ready, type: "Reconciling" }];
   const { spec: _spec, repo: _repo, ...identity } = aDeployment({ status: { lastPrepareError: problem, conditions } });
@@ -275,7 +275,7 @@ test("a malformed resource of which a reconciliation broke off is told to be ove
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False" }]);
 });
 
-test("a deleted deployment takes its objects with it only if it says so", async () => {
+test("a deleted deployment deletes its objects only if spec.delete is set", async () => {
   const status = { ...upToDate, targetKey: { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" } };
   const deleted = { status, deletionTimestamp: "2026-01-01T00:00:00Z" };
   const keeps = aWorld(aDeployment(deleted));
@@ -289,7 +289,7 @@ test("a deleted deployment takes its objects with it only if it says so", async 
   expect(deletes.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
 });
 
-test("what may be left of a deleted deployment is told", async () => {
+test("objects that may remain after a deletion are reported", async () => {
   const status = { ...upToDate, targetKey: { clusterId: "cluster-1", discriminator: "shop-prod" } };
   const deployment = aDeployment({ status, spec: { delete: true }, deletionTimestamp: "2026-01-01T00:00:00Z" });
   const warnings = [{ ref: { kind: "", name: "" }, message: "at least one permission error was encountered" }];
@@ -320,7 +320,7 @@ function orphanOf(name: string) {
   return anObject({ ref, orphan: true, remote });
 }
 
-test("what git no longer has is pruned after a deploy without errors, and what cannot be is an error", async () => {
+test("objects that git no longer has are pruned after a deploy without errors, and a failed prune is an error", async () => {
   const deploy = aResult({
     objectsHash: "hash-2",
     objects: [orphanOf("one"), orphanOf("two"), anObject({ rendered: "{}" })],
@@ -343,7 +343,7 @@ test("what git no longer has is pruned after a deploy without errors, and what c
   expect(failing.objects.deleted).toEqual([]);
 });
 
-test("without a discriminator nothing can be pruned, and it says so as kluctl does", async () => {
+test("without a discriminator nothing can be pruned, and the error is kluctl's", async () => {
   const plain = aResult();
   const deploy = { ...plain, document: { ...plain.document, target: {}, targetKey: { clusterId: "cluster-1" } } };
   const world = aWorld(aDeployment({ spec: { prune: true } }), fakeKluctl({ deploy }));
@@ -351,7 +351,7 @@ test("without a discriminator nothing can be pruned, and it says so as kluctl do
   expect(world.deployments.events[0]?.message).toContain("pruning without a discriminator is not supported");
 });
 
-test("a large prune waits for a word, says so once, and is done when it is confirmed", async () => {
+test("a large prune waits for confirmation, reports it once, and runs when it is confirmed", async () => {
   const orphans = Array.from({ length: 12 }, (_, i) => orphanOf(`old-${i}`));
   const rendered = aResult({ objects: [...orphans, anObject({ rendered: "{}" })] });
   const spec = { prune: true };
@@ -398,7 +398,7 @@ const dependsOn = (names: string) => ({ [annotation.dependsOn]: names });
 const db = (over: Parameters<typeof aDeployment>[0] = {}) =>
   aDeployment({ key: { namespace: "shop", name: "db" }, uid: "uid-db", status: upToDate, ...over });
 
-test("a deployment waits for those it depends on, and says for which and why", async () => {
+test("a deployment waits for its dependencies, and reports which ones and why", async () => {
   const unready = db({
     status: { ...upToDate, conditions: [{ ...ready, status: "False", message: "deploy failed" }] },
   });
@@ -416,7 +416,7 @@ test("a deployment waits for those it depends on, and says for which and why", a
   expect(world.deployments.patches).toHaveLength(1);
 });
 
-test("what is pushed together is deployed in order: the first has to have come to that commit", async () => {
+test("deployments of one push are deployed in order: the dependency has to reach the commit first", async () => {
   const sources = fakeSources({ "refs/heads/main": "c2" });
   const world = aWorld(aDeployment({ annotations: dependsOn("db"), status: upToDate }), fakeKluctl(), sources, {}, [
     db(),
@@ -429,7 +429,7 @@ test("what is pushed together is deployed in order: the first has to have come t
   await expect(world.reconcile(push, world.attempt())).resolves.toMatchObject({ kind: "done", commit: "c2" });
 });
 
-test("who is fine does not become unready because another cannot be waited for in an interval", async () => {
+test("a ready deployment stays ready if its dependency is not ready at an interval check", async () => {
   const annotations = dependsOn("db");
   const world = aWorld(aDeployment({ annotations, status: upToDate }));
   await world.comesRound();
@@ -437,7 +437,7 @@ test("who is fine does not become unready because another cannot be waited for i
   expect(world.kluctl.runs).toEqual([]);
 });
 
-test("a circle is reported, and not waited for", async () => {
+test("a dependency cycle is reported as a permanent failure, without waiting", async () => {
   const annotations = dependsOn("db");
   const others = [db({ annotations: dependsOn("prod") })];
   const world = aWorld(aDeployment({ annotations }), fakeKluctl(), fakeSources(), {}, others);
@@ -452,13 +452,13 @@ test("a circle is reported, and not waited for", async () => {
   ]);
 });
 
-test("what somebody asks for is not held back", async () => {
+test("a requested reconciliation does not wait for dependencies", async () => {
   const annotations = { ...dependsOn("db"), [requestAnnotation("reconcile")]: "now" };
   const world = aWorld(aDeployment({ annotations }));
   await expect(world.reconcile({ ...push, cause: "manual" }, world.attempt())).resolves.toMatchObject({ kind: "done" });
 });
 
-test("what is fine again without a deploy is told, once", async () => {
+test("a recovery without a deploy is reported once", async () => {
   const failed = { ...ready, status: "False", reason: "PrepareFailed" } as const;
   const world = aWorld(aDeployment({ status: { ...upToDate, conditions: [failed], lastPrepareError: "no login" } }));
   await world.comesRound();
@@ -468,7 +468,7 @@ test("what is fine again without a deploy is told, once", async () => {
   ]);
 });
 
-test("loops that come round by themselves share a young answer of git, whatever move is known", async () => {
+test("interval checks share a recent answer of git, whatever move is known", async () => {
   const asking = (spec: Partial<DeploymentSpec>) => {
     const world = aWorld(aDeployment({ spec, status: upToDate }));
     const ask = async (cause: Cause, attempt = 1) => {
@@ -481,11 +481,11 @@ test("loops that come round by themselves share a young answer of git, whatever 
   const { ask, known } = asking({ intervalMs: 60_000 });
   const first = await ask("interval");
   expect(first).toMatch(/^move-1, interval 30000 \d+$/);
-  // A drift, and what is tried again, does not go back behind what an interval has found since the move.
+  // A drift and a retry do not use an answer older than the one that an interval check got after the move.
   for (const cause of ["interval", "drift", "push", "change"] as const) expect(await ask(cause, 2)).toBe(first);
   expect(await ask("interval")).not.toBe(first);
 
-  // Nobody has noted a move for what was held back, or that another one waits for.
+  // No move is recorded for a deployment that was blocked or that another one waits for, so it shares an answer too.
   const heldBack = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }));
   await heldBack.reconcile({ ...push, cause: "change" }, heldBack.attempt());
   expect(heldBack.sources.asOfs.at(-1)?.name).toMatch(/^move-1, interval 30000 \d+$/);
@@ -495,13 +495,13 @@ test("loops that come round by themselves share a young answer of git, whatever 
   expect(await ask("interval", 2)).toBeUndefined();
   expect(await ask("change", 2)).toBeUndefined();
 
-  // Whoever wants it looked at every few seconds wants to see what is new within a few seconds.
+  // With an interval of a few seconds, a new commit has to be found within a few seconds.
   expect(await asking({ intervalMs: 6_000 }).ask("interval")).toMatch(/^move-1, interval 6000 /);
   expect(await asking({ retryIntervalMs: 5_000 }).ask("interval")).toMatch(/^move-1, interval 5000 /);
   expect(await asking({ intervalMs: 1 }).ask("interval")).toMatch(/^move-1, interval 2000 /);
 });
 
-test("what is told to have moved is fetched at once, and asked for first when it is tried again", async () => {
+test("after a reported move the remote is fetched at once, and a retry lists its refs first", async () => {
   const isMoved = async (cause: Cause, attempt = 1) => {
     const status = { ...upToDate, observedCommit: "c0" };
     const world = aWorld(aDeployment({ status, ...(cause === "manual" && { annotations: { ...wanted } }) }));
@@ -517,19 +517,19 @@ test("what is told to have moved is fetched at once, and asked for first when it
   for (const cause of ["interval", "drift"] as const) expect(await isMoved(cause)).toBe(false);
 });
 
-test("whoever asks for something gets what git says now, and nobody goes back behind that", async () => {
+test("a request uses git's current state, and no later reconciliation uses an older one", async () => {
   const asks = { [requestAnnotation("reconcile")]: JSON.stringify({ requestValue: "1" }) };
   const world = aWorld(aDeployment({ annotations: asks, status: upToDate }));
   await world.reconcile({ ...push, cause: "interval" }, world.attempt());
   expect(world.known.move).toBe("move-1, asked");
   expect(world.sources.asOfs.at(-1)?.name).toMatch(/^move-1, asked, interval /);
-  // It is answered: what comes next asks no more than is usual.
+  // The request is answered, so the next reconciliation asks no more than usual.
   world.sources.refs["refs/heads/main"] = "c2";
   await world.reconcile(push, world.attempt());
   expect(world.sources.asOfs.at(-1)?.name).toBe("move-1, asked");
 });
 
-test("what waits for a slow remote comes again the later, the longer that has taken", async () => {
+test("the longer a slow remote takes, the later a waiting reconciliation is tried again", async () => {
   const sources = fakeSources();
   sources.failing.error = new RemoteBusyError("git.example.com/org/shop", 20_000);
   const world = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }), fakeKluctl(), sources);
@@ -540,7 +540,7 @@ test("what waits for a slow remote comes again the later, the longer that has ta
   expect(await world.reconcile(change, world.attempt())).toEqual({ ...later, afterMs: 10_000 });
 });
 
-test("a slow remote puts off neither what somebody asked for nor what is being deleted", async () => {
+test("a slow remote delays neither requests nor deletions", async () => {
   const at = (over: Partial<Deployment>) => {
     const sources = { ...fakeSources(), slowForMs: () => 8_000 };
     const world = aWorld(aDeployment({ status: upToDate, ...over }), fakeKluctl(), sources);
@@ -556,7 +556,7 @@ test("a slow remote puts off neither what somebody asked for nor what is being d
   expect(deleted.world.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
 });
 
-test("a suspended deployment says no more which commit is not deployed once the branch is back", async () => {
+test("a suspended deployment no longer names a commit that is not deployed once the branch is back", async () => {
   const note = `Suspended: commit ${"2".repeat(40)} is not deployed.`;
   const status = { ...upToDate, conditions: [{ ...ready, message: `deploy succeeded. ${note}` }] };
   const world = aWorld(aDeployment({ spec: { suspend: true }, status }));
@@ -564,7 +564,7 @@ test("a suspended deployment says no more which commit is not deployed once the 
   expect(world.status()?.conditions).toMatchObject([{ status: "True", message: "deploy succeeded." }]);
 });
 
-test("a reconciliation that is put off ends its writes before it gives the lease back", async () => {
+test("a postponed reconciliation finishes its writes before it releases the Lease", async () => {
   const sources = fakeSources();
   sources.failing.error = new RemoteBusyError("git.example.com/org/shop", 20_000);
   const world = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }), fakeKluctl(), sources);
@@ -583,7 +583,7 @@ test("a reconciliation that is put off ends its writes before it gives the lease
   expect(held).toEqual([true]);
 });
 
-test("whoever loses the lease writes nothing more, also where nothing is rendered", async () => {
+test("a worker that lost the Lease writes nothing more, even if nothing is rendered", async () => {
   const { spec: _spec, repo: _repo, ...identity } = aDeployment();
   const all = [
     aDeployment({ spec: { suspend: true }, status: upToDate, generation: 2 }),

@@ -10,12 +10,12 @@ test.each([
     '{"requestValue":"now","overridesPatch":{"spec":{"dryRun":true}}}',
     { requestValue: "now", overridesPatch: { spec: { dryRun: true } } },
   ],
-  // YAML, as kluctl takes it too
+  // YAML, which kluctl accepts too
   [
     "requestValue: now\noverridesPatch: {spec: {dryRun: true}}",
     { requestValue: "now", overridesPatch: { spec: { dryRun: true } } },
   ],
-  // bare values, by hand
+  // plain values, written by hand
   ["2026-01-01T00:00:00+01:00", { requestValue: "2026-01-01T00:00:00+01:00" }],
   ["17", { requestValue: "17" }],
   ["now!", { requestValue: "now!" }],
@@ -34,18 +34,18 @@ test.each([
   ['{"requestValue":"now","overridesPatch":"spec"}', "now"],
   ['{"requestValue":"now","overridesPatch":[]}', "now"],
   [`{"requestValue":"now","overridesPatch":${'{"a":'.repeat(60)}1${"}".repeat(60)}}`, "now"],
-])("%s is refused, under a name that whoever wrote it can look for", (annotation, requestValue) => {
+])("%s is refused, with a request value that its author can recognise", (annotation, requestValue) => {
   expect(parseRequest(annotation)).toEqual({
     request: { requestValue },
     problem: expect.stringContaining("invalid request: ") as string,
   });
 });
 
-test("what is unknown in a request is named", () => {
+test("an unknown field of a request is named", () => {
   expect(parseRequest('{"requestValue":"now","dryRun":true}').problem).toContain("dryRun is invalid");
 });
 
-test("commands go in kluctl's order, and a new request goes before one that was broken off", () => {
+test("requests are carried out in kluctl's order, and a new request comes before an interrupted one", () => {
   const unfinished = { request: { requestValue: "old" }, startTime: "2026-01-01T00:00:00Z", reconcileId: "" };
   const annotations = { [requestAnnotation("prune")]: "b", [requestAnnotation("deploy")]: "a" };
   expect(nextCommand(aDeployment({ annotations }))).toMatchObject({ kind: "deploy", annotation: "a" });
@@ -60,7 +60,7 @@ test("commands go in kluctl's order, and a new request goes before one that was 
   expect(nextCommand(aDeployment({ annotations: { [requestAnnotation("reconcile")]: "a" } }))).toBeUndefined();
 });
 
-test("a broken off reconcile with overrides is not done again: they may not be whole any more", () => {
+test("an interrupted reconcile with overrides is not repeated, because the overrides may be incomplete", () => {
   const request = { requestValue: "old", overridesPatch: { spec: {} } };
   const reconcileRequestResult = { request, startTime: "2026-01-01T00:00:00Z", reconcileId: "" };
   expect(findRequest(aDeployment({ status: { reconcileRequestResult } }), "reconcile")?.problem).toContain("ended");
@@ -68,7 +68,7 @@ test("a broken off reconcile with overrides is not done again: they may not be w
   expect(findRequest(aDeployment({ status: { reconcileRequestResult: plain } }), "reconcile")?.problem).toBeUndefined();
 });
 
-test("asked anew is what was not asked before, whatever else changes", () => {
+test("only a request that was not there before counts as new", () => {
   const asked = aDeployment({ annotations: { [requestAnnotation("diff")]: "1" } });
   const again = aDeployment({ annotations: { [requestAnnotation("diff")]: "2" } });
   const more = aDeployment({ annotations: { [requestAnnotation("diff")]: "1", [requestAnnotation("validate")]: "1" } });
@@ -78,7 +78,7 @@ test("asked anew is what was not asked before, whatever else changes", () => {
   expect(asksAnew(asked, asked)).toBe(false);
 });
 
-test("a taken request is given up when its loop must be over", () => {
+test("a request in progress is given up when its reconciliation must have ended", () => {
   const unfinished = { request: { requestValue: "a" }, startTime: "2026-01-01T00:00:00Z", reconcileId: "" };
   const deployment = aDeployment({ spec: { timeoutMs: 60_000 }, status: { validateRequestResult: unfinished } });
   expect(givenUpAt(deployment)).toBe(Date.parse("2026-01-01T00:02:00Z"));

@@ -14,7 +14,7 @@ const context = {
   source: { kind: "git", url: "", ref: {}, path: "" } as const,
 };
 
-test("however much goes wrong, the status has room for it, and says how much there is", () => {
+test("the status is limited in size, however many errors there are, and contains their number", () => {
   const errors = Array.from({ length: 5_000 }, (_, i) => ({
     ref: { kind: "ConfigMap", name: `c${i}` },
     message: "x".repeat(3_000),

@@ -10,7 +10,7 @@ const second = 1_000;
 const minute = 60 * second;
 const start = Date.parse("2026-01-01T00:00:00Z");
 
-/** One that fails whenever it is tried, the sweep that asks for it, and a clock that only runs when told. */
+/** A deployment that always fails, the sweep that requests it, and a clock that the test controls. */
 function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}) {
   let now = start;
   let tries = 0;
@@ -73,14 +73,14 @@ function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}) {
         tookMs,
       );
     },
-    /** A loop that did not deploy. */
+    /** A reconciliation that did not deploy. */
     look: () => loop(() => ({})),
     become,
     current: () => current,
     retryAt: () => (retries.nextAt(current) ?? NaN) - now,
     pass: (ms: number) => void (now += ms),
     restart: () => void ({ retries, sweep } = begin()),
-    /** Seconds until the sweep asks for it; what is asked for fails at once. */
+    /** The seconds until each of the sweep's requests; each request fails at once. */
     async pauses(count: number): Promise<number[]> {
       const waited: number[] = [];
       let since = now;
@@ -99,7 +99,7 @@ function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}) {
   };
 }
 
-/** The sweep spreads what is due over a tenth of its pause. */
+/** The sweep spreads due deployments over a tenth of their pause. */
 function expectAbout(pauses: readonly number[], wanted: readonly number[]): void {
   expect(pauses).toHaveLength(wanted.length);
   for (const [i, pause] of pauses.entries()) {
@@ -108,13 +108,13 @@ function expectAbout(pauses: readonly number[], wanted: readonly number[]): void
   }
 }
 
-test("what fails is tried again after a pause that doubles up to the interval", async () => {
+test("a failure is retried after a pause that doubles up to the interval", async () => {
   const failing = useFailing();
   failing.fail();
   expectAbout(await failing.pauses(7), [30, 60, 120, 240, 480, 600, 600]);
 });
 
-test("a retry interval is the pause, whatever is shorter or longer", async () => {
+test("a retry interval is the pause, whether the interval is shorter or longer", async () => {
   const patient = useFailing({ retryIntervalMs: 5 * minute });
   patient.fail();
   expectAbout(await patient.pauses(3), [300, 300, 300]);
@@ -123,7 +123,7 @@ test("a retry interval is the pause, whatever is shorter or longer", async () =>
   expectAbout(await eager.pauses(3), [10, 10, 10]);
 });
 
-test("the quick tries of the queue are one, and the pause begins after the last of them", () => {
+test("the queue's quick attempts count as one, and the pause starts after the last of them", () => {
   const failing = useFailing();
   for (const ms of [1, 2, 4, 8]) {
     failing.fail();
@@ -133,19 +133,19 @@ test("the quick tries of the queue are one, and the pause begins after the last 
   expect(failing.retryAt()).toBe(30 * second);
 });
 
-test("looking without trying neither puts the next try off nor lengthens the pause", () => {
+test("a reconciliation without a deploy neither delays the next retry nor lengthens the pause", () => {
   const failing = useFailing();
   failing.fail();
   failing.pass(20 * second);
   failing.look();
   expect(failing.retryAt()).toBe(10 * second);
-  // Nobody could try: it waits for an approval, for example. So it is not asked for again and again.
+  // The retry could not deploy, for example because it waits for an approval, so it is not requested again and again.
   failing.pass(15 * second);
   failing.look();
   expect(failing.retryAt()).toBe(60 * second);
 });
 
-test("a new commit, another spec and a request each begin anew", async () => {
+test("a new commit, a changed spec and a request each reset the pauses", async () => {
   const failing = useFailing();
   const grow = async () => {
     failing.fail();
@@ -169,7 +169,7 @@ test("a new commit, another spec and a request each begin anew", async () => {
   expect(failing.retryAt()).toBe(30 * second);
 });
 
-test("what succeeds is forgotten", () => {
+test("a success resets the pauses", () => {
   const failing = useFailing();
   failing.fail();
   const fine = failing.current();
@@ -180,7 +180,7 @@ test("what succeeds is forgotten", () => {
   expect(failing.retryAt()).toBe(30 * second);
 });
 
-test("what waits for its first approval did not fail", () => {
+test("a deployment that waits for its first approval has not failed", () => {
   const waiting = useFailing({ manual: true });
   waiting.look();
   expect(waiting.retryAt()).toBeNaN();
@@ -189,7 +189,7 @@ test("what waits for its first approval did not fail", () => {
   expect(approved.retryAt()).toBe(30 * second);
 });
 
-test("what takes long to fail is left alone for as long", () => {
+test("a deploy that takes long to fail is retried only after the same time", () => {
   const failing = useFailing();
   failing.fail(5 * minute);
   expect(failing.retryAt()).toBe(5 * minute);
@@ -200,15 +200,18 @@ test.each([
   { agoS: 45, waitsS: 15 },
   { agoS: 300, waitsS: 180 },
   { agoS: 3_600, waitsS: -3_000 },
-])("after a restart, $agoS s after its last try, it waits as if the pauses had been kept to", ({ agoS, waitsS }) => {
-  const failing = useFailing();
-  failing.fail();
-  failing.pass(agoS * second);
-  failing.restart();
-  expect(failing.retryAt()).toBe(waitsS * second);
-});
+])(
+  "$agoS s after the last attempt, a restarted server continues with the pause that it would have reached",
+  ({ agoS, waitsS }) => {
+    const failing = useFailing();
+    failing.fail();
+    failing.pass(agoS * second);
+    failing.restart();
+    expect(failing.retryAt()).toBe(waitsS * second);
+  },
+);
 
-test("a server that starts again and again does not try more often than one that runs", async () => {
+test("a server that restarts again and again does not retry more often than one that runs", async () => {
   const failing = useFailing();
   failing.fail();
   let tries = 0;

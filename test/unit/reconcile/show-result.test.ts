@@ -16,7 +16,7 @@ function result(more: Partial<CommandResult>): CommandResult {
 
 const change = { type: "update", jsonPath: "data.url", oldValue: "a", newValue: `x:${value}` } as const;
 
-test("what differs is shown by object, what a Secret holds nowhere", () => {
+test("differences are shown by object, and values of Secrets nowhere", () => {
   const secret = JSON.stringify({ kind: "Secret", stringData: { password: value } });
   const shown = showResult(
     maskStored(
@@ -43,7 +43,7 @@ test("what differs is shown by object, what a Secret holds nowhere", () => {
   expect(JSON.stringify(shown)).not.toContain(value);
 });
 
-test("of a result that was stored with fewer details only the places are told", () => {
+test("for a result stored with fewer details only the changed paths are shown", () => {
   const message = "The result was too large to be stored whole: objects are listed by name only, with their changes.";
   const warnings = [{ ref: { kind: "", name: "" }, message }];
   const shown = showResult(maskStored(result({ objects: [object("ConfigMap", { changes: [change] })], warnings })));
@@ -51,7 +51,7 @@ test("of a result that was stored with fewer details only the places are told", 
   expect(JSON.stringify(shown)).not.toContain(value);
 });
 
-test("what is too much is cut, and said to be", () => {
+test("lists are cut, and the omitted entries are counted", () => {
   const changes = Array.from(
     { length: 60 },
     (_, i) => ({ type: "update", jsonPath: `data.${i}`, newValue: "x" }) as const,
@@ -62,7 +62,7 @@ test("what is too much is cut, and said to be", () => {
   expect([shown.objects[0]?.changes.length, shown.objects[0]?.changesLeftOut]).toEqual([50, 10]);
 });
 
-test("a status of whatever shape is shown as far as it can be read", () => {
+test("the readable parts of a status are shown, whatever its shape", () => {
   expect(showDrift(undefined)).toEqual({ objects: [], objectsLeftOut: 0 });
   const objects = [{ ref: { kind: "Job", name: "a" }, new: true }, { ref: 7 }, "x"];
   expect(showDrift({ objects }).objects).toEqual([{ object: "Job a", action: "new", changes: [], changesLeftOut: 0 }]);

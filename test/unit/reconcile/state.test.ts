@@ -13,7 +13,7 @@ function status(more: Partial<DeploymentStatus> = {}): Partial<DeploymentStatus>
   return { observedGeneration: 1, conditions: [condition("Ready", "True")], ...more };
 }
 
-test("a deployment that is well says when it was deployed, and when it is looked at next", () => {
+test("a healthy deployment shows when it was deployed and when its next check is", () => {
   const lastDeployResult = aSummary({
     endTime: "2026-01-02T11:00:00Z",
     document: { gitInfo: { commit: "3".repeat(40) } },
@@ -42,7 +42,7 @@ test("a deployment that is well says when it was deployed, and when it is looked
   });
 });
 
-test("an object that was refused is drift, though kluctl counts none", () => {
+test("an object that the API server refused is drift, though kluctl does not count it", () => {
   const lastDriftDetectionResult = { document: { errors: [{ message: "refused" }] }, endTime: "2026-01-02T11:58:00Z" };
   const refused = status({ lastDriftDetectionResult, lastDriftDetectionResultMessage: "no drift" });
   expect(stateOf(aDeployment({ status: refused }), now).drift).toBe("1 err");
@@ -83,7 +83,7 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
   expect(stateOf(aDeployment({ generation: 1, ...deployment }), now).why).toContain(why);
 });
 
-test("what failed before it could be compared is not overdue: a server knows when it is tried again", () => {
+test("a failure before the comparison is not overdue, because the server knows the time of the next retry", () => {
   const conditions = [condition("Ready", "False", "no such target")];
   const failed = aDeployment({ generation: 1, status: { observedGeneration: 1, conditions, lastPrepareError: "x" } });
   expect(stateOf(failed, now).nextLookAt).toBeUndefined();
@@ -91,7 +91,7 @@ test("what failed before it could be compared is not overdue: a server knows whe
   expect(stateOf({ ...failed, generation: 2 }, now).nextLookAt).toBe(now);
 });
 
-test("of a template that fails it says in which file and line, and what is wrong there", () => {
+test("a failing template is reported with file, line and error", () => {
   const whyOf = (lastPrepareError: string) =>
     stateOf(aDeployment({ generation: 1, status: status({ lastPrepareError, conditions: [] }) }), now).why;
   const syntax = `  File "api.yml", line 2, in template
@@ -112,7 +112,7 @@ UndefinedError: 'a' is undefined`;
   expect(whyOf("two\nlines")).toBe("two");
 });
 
-test("a resource that cannot be read says which field", () => {
+test("a resource that cannot be read is reported with the field", () => {
   const { key, uid, generation, resourceVersion, annotations, finalizers } = aDeployment();
   const identity = { key, uid, generation, resourceVersion, annotations, finalizers, status: { conditions: [] } };
   const state = stateOf({ ...identity, problem: "spec.interval: is missing\nand more" }, now);

@@ -49,7 +49,7 @@ function trace(
 const ofOld = { endTime: "2026-01-02T11:00:00Z", document: { renderedObjectsHash: "h", gitInfo: { commit: old } } };
 const driftNow = { document: {}, endTime: "2026-01-02T12:00:30Z" };
 
-test("a commit that is applied says each step and its time", () => {
+test("an applied commit shows each step with its time", () => {
   const found = trace({ observedCommit: commit }, { results: [deployed()] });
   expect(found.commit).toBe(commit);
   expect(found.deployments).toEqual([
@@ -68,13 +68,13 @@ test("a commit that is applied says each step and its time", () => {
   expect(found.ignored).toEqual([{ deployment: "shop/legacy", reason: "suspended" }]);
 });
 
-test("that something newer is followed since does not take back that it was applied", () => {
+test("an applied commit stays applied after a newer commit", () => {
   const [found] = trace({ observedCommit: newer }, { results: [deployed()] }).deployments;
   expect(found).toMatchObject({ state: "applied" });
   expect(found?.steps.at(-1)?.words).toBe("superseded by 9d41e07");
 });
 
-test("a commit that changes nothing that is rendered, one that was overtaken, and one that still waits", () => {
+test("a commit can be unchanged, superseded or still waiting", () => {
   const status = { lastDeployResult: aSummary(ofOld), lastDriftDetectionResult: driftNow };
   const unchanged = trace({ ...status, observedCommit: commit, lastObjectsHash: "h" }).deployments[0];
   expect(unchanged?.state).toBe("unchanged");
@@ -92,15 +92,15 @@ test("a commit that changes nothing that is rendered, one that was overtaken, an
   expect(waiting?.steps.at(-1)?.words).toBe("still at a1b2c3d");
 });
 
-test("a commit may be overtaken within the second it was received in, of which the status keeps no more", () => {
+test("a commit may be superseded within the second in which it was received, because the status has no finer times", () => {
   const late = { ...delivery, at: at + 600 };
   const status = { lastDriftDetectionResult: { document: {}, endTime: "2026-01-02T12:00:00Z" }, observedCommit: newer };
   const stateAfter = (ms: number) => trace(status, { deliveries: [late], now: at + ms }).deployments[0]?.state;
-  expect(stateAfter(1_000)).toBe("waiting"); // the look may have been before
+  expect(stateAfter(1_000)).toBe("waiting"); // the check may have been before the delivery
   expect(stateAfter(10_000)).toBe("superseded");
 });
 
-test("a commit that cannot be rendered, or whose deploy fails, says why", () => {
+test("a commit that cannot be rendered, or whose deploy fails, shows why", () => {
   const conditions = [ready("False", "prepare failed")];
   const broken = trace({ observedCommit: commit, conditions, lastPrepareError: "deploy.yml:14: 'x' is undefined" });
   expect(broken.deployments[0]).toMatchObject({ state: "failed" });
@@ -110,7 +110,7 @@ test("a commit that cannot be rendered, or whose deploy fails, says why", () => 
   expect(failed.deployments[0]?.steps).toContainEqual({ step: "failed", at: at + 3_000, words: "1 error" });
 });
 
-test("a commit that cannot be rendered was not rendered, whatever the status still says of the one before", () => {
+test("a commit that cannot be rendered has no rendered step, although the status still describes the previous commit", () => {
   const status = { lastDeployResult: aSummary(ofOld), lastObjectsHash: "h", lastDriftDetectionResult: driftNow };
   const conditions = [ready("False", "prepare failed")];
   const [found] = trace({ ...status, observedCommit: commit, conditions, lastPrepareError: "broken" }).deployments;
@@ -118,7 +118,7 @@ test("a commit that cannot be rendered was not rendered, whatever the status sti
   expect(found?.steps.map(({ step }) => step)).toEqual(["received", "queued", "failed"]);
 });
 
-test("where nothing was ever rendered, a later push to the same branch tells that a commit was overtaken", () => {
+test("if nothing was ever rendered, a later push to the same branch shows that a commit was superseded", () => {
   const status = { observedCommit: newer, conditions: [ready("False", "broken")], lastPrepareError: "broken" };
   const stateWith = (ref: string) => {
     const later = { ...delivery, delivery: "later", at: at + 1_000, commit: newer, ref };
@@ -129,27 +129,27 @@ test("where nothing was ever rendered, a later push to the same branch tells tha
   expect(stateWith("refs/heads/other")).toMatchObject({ state: "waiting" });
 });
 
-test("a commit that was not the last of its push is told by the one that was", () => {
+test("an earlier commit of a push is traced through the last one", () => {
   const pushed = { ...delivery, commit: newer, others: [old, commit] };
   const elsewhere = { ...pushed, at: at - 1_000, ref: "refs/heads/try", commit: old, matched: 0, deployments: [] };
   const found = trace({ observedCommit: newer }, { deliveries: [elsewhere, pushed] });
   expect(found).toMatchObject({ commit, within: newer, deployments: [{ deployment: "shop/prod" }] });
   expect(found.deployments[0]?.steps[0]?.step).toBe("received");
-  // Merged by a push, after it was pushed alone to a branch that nobody follows.
+  // It was merged by this push, after it was pushed alone to a branch that no deployment follows.
   const alone = { ...delivery, at: at - 2_000, ref: "refs/heads/try", matched: 0, deployments: [], ignored: [] };
   expect(trace({ observedCommit: newer }, { deliveries: [alone, pushed] })).toMatchObject({ within: newer });
   const direct = trace({ observedCommit: commit }, { deliveries: [delivery, pushed] });
   expect(direct.within).toBeUndefined();
 });
 
-test("without the delivery the status and the results still tell, and a stranger is nobody's", () => {
+test("without a delivery the status and the results show a commit, and an unknown commit has no deployments", () => {
   expect(trace({ observedCommit: commit }, { deliveries: [], results: [deployed()] }).deployments[0]?.state).toBe(
     "applied",
   );
   expect(trace({ observedCommit: newer }, { deliveries: [] })).toMatchObject({ commit: undefined, deployments: [] });
 });
 
-test("what is only tried is not called applied", () => {
+test("a dry run is not shown as applied", () => {
   const found = trace({ observedCommit: commit }, { results: [{ ...deployed(), dryRun: true }] });
   expect(found.deployments[0]).toMatchObject({ state: "unchanged" });
   expect(found.deployments[0]?.steps.map(({ step, words }) => [step, words])).toContainEqual([
@@ -159,7 +159,7 @@ test("what is only tried is not called applied", () => {
   expect(found.deployments[0]?.steps.map(({ step }) => step)).not.toContain("applied");
 });
 
-test("a deploy that failed is not called unchanged, though what it rendered is what is rendered now", () => {
+test("a failed deploy is not shown as unchanged, although the rendered objects are the same", () => {
   const conditions = [ready("False", "deploy failed with 1 errors.")];
   const ofThis = { document: { renderedObjectsHash: "h", gitInfo: { commit } }, errors: 1 };
   const status = { observedCommit: commit, conditions, lastObjectsHash: "h", lastDeployResult: aSummary(ofThis) };

@@ -28,7 +28,7 @@ function watching(queue: WakingDeps["queue"], left: Deployment[] = []) {
   return (deployment: Deployment, kind: "added" | "removed" = "added") => emit({ kind, deployment });
 }
 
-test("resources that come together ask for their repository once", async () => {
+test("resources that are added together mark their repository as moved once", async () => {
   const { queue, moved, requests } = aQueue();
   const added = watching(queue);
   for (let i = 0; i < 200; i++) added(aDeployment({ key: { namespace: "shop", name: `d${i}` } }));
@@ -37,13 +37,13 @@ test("resources that come together ask for their repository once", async () => {
   expect(requests[0]).toMatchObject({ cause: "change", deployment: { name: "d0" } });
 });
 
-test("a Redis that is down costs nothing but time", async () => {
+test("an unavailable Redis only causes a delay", async () => {
   const { queue, moved } = aQueue(true);
   watching(queue)(aDeployment());
   await vi.waitFor(() => expect(moved).toHaveLength(1));
 });
 
-test("who shared the discriminator of a deployment that goes is looked at", async () => {
+test("deployments that shared the discriminator of a deleted one are reconciled", async () => {
   const targetKey = { clusterId: "cluster-1", discriminator: "shop" };
   const [gone, other] = ["gone", "other"].map((name) =>
     aDeployment({ key: { namespace: "shop", name }, status: { targetKey: { ...targetKey, targetName: name } } }),
@@ -54,7 +54,7 @@ test("who shared the discriminator of a deployment that goes is looked at", asyn
   await vi.waitFor(() => expect(requests).toMatchObject([{ deployment: other!.key, cause: "drift" }]));
 });
 
-test("that a deployment is gone is told again where Redis did not take it: no sweep would find out", async () => {
+test("the request for a deleted deployment is repeated if Redis did not accept it, because no sweep would find it", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const targetKey = { clusterId: "cluster-1", discriminator: "shop" };

@@ -23,11 +23,11 @@ const cluster = (over: Record<string, ObjectVersion | undefined> = {}): Cluster 
   ),
 });
 
-test("what nobody has touched since it was deployed is deployed without a comparison", () => {
+test("a deployment whose objects are untouched since the last deploy is deployed without a comparison", () => {
   expect(whyCompare(aStanding(), last, cluster())).toBeUndefined();
 });
 
-test("what controllers write into a status is no touch", () => {
+test("a status written by a controller does not count as touched", () => {
   const known = { ...last, objects: new Map([[settingsId, { ...settingsVersion, fingerprint: "f" }]]) };
   const now = cluster({ [settingsId]: { ...settingsVersion, resourceVersion: "11", fingerprint: "f" } });
   expect(whyCompare(aStanding(), known, now)).toBeUndefined();
@@ -78,7 +78,7 @@ test.each<Case>([
   expect(found).toMatch(why);
 });
 
-test("what its deploy waits for has to be known to be ready", () => {
+test("objects that the deploy waits for must be known to be ready", () => {
   const waits = { ...last, waits: true };
   const of = (validate: boolean, errors: number, status: "True" | "False" = "True") =>
     aStanding({
@@ -98,7 +98,7 @@ const at = (path: string, annotations: GitDeployment["annotations"] = {}) =>
   });
 const changed = (...paths: string[]): ChangedPaths => ({ paths, complete: true });
 
-test("a commit that changes a file of the project likely changes an object", () => {
+test("a commit that changes a file of the project probably changes an object", () => {
   expect(whyUnlikely(at("apps/shop"), changed("README.md", "apps/shop/app.yaml"))).toBeUndefined();
   expect(whyUnlikely(at(""), changed("app.yaml"))).toBeUndefined();
   const shared = at("apps/shop", { [annotation.paths]: "shared/**" });

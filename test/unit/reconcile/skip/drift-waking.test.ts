@@ -46,7 +46,7 @@ function useWaking(deployment: Deployment = aStanding()) {
   };
 }
 
-test("an edit of an applied object is looked at soon, several at once once", async () => {
+test("an edit of an applied object is checked soon, and several edits at the same time once", async () => {
   const { loop, edit, pass, asked } = useWaking();
   await loop();
   edit(11);
@@ -57,7 +57,7 @@ test("an edit of an applied object is looked at soon, several at once once", asy
   expect(asked).toHaveLength(1);
 });
 
-test("a deleted object and one that is new are looked at too", async () => {
+test("a deleted object and a new one are checked too", async () => {
   const { loop, applied, pass, asked } = useWaking();
   await loop();
   applied.remove(settingsId);
@@ -70,7 +70,7 @@ test("a deleted object and one that is new are looked at too", async () => {
   expect(asked).toHaveLength(2);
 });
 
-test("what is applied while it is worked on is nobody's drift, whoever hears of it when", async () => {
+test("objects that are applied during a reconciliation are not drift, whenever the watch reports them", async () => {
   const { skipping, loop, edit, pass, asked, applied } = useWaking();
   await loop();
   const rendered = aRendered();
@@ -82,14 +82,14 @@ test("what is applied while it is worked on is nobody's drift, whoever hears of 
   });
   await work;
   await pass(60_000);
-  // The watch may be behind, and tell of what was there before.
+  // The watch may be late and report the previous version.
   edit(9);
   applied.state.objects.delete(settingsId);
   await pass(60_000);
   expect(asked).toEqual([]);
 });
 
-test("what happened while it was worked on is looked at afterwards", async () => {
+test("an edit during a reconciliation is checked afterwards", async () => {
   const { skipping, loop, edit, pass, asked } = useWaking();
   await skipping.during(aStanding().key, async () => {
     await loop();
@@ -101,7 +101,7 @@ test("what happened while it was worked on is looked at afterwards", async () =>
   expect(asked).toHaveLength(1);
 });
 
-test("a controller that writes all the time is looked at less and less often", async () => {
+test("an object that a controller writes all the time is checked less and less often", async () => {
   const { loop, edit, pass, asked } = useWaking();
   await loop();
   for (let second = 0; second < 1_000; second++) {
@@ -112,7 +112,7 @@ test("a controller that writes all the time is looked at less and less often", a
   expect(asked.length).toBeLessThan(20);
 });
 
-test("another server's work is waited for, and its deploy is no drift", async () => {
+test("a check waits while another server reconciles, and that server's deploy is not drift", async () => {
   const { loop, edit, pass, asked, state } = useWaking();
   await loop();
   state.deployment = aStanding({ status: { conditions: [ready, { ...ready, type: "Reconciling" }] } });
@@ -125,7 +125,7 @@ test("another server's work is waited for, and its deploy is no drift", async ()
   expect(asked).toEqual([]);
 });
 
-test("what Redis does not take is asked for again", async () => {
+test("a request that Redis did not accept is repeated", async () => {
   const { loop, edit, pass, asked, state } = useWaking();
   await loop();
   state.down = true;
@@ -136,7 +136,7 @@ test("what Redis does not take is asked for again", async () => {
   expect(asked).toHaveLength(1);
 });
 
-test("nobody looks at what is suspended or gone", async () => {
+test("a suspended or deleted deployment is not checked", async () => {
   const { loop, edit, pass, asked, state, remove } = useWaking();
   await loop();
   state.deployment = aStanding({ spec: { suspend: true } });

@@ -16,7 +16,7 @@ test.each([
   [".gitattributes"],
   [".helm-charts/registry/chart-1.0.0/values.yaml"],
   ["apps/.sops.yaml"],
-])("a change of %s concerns the project at apps/shop", (path) => {
+])("a change of %s affects the project at apps/shop", (path) => {
   expect(whyConcerned({ complete: true, paths: ["README.md", path] }, deployment)).toBeDefined();
 });
 
@@ -27,7 +27,7 @@ test.each([["apps/shopping/app.yaml"], ["apps/search/.kluctl.yaml"], ["README.md
   },
 );
 
-test("nothing that changed concerns nobody, and what is not known concerns everybody", () => {
+test("a move without changes affects no project, and one with unknown changes affects every project", () => {
   expect(whyConcerned({ complete: true, paths: [] }, deployment)).toBeUndefined();
   expect(whyConcerned({ complete: false, paths: [] }, deployment)).toBeDefined();
 });

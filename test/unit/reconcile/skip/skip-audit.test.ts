@@ -9,7 +9,7 @@ import { aSkippingWorld, aStanding } from "../../../support/skipping.ts";
 const changed = anObject({ changes: [{ type: "update", jsonPath: "data.a" }] });
 const expected = aResult({ objectsHash: "hash-1" });
 
-/** Audits one skip that was followed by a comparison with this result. */
+/** Audits one skip, followed by a comparison with this result. */
 async function audit(
   found: CommandResult | Error,
   { overtaken = [], ...more }: Partial<Skip> & { overtaken?: (string | undefined)[] } = {},
@@ -43,7 +43,7 @@ async function audit(
   return { result: audited[0], wrong };
 }
 
-test("a skip was right if kluctl finds what was believed", async () => {
+test("a skip was right if kluctl finds the expected state", async () => {
   expect(await audit(expected)).toEqual({ result: "right", wrong: [] });
 });
 
@@ -57,7 +57,7 @@ test.each<[string, CommandResult | Error, Partial<Skip>, string]>([
   expect(await audit(found, skip)).toEqual({ result: "wrong", wrong: [believed] });
 });
 
-test("what changed after the skip makes it no wrong one, even if a watch hears of it later", async () => {
+test("a change after the skip does not make it wrong, even if a watch reports it later", async () => {
   const found = aResult({ objectsHash: "hash-2" });
   expect(await audit(found, { overtaken: ["a Secret changed"] })).toEqual({ result: "overtaken", wrong: [] });
   expect(await audit(found, { overtaken: [undefined, "an object changed"] })).toEqual({
@@ -66,11 +66,11 @@ test("what changed after the skip makes it no wrong one, even if a watch hears o
   });
 });
 
-test("where kluctl cannot compare, nothing is said of the skip", async () => {
+test("if kluctl cannot compare, the audit has no verdict on the skip", async () => {
   expect(await audit(new Error("the API server does not respond"))).toEqual({ result: "failed", wrong: [] });
 });
 
-test("a skip is noted with all that was believed, and whether that still holds is asked from scratch", async () => {
+test("a skip is recorded with all its evidence, and the audit checks that evidence from scratch", async () => {
   const skips: Skip[] = [];
   const world = aSkippingWorld(aStanding(), { audit: { note: (skip) => void skips.push(skip) } });
   await world.loop();
@@ -78,7 +78,7 @@ test("a skip is noted with all that was believed, and whether that still holds i
   const [skip] = skips;
   expect(skip).toMatchObject({ objectsHash: "hash-1", commit: "c1", movedFrom: undefined });
   expect(await skip?.whyOvertaken()).toBeUndefined();
-  // All of this is younger than the answers that a skip may believe.
+  // All of this has changed more recently than the cached answers that a skip may use.
   world.facts.text = "1.33";
   expect(await skip?.whyOvertaken()).toContain("the cluster");
   world.facts.text = "1.32";

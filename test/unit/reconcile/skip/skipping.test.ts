@@ -18,7 +18,7 @@ const minute = 60_000;
 
 type World = ReturnType<typeof aSkippingWorld>;
 
-test("a loop is left out while everything is as it was, and the times in the status move", async () => {
+test("a reconciliation is skipped while nothing has changed, and the times in the status are updated", async () => {
   const world = aSkippingWorld();
   expect(await world.ask()).toBe("not-seen");
   await world.loop();
@@ -29,7 +29,7 @@ test("a loop is left out while everything is as it was, and the times in the sta
   expect(world.doubts).toEqual(["not-seen", undefined, undefined]);
 });
 
-/** What differs at the next interval → the doubt that it is. */
+/** What has changed at the next interval, and the reason to reconcile. */
 const changes: readonly [string, Doubt, (world: World) => Deployment | void][] = [
   ["the branch moved", "refs", ({ sources }) => void (sources.refs["refs/heads/main"] = "c2")],
   ["the branch is gone", "refs", ({ sources }) => void delete sources.refs["refs/heads/main"]],
@@ -94,14 +94,14 @@ function standing({ spec, ...of }: Parameters<typeof aStanding>[0] & object = {}
   return aStanding({ ...of, spec: { ...credentials, ...spec } });
 }
 
-test.each(changes)("%s: a real loop", async (_, doubt, change) => {
+test.each(changes)("not skipped: %s", async (_, doubt, change) => {
   const world = aSkippingWorld(standing());
   await world.loop();
   expect(await world.ask()).toBe("skipped");
   expect(await world.ask(change(world) ?? undefined)).toBe(doubt);
 });
 
-/** What the last loop found → the doubt that it leaves, however often one asks. */
+/** What the last reconciliation found, and the reason to reconcile that it leaves, however often it is checked. */
 const founds: readonly [string, Doubt, Partial<Found>, Parameters<typeof aStanding>[0]?][] = [
   ["something was deployed", "wanted", { deployed: true }],
   ["something differed, or was told", "wanted", { clean: false }],
@@ -159,14 +159,14 @@ function decrypting(data: Record<string, string>): Partial<Found> {
   return { identity: { secrets: [], decryption: { data } } };
 }
 
-test.each(founds)("%s: real loops, always", async (_, doubt, found, of = {}) => {
+test.each(founds)("never skipped: %s", async (_, doubt, found, of = {}) => {
   const world = aSkippingWorld(aStanding(of));
   await world.loop(found);
   expect(await world.ask()).toBe(doubt);
   expect(await world.ask()).toBe(doubt);
 });
 
-test("files that may render differently another time are a doubt, in what is included too", async () => {
+test("files that may render differently another time are a reason to reconcile, in included projects too", async () => {
   const world = aSkippingWorld();
   world.unsteady.templates = "app.yml may read a clock";
   await world.loop();
@@ -182,7 +182,7 @@ test("files that may render differently another time are a doubt, in what is inc
   expect(await withChart.ask()).toBe("project");
 });
 
-test("an include is proven by the second loop, and has to stay where it is", async () => {
+test("an include needs a second reconciliation as evidence, and has to stay at its commit", async () => {
   const world = aSkippingWorld();
   const git = { url: "https://git.example.com/org/part", ref: { branch: "part" } };
   world.sources.refs["refs/heads/part"] = "p1";
@@ -198,14 +198,14 @@ test("an include is proven by the second loop, and has to stay where it is", asy
 
 const alone = { source: { url: "https://git.example.com/org/shop", ref: { branch: "main" }, path: "apps/shop" } };
 
-test("a move that touches nothing that the project reads is left out, and the status tells the new commit", async () => {
+test("a move that affects no file of the project is skipped, and the status names the new commit", async () => {
   const world = aSkippingWorld(aStanding({ spec: alone }));
   await world.loop();
   world.sources.refs["refs/heads/main"] = "c2";
   world.sources.changed.paths = ["apps/search/app.yaml"];
   expect(await world.ask()).toBe("skipped");
   expect(world.moved.patches.at(-1)).toMatchObject({ observedCommit: "c2" });
-  // From there it goes on.
+  // The new commit is the starting point from now on.
   const at = (observedCommit: string) => aStanding({ spec: alone, status: { observedCommit } });
   expect(await world.ask(at("c2"))).toBe("skipped");
   expect(world.moved.patches.at(-1)).not.toHaveProperty("observedCommit");
@@ -214,11 +214,11 @@ test("a move that touches nothing that the project reads is left out, and the st
   expect(await world.ask(at("c2"))).toBe("refs");
 });
 
-test("a move is told by who asked the remote later than anybody remembers, and never back", async () => {
+test("a skip uses a newer answer of the remote than the cached one, and never an older one", async () => {
   const world = aSkippingWorld(aStanding({ spec: alone }));
   await world.loop();
   world.sources.changed.paths = ["README.md"];
-  expect(await world.ask()).toBe("skipped"); // and the remote's answer is remembered
+  expect(await world.ask()).toBe("skipped"); // and the remote's answer is cached
   const now = () => Date.parse("2026-01-01T00:00:00Z") + 5 * minute;
   expect(await world.skipping.spare(aStanding({ spec: alone }), { commit: "c2", at: now() })).toBe("skipped");
   const moved = aStanding({ spec: alone, status: { observedCommit: "c2" } });
@@ -229,11 +229,11 @@ test("a move is told by who asked the remote later than anybody remembers, and n
   expect(world.moved.patches.at(-1)).not.toHaveProperty("observedCommit");
 });
 
-test("a move that another server has left out is proven by this one too, by an answer that is new", async () => {
+test("a move that another server skipped is checked by this one too, with a new answer", async () => {
   const world = aSkippingWorld(aStanding({ spec: alone }));
   await world.loop();
   world.sources.changed.paths = ["README.md"];
-  expect(await world.ask()).toBe("skipped"); // and the remote's answer is remembered
+  expect(await world.ask()).toBe("skipped"); // and the remote's answer is cached
   world.pass(10_000);
   world.sources.refs["refs/heads/main"] = "c2";
   const moved = aStanding({ spec: alone, status: { observedCommit: "c2" } });
@@ -244,7 +244,7 @@ test("a move that another server has left out is proven by this one too, by an a
   expect(await world.ask(moved)).toBe("refs");
 });
 
-test("a move matters to a project that may read what lies outside of its directory", async () => {
+test("a move affects a project that may read files outside its directory", async () => {
   const outside = aSkippingWorld(aStanding({ spec: alone }));
   outside.unsteady.outside = "deployment.yaml may reference files outside the project";
   const byArguments = aSkippingWorld(aStanding({ spec: { ...alone, args: { base: "../base" } } }));
@@ -258,7 +258,7 @@ test("a move matters to a project that may read what lies outside of its directo
   }
 });
 
-/** Of a world whose project lies in files, at `apps/shop`. */
+/** Creates a world whose project has these files, at `apps/shop`. */
 async function aWorldOf(files: Record<string, string>, included: Record<string, string> = {}) {
   const [root, library] = [await useFiles(files), await useFiles(included)];
   const world = aSkippingWorld(aStanding({ spec: alone }), {
@@ -272,7 +272,7 @@ async function aWorldOf(files: Record<string, string>, included: Record<string, 
 const library = { url: "https://git.example.com/org/part", ref: { branch: "part" } };
 
 test.each([".helm-charts/db/templates/a.yaml", "apps/.helm-charts/db/templates/a.yaml"])(
-  "a chart at %s is found from a project below, and looked through",
+  "a chart at %s is found from a project below it, and checked",
   async (path) => {
     const files = { "apps/shop/deployment.yaml": "deployments: [{path: app}]", [path]: "{{ randAlphaNum 8 }}" };
     const withChart = project({ deployments: [chart({ repo: "https://charts.example.com", chartVersion: "1.2.3" })] });
@@ -295,19 +295,19 @@ test.each<[string, Record<string, string>, Record<string, string>, object]>([
   ["a file of variables that nobody can read before", {}, {}, { vars: [{ file: "x/../../vars.yml" }] }],
   ["the commit that last changed a file", { "a.yml": "at: {{ load_latest_git_commit('a.yml', 8) }}" }, {}, {}],
   ["git's own files", { "deployment.yaml": "vars:\n- file: .git/HEAD" }, {}, {}],
-])("a project that reads %s does not stand alone", async (_, files, included, item) => {
+])("a project that reads %s is affected by changes outside its directory", async (_, files, included, item) => {
   const own = Object.fromEntries(Object.entries(files).map(([name, text]) => [`apps/shop/${name}`, text]));
   const world = await aWorldOf({ "apps/shop/app.yml": "kind: ConfigMap", ...own }, included);
   const found = project({ deployments: [item] });
   await world.loop(found);
-  await world.loop(found); // what it includes is proven by the second one
+  await world.loop(found); // the second reconciliation is the evidence for the include
   expect(await world.ask()).toBe("skipped");
   world.sources.refs["refs/heads/main"] = "c2";
   world.sources.changed.paths = ["README.md"];
   expect(await world.ask()).toBe("refs");
 });
 
-test("charts and keys that lie in the project, or beside it, are no doubt", async () => {
+test("charts and keys in the project or beside it are no reason to reconcile", async () => {
   const world = aSkippingWorld(aStanding({ spec: { decryption: { secretName: "login" } } }));
   const found = project({ deployments: [chart({ repo: "https://charts.example.com", chartVersion: "1.2.3" })] });
   await world.loop({ ...found, ...decrypting({ "age.agekey": "k", "pgp.asc": "k" }) });
@@ -320,7 +320,7 @@ const workload = (resourceVersion: string, generation: number, labels: Record<st
   labels: { "kluctl.io/discriminator": "shop-prod", ...labels },
 });
 
-test("what a controller writes into a status matters only to a validation that follows from it", async () => {
+test("a status written by a controller is a reason to reconcile only if a validation depends on it", async () => {
   const { seenObjects } = await import("../../../../src/reconcile/skip/objects.ts");
   const versionsOf = (more: object) =>
     seenObjects([appliedObject("Deployment", "apps/v1", more)], "shop-prod", { applied: false }).versions;
@@ -346,7 +346,7 @@ test("what a controller writes into a status matters only to a validation that f
   expect(await validated.ask()).toBe("objects");
 });
 
-test("a validation that is due is done, unless nothing that it looks at has changed since the last", async () => {
+test("a due validation runs, unless none of its objects has changed since the last one", async () => {
   const lastValidateResult = aValidation({ endTime: "2026-01-01T00:00:00Z" });
   const unproven = aSkippingWorld(aStanding({ spec: { validate: true }, status: { lastValidateResult } }));
   await unproven.loop({ validated: false });
@@ -361,7 +361,7 @@ test("a validation that is due is done, unless nothing that it looks at has chan
   expect(await asked.ask()).toBe("due");
 });
 
-test("a deploy that is due, and a change that waits for approval, are no interval's affair", async () => {
+test("a due deploy and a change that waits for approval are not skipped", async () => {
   const deploys = aSkippingWorld(aStanding({ spec: { deployIntervalMs: 600_000 } }));
   await deploys.loop();
   expect([await deploys.ask(), await deploys.ask()]).toEqual(["skipped", "due"]);
@@ -370,14 +370,14 @@ test("a deploy that is due, and a change that waits for approval, are no interva
   expect(await waits.ask()).toBe("due");
 });
 
-test("who writes the status meanwhile is not written over", async () => {
+test("a status that was written in the meantime is not overwritten", async () => {
   const world = aSkippingWorld();
   await world.loop();
   world.moved.allowed = false;
   expect(await world.ask()).toBe("later");
 });
 
-test("a job that this server asked for itself is not asked about twice", async () => {
+test("the skip check is not repeated for a job that this server queued itself", async () => {
   const world = aSkippingWorld(aStanding());
   expect(await world.ask()).toBe("not-seen");
   await world.loop();
@@ -385,19 +385,19 @@ test("a job that this server asked for itself is not asked about twice", async (
   expect(await world.skipping.spareJob(aStanding())).toBe("skipped");
 });
 
-test("a job believes no answer of a remote from before a move that is known by now", async () => {
+test("a job does not use an answer of a remote from before a known move", async () => {
   const world = aSkippingWorld();
   await world.loop();
-  expect(await world.ask()).toBe("skipped"); // and the remote's answer is remembered
+  expect(await world.ask()).toBe("skipped"); // and the remote's answer is cached
   const spareJob = (move: string) => world.skipping.spareJob(aStanding(), undefined, { move });
   expect(await spareJob("before")).toBe("skipped");
-  // Another replica hears of a push; its request joins a job that was waiting because of an interval.
+  // Another replica receives a push, and its request joins a job that was queued because of an interval.
   world.sources.refs["refs/heads/main"] = "c2";
   expect(await spareJob("before")).toBe("skipped");
   expect(await spareJob("the push")).toBe("wanted");
 });
 
-test("one answer of a remote is enough for many that ask soon after each other", async () => {
+test("several checks within a short time share one answer of the remote", async () => {
   const world = aSkippingWorld();
   let asked = 0;
   const { heads } = world.sources;
@@ -414,7 +414,7 @@ test("one answer of a remote is enough for many that ask soon after each other",
 
 const signal = new AbortController().signal;
 
-test("a new commit is deployed without a comparison as long as nobody touched what was deployed", async () => {
+test("a new commit is deployed without a comparison as long as the deployed objects are untouched", async () => {
   const world = aSkippingWorld();
   const why = (commit: string) => world.skipping.whyCompare(world.deployment, commit, signal);
   world.sources.changed.paths = ["app/config.yaml"];
@@ -447,7 +447,7 @@ test.each<[string, Partial<Found>]>([
       }),
     ),
   ],
-])("%s is compared first where nobody knows whether it is ready", async (_, found) => {
+])("%s is compared first if it is not known to be ready", async (_, found) => {
   const world = aSkippingWorld();
   world.sources.changed.paths = ["app/config.yaml"];
   await world.loop(found);

@@ -14,7 +14,7 @@ function aMemory() {
   return { clock, ...createValidations({ fullIntervalMs: () => 3_600_000, clock: { now: () => clock.at } }) };
 }
 
-test("a validation stands while it is the last, and its objects are exactly as they were", () => {
+test("a validation is valid for an hour, while it is the last one and its objects are unchanged", () => {
   const { keep, stands, clock } = aMemory();
   expect(stands(validated, objects())).toBe(false);
   keep(validated, objects(), found);
@@ -32,7 +32,7 @@ test.each([
   ["an object is gone", aRendered({ objects: [anObject({ new: true, rendered: "{}" })] })],
   ["there is one more", aRendered({ objects: [appliedObject("Deployment", "apps/v1"), appliedObject()] })],
   ["the project renders to something else", { ...objects(), objectsHash: "hash-2" }],
-])("%s: it is done again", (_, seen) => {
+])("a validation is repeated: %s", (_, seen) => {
   const { keep, stands } = aMemory();
   keep(validated, objects(), found);
   expect(stands(validated, seen)).toBe(false);
@@ -44,13 +44,13 @@ test.each([
   ["it is another resource", { ...validated, uid: "another" }],
   ["somebody says how often", aStanding({ spec: { ...spec, validateIntervalMs: 1 }, status: validated.status })],
   ["somebody wants all of it", { ...validated, annotations: { [annotation.fullInterval]: "0" } }],
-])("%s: it is done again, whatever the objects are", (_, deployment) => {
+])("a validation is repeated, whatever the objects are: %s", (_, deployment) => {
   const { keep, stands } = aMemory();
   keep(validated, objects(), found);
   expect(stands(deployment, objects())).toBe(false);
 });
 
-test("what a validation finds fault with is looked at each time, and hooks and what kluctl does not tell as well", () => {
+test("validations with problems, hooks, or objects that kluctl does not report are repeated each time", () => {
   const { keep, stands } = aMemory();
   keep(validated, objects(), { ...found, errors: 1 });
   expect(stands(validated, objects())).toBe(false);
