@@ -1,4 +1,4 @@
-/** The work for one result has an end: what exceeds it is concealed. */
+/** The work for one result is limited: everything beyond the limit is hidden. */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { maskResult } from "../../../src/reconcile/mask.ts";
@@ -11,20 +11,20 @@ function lines(count: number): string[] {
   return Array.from({ length: count }, () => randomBytes(15).toString("base64url"));
 }
 
-test("one value of 60 000 lines is too many values: nothing is shown", () => {
+test("one value of 60 000 lines counts as too many values, and nothing is shown", () => {
   const redactor = createRedactor([secretLines.join("\n")]);
   expect(redactor.doubt()).toBe("there are too many secret values to look for");
   expect(redactor.text(`got ${secretLines[59_999]} and\n  more`)).toBe("*****\n  *****");
 });
 
-test("many values that are taken apart into too much are too many, whatever they are made of", () => {
+test("values that split into too many parts count as too many, whatever they contain", () => {
   const settings = lines(15_000).map((value, i) => `KEY_${i}=${value}`);
   expect(createRedactor([settings.join("\n")]).doubt()).toMatch(/too many/);
   expect(createRedactor([randomBytes(5_000_000)]).doubt()).toMatch(/too many/);
   expect(createRedactor([lines(1_000).join("\n"), randomBytes(100_000)]).doubt()).toBeUndefined();
 });
 
-test("a result with such a Secret says what changed, and shows no text", () => {
+test("a result with such a Secret shows what changed, and no text", () => {
   const stringData = { all: secretLines.join("\n") };
   const rendered = JSON.stringify({ apiVersion: "v1", kind: "Secret", metadata: { name: "s" }, stringData });
   const ref = (kind: string) => ({ version: "v1", kind, name: "s", namespace: "shop" });

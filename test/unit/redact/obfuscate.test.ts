@@ -1,4 +1,4 @@
-/** What of a result is stored, where everybody who lists the stored results can read it. */
+/** What is stored of a result, where every user who can list the stored results can read it. */
 import { expect, test } from "vitest";
 import { toCommandResult } from "../../../src/kluctl/result.ts";
 import type { CommandResult } from "../../../src/model.ts";
@@ -61,7 +61,7 @@ interface Stored {
 
 const storedOf = (found: CommandResult) => found.document as unknown as Stored;
 
-test("values of Secrets are hidden wherever they are, and equal ones can still be told from others", () => {
+test("values of Secrets are hidden everywhere, and equal values stay recognisable as equal", () => {
   const stored = storedOf(obfuscate(result({}), []));
   const text = JSON.stringify(stored);
   for (const value of [password, base64(password), '"abc"', base64("abc"), base64("abd")])
@@ -75,12 +75,12 @@ test("values of Secrets are hidden wherever they are, and equal ones can still b
   expect(decoded(applied.data["password"])).toBe(rendered.stringData["password"]);
   expect(decoded(applied.data["short"])).not.toBe(rendered.stringData["short"]);
   expect(copy?.rendered).toContain('"url":"db://*****@db"');
-  // As kluctl wrote it, so that what is the same takes no room.
+  // As kluctl wrote it, so that unchanged parts take no space.
   expect(plain?.rendered).toContain('"color":"red"');
   expect(plain?.remote).toMatch(/^delta: =\d+$/);
 });
 
-test("the same value looks different in another result: nobody can try values out", () => {
+test("the same value looks different in another result, so that values cannot be guessed by comparison", () => {
   const [one, other] = [obfuscate(result({}), []), obfuscate(result({}), [])];
   expect(storedOf(one).compactedObjects[0]).not.toEqual(storedOf(other).compactedObjects[0]);
   expect(toCommandResult(one.document).objects.map((object) => object.ref)).toEqual(
@@ -100,7 +100,7 @@ test.each<[string, Source]>([
   ["a file that may be encrypted", { file: "vars.sops.yaml", sensitive: false }],
   ["a host that wants a login", { http: { url: "https://h", headers: { Authorization: "Bearer canary-header-9" } } }],
   ["what the project calls secret", { values: {}, sensitive: true, renderedSensitive: true }],
-])("vars from %s are secret by their source", (_what, source) => {
+])("vars from %s are secret because of their source", (_what, source) => {
   const value = "canary-from-a-store";
   const plain = json("ConfigMap", "copy", { data: { text: `is ${value}` } });
   const objects = [{ ref: ref("ConfigMap", "copy"), new: true, rendered: `full: ${plain}` }];
@@ -124,19 +124,19 @@ test.each<[string, Source]>([
   expect(storedOf(obfuscate(result({ vars, objects: [] }), [])).deployment.vars).toEqual(vars);
 });
 
-test("known secrets are hidden in what a command was given", () => {
+test("known secrets are hidden in the arguments of a command", () => {
   const stored = obfuscate(result({ objects: [] }), [password]).document;
   expect(stored["command"]).toEqual({ command: "deploy", args: { a: "*****" } });
 });
 
-test("a secret in the name of an image is hidden, and which object it is for stays readable", () => {
+test("a secret in the name of an image is hidden, and the object that uses the image stays readable", () => {
   const stored = obfuscate(result({}), []).document;
   expect(stored["seenImages"]).toEqual([
     { image: "registry.example.com/*****", object: ref("Deployment", "login"), container: "a" },
   ]);
 });
 
-test("of a result whose secrets cannot be known only names are stored, and it says so", () => {
+test("for a result whose secrets cannot be determined only names are stored, with a note", () => {
   const unreadable = {
     ref: ref("Secret", "login"),
     new: true,

@@ -18,7 +18,7 @@ test.each([
   [`hvs.${x(24)}`],
   [`AGE-SECRET-KEY-1${x(58).toUpperCase()}`],
   [`AGE-SECRET-KEY-PQ-1${x(58).toUpperCase()}`],
-])("a token is known by its form: %s", (token) => {
+])("a token is recognised by its form: %s", (token) => {
   expect(text(`before "${token}" after`)).toBe('before "*****" after');
 });
 
@@ -38,11 +38,11 @@ test.each([
   ['{"authorization": "Basic YWJjOmRlZg=="}', '{"authorization": "Basic *****"}'],
   ["https://hooks.slack.com/services/T0/B0/abc", "https://hooks.slack.com/services/*****"],
   ["AccountName=a;AccountKey=" + x(86) + "==;", "AccountName=a;AccountKey=*****;"],
-])("what logs in within an address or a header is hidden: %s", (before, after) => {
+])("a login within a URL or a header is hidden: %s", (before, after) => {
   expect(text(before)).toBe(after);
 });
 
-test("a private key is hidden line by line, also when its end is missing", () => {
+test("a private key is hidden line by line, even if its end is missing", () => {
   const key = "-----BEGIN RSA PRIVATE KEY-----\nabc\ndef";
   expect(text(`key: |\n${key}\n-----END RSA PRIVATE KEY-----\nmore`)).toBe("key: |\n*****\n*****\n*****\n*****\nmore");
   expect(text(key)).toBe("*****\n*****\n*****");
@@ -53,7 +53,7 @@ test.each([
   [`id=eyJ${x(20)}.${x(40)}.`, "id=*****"],
   [`eyJ${x(7)}.${x(40)}.${x(43)}`, `eyJ${x(7)}.${x(40)}.${x(43)}`],
   [`keyJ${x(20)}.${x(40)}.${x(43)}`, `keyJ${x(20)}.${x(40)}.${x(43)}`],
-])("of a run of characters nothing but its web token is hidden: %s", (before, after) => {
+])("in a run of characters only the web token is hidden: %s", (before, after) => {
   expect(text(before)).toBe(after);
 });
 
@@ -61,22 +61,22 @@ test.each([
   ["postgres://ada:s3cret-word@host/shop", "s3cret-word"],
   ["url=SOME-driver+pg://ada:s3cret-word@host", "s3cret-word"],
   ["see //ada:s3cret-word@host", undefined],
-])("of an address in a secret value the password is secret by itself: %s", (value, password) => {
+])("the password of a URL in a secret value is a secret by itself: %s", (value, password) => {
   const redactor = createRedactor([value]);
   expect(redactor.text("it is s3cret-word here")).toBe(password ? "it is ***** here" : "it is s3cret-word here");
 });
 
-// Each would take hours if the time grew with the square of the length, and the test's own would be over long before.
+// Each would take hours if the time grew with the square of the length, far longer than the test's time-out.
 test.each([
   ["beginnings of web tokens", "eyJ-".repeat(250_000)],
   ["letters and dots", "a.".repeat(500_000)],
   ["dots", ".".repeat(1_000_000)],
-])("a megabyte of %s is looked through, and searched for in others", (_, value) => {
+])("a megabyte of %s is searched quickly, as text and as a secret", (_, value) => {
   expect(text(value)).toBe(value);
   expect(createRedactor([value]).text("some words")).toBe("some words");
 });
 
-test("a secret value of blank lines is taken apart", () => {
+test("a secret value full of blank lines is split quickly", () => {
   expect(createRedactor([`first-line${"\n".repeat(99_000)}other-line`]).text("an other-line")).toBe("an *****");
 });
 
@@ -85,6 +85,6 @@ test.each([
   "see https://kluctl.io/docs?page=2#top",
   "user@example.com and git@github.com:org/repo.git",
   "gl-something, ghost, eyJ, sketch, AKIA",
-])("ordinary text stays as it is: %s", (ordinary) => {
+])("ordinary text stays unchanged: %s", (ordinary) => {
   expect(text(ordinary)).toBe(ordinary);
 });
