@@ -31,7 +31,7 @@ function spellings(name: string, at: string): string[] {
   ];
 }
 
-test("every spelling of a repository's URL is the same repository", () => {
+test("every spelling of a repository's URL means the same repository", () => {
   fc.assert(
     fc.property(host, path, (name, at) => {
       for (const url of spellings(name, at)) expect(repoId(url), url).toBe(`${name}/${at}`);
@@ -39,7 +39,7 @@ test("every spelling of a repository's URL is the same repository", () => {
   );
 });
 
-test("two repositories are never the same one, whatever their spelling", () => {
+test("two repositories never have the same identity, whatever their spelling", () => {
   fc.assert(
     fc.property(fc.tuple(host, path), fc.tuple(host, path), (one, other) => {
       fc.pre(one.join("/") !== other.join("/"));
@@ -49,7 +49,7 @@ test("two repositories are never the same one, whatever their spelling", () => {
   );
 });
 
-describe("what looks like github.com/example/shop", () => {
+describe("a URL that looks like github.com/example/shop", () => {
   const real = repoId("https://github.com/example/shop");
   test.each([
     "https://github.com.evil.example/example/shop",
@@ -69,7 +69,7 @@ describe("what looks like github.com/example/shop", () => {
     "github.com.evil:example/shop",
     "git@evil.example:github.com/example/shop",
     "evil.example:git@github.com/example/shop",
-  ])("%s is something else", (url) => {
+  ])("%s is another repository", (url) => {
     expect(repoId(url)).not.toBe(real);
   });
 
@@ -88,9 +88,9 @@ describe("what looks like github.com/example/shop", () => {
     "https://github.com/exam\tple/shop",
     "ssh://-oProxyCommand=id/shop",
     "",
-  ])("%j is no repository", (url) => {
+  ])("%j is not a repository", (url) => {
     const parsed = parseRepoUrl(url);
-    // The URL parser resolves dots before we see them: what is left must not leave the host.
+    // The URL parser resolves dots before we see them: the remaining path must stay on the host.
     if (parsed) expect(parsed.path).not.toMatch(/(^|\/)\.\.?(\/|$)/);
     expect(repoId(url)).not.toBe(real);
   });
@@ -114,7 +114,7 @@ test("any text gives an identity or none, and never an error", () => {
   );
 });
 
-test("no URL keeps it busy, however long", () => {
+test("a very long URL is parsed in less than a second", () => {
   const startedAt = cpuMs();
   expect(repoId(`https://h.example/a${"/".repeat(1_000_000)}b`)).toBeUndefined();
   expect(cpuMs() - startedAt).toBeLessThan(1_000);
@@ -135,7 +135,7 @@ test.each([
   ["https://h.example/a/.git/", { path: "a" }],
   ["https://h.example/a.github/b", { path: "a.github/b" }],
   ["https://h.example//a//", { path: "a" }],
-])("%s is understood as git understands it", (url, expected) => {
+])("%s is parsed as git parses it", (url, expected) => {
   expect(parseRepoUrl(url)).toMatchObject(expected);
 });
 
@@ -153,11 +153,11 @@ test.each([
   "ext::sh",
   "ftp://h.example/a",
   `https://h.example/${"a".repeat(3_983)}`,
-])("%s is the URL of no repository", (url) => {
+])("%s is not the URL of a repository", (url) => {
   expect(parseRepoUrl(url)).toBeUndefined();
 });
 
-test("a URL may be as long as any that is used", () => {
+test("a URL of 4,000 characters is accepted", () => {
   expect(parseRepoUrl(`https://h.example/${"a".repeat(3_982)}`)?.path).toHaveLength(3_982);
 });
 
@@ -169,6 +169,6 @@ test.each([
   ["ssh://git:password@h.example/a", "ssh://git@h.example/a"],
   ["git@h.example:a/b", "git@h.example:a/b"],
   ["https://h.example/a@b", "https://h.example/a@b"],
-])("of %s people are shown %s", (url, shown) => {
+])("%s is shown as %s", (url, shown) => {
   expect(withoutLogin(url)).toBe(shown);
 });
