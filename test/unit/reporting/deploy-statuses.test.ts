@@ -116,11 +116,11 @@ test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, 
     { manual: true, manualObjectsHash: "hash-1" },
     ["success", "deployed: 1 changed"],
   ],
-])("a pushed commit that %s says so", (_, status, spec, expected) => {
+])("a pushed commit that %s shows it in its status", (_, status, spec, expected) => {
   expect(lineFor(status, spec)).toEqual(expected);
 });
 
-test("a deploy that only pretended says that it did", () => {
+test("a dry run is shown as one", () => {
   const document = { gitInfo: { commit: pushed }, commandInfo: { dryRun: true } };
   expect(lineFor({ ...ready, lastDeployResult: aSummary({ document, changedObjects: 1 }) })).toEqual([
     "success",
@@ -128,7 +128,7 @@ test("a deploy that only pretended says that it did", () => {
   ]);
 });
 
-test("what the first deploy of a commit changed stands, whatever later ones of it change, leave or are about to do", () => {
+test("the result of a commit's first deploy stays, whatever its later deploys change or are about to do", () => {
   const orphans = aDeploy(pushed, { newObjects: 3, orphanObjects: 2 });
   const follow = (status: Partial<DeploymentStatus>) => [
     { deployment: aDeployment({ status: { ...ready, ...status }, spec: { prune: true } }), head: pushed },
@@ -151,11 +151,11 @@ test("what the first deploy of a commit changed stands, whatever later ones of i
   expect(then({ conditions: [condition("Ready", "False", "deploy failed.")] })).toBe("failure: deploy failed.");
 });
 
-test("a commit that nobody follows or has seen gets no line", () => {
+test("a commit that no deployment follows or has observed gets no status", () => {
   expect(lineFor({ observedCommit: older }, {}, older)).toBeUndefined();
 });
 
-test("whoever was told to wait for a commit is told when a newer one has taken its place", () => {
+test("a pending status ends when a newer commit supersedes the commit", () => {
   const follower = { deployment: aDeployment({ status: { observedCommit: older } }), head: "c2".repeat(20) };
   const written = [{ context: "towline/shop/prod", state: "pending" as const, description: "queued" }];
 
@@ -165,14 +165,14 @@ test("whoever was told to wait for a commit is told when a newer one has taken i
   ]);
 });
 
-test("where only the sum was written, it ends as well when a newer commit takes its place", () => {
+test("a pending summary without other statuses ends as well when a newer commit supersedes the commit", () => {
   const written = [{ context: "towline", state: "pending" as const, description: "200 deployments: 200 pending" }];
   expect(deployStatuses(pushed, [], written)).toEqual([
     { context: "towline", state: "canceled", description: "superseded by a newer commit" },
   ]);
 });
 
-test("the sum waits for all, and fails with one", () => {
+test("the summary waits for all deployments, and fails with one", () => {
   const named = (name: string, status: Partial<DeploymentStatus>) => ({
     deployment: aDeployment({ key: { namespace: "shop", name }, status }),
     head: pushed,
@@ -191,7 +191,7 @@ test("the sum waits for all, and fails with one", () => {
   expect(sum(done, done)).toMatchObject({ state: "success", description: "2 deployments: 2 up to date" });
 });
 
-test("of many deployments only the failures and the sum are written", () => {
+test("for many deployments only the failures and the summary are written", () => {
   const followers = Array.from({ length: 200 }, (_, i) => ({
     deployment: aDeployment({
       key: { namespace: "shop", name: `d${i}` },
@@ -210,7 +210,7 @@ function many(count: number, statusOf: (i: number) => Partial<DeploymentStatus>)
   });
 }
 
-test("while many deployments change, the sum is written a few times, and not for each of them", () => {
+test("while many deployments change, the summary is written a few times, and not for each of them", () => {
   const done = { ...ready, lastDeployResult: aDeploy(pushed) };
   const failed = { ...ready, lastPrepareError: "no such target" };
   const sums = Array.from({ length: 21 }, (_, finished) => {
@@ -226,7 +226,7 @@ test("while many deployments change, the sum is written a few times, and not for
   ]);
 });
 
-test("of many deployments, one whose failure was written is told to have succeeded", () => {
+test("among many deployments, one whose failure was written gets a success status when it recovers", () => {
   const followers = many(20, () => ({ ...ready, lastDeployResult: aDeploy(pushed) }));
   const written = [{ context: "towline/shop/d7", state: "failure" as const, description: "deploy failed." }];
   expect(deployStatuses(pushed, followers, written)).toMatchObject([

@@ -9,7 +9,7 @@ function linesOf(overrides: Partial<Report>) {
 
 const counts = { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
 
-test("the description is what the comment says, in a few words", () => {
+test("the description is a short form of the comment's verdict", () => {
   const [line, sum] = statusesOf(
     aReport({ previews: [aPreview({ counts: { ...counts, changed: 5, deleted: 1 } })] }),
     "u",
@@ -85,11 +85,11 @@ test.each<[string, Partial<Report>, string[][]]>([
       ["towline", "success"],
     ],
   ],
-])("a pull request %s has statuses that say so", (_, overrides, expected) => {
+])("a pull request %s shows it in its statuses", (_, overrides, expected) => {
   expect(linesOf(overrides)).toEqual(expected);
 });
 
-test("of many deployments the failures and the sum are told", () => {
+test("for many deployments the failures and the summary are written", () => {
   const previews = Array.from({ length: 11 }, (_, i) =>
     aPreview({ deployment: { namespace: "shop", name: `d${i}` }, state: i === 10 ? "failed" : "done" }),
   );

@@ -32,7 +32,7 @@ const deployed = aDeployment({
   status: { observedCommit: "c".repeat(40), lastDeployResult: aSummary({ id: "result-1" }) },
 });
 
-test("many changes of many deployments ask once for the statuses of their commit", async () => {
+test("many changes of many deployments request the statuses of their commit once", async () => {
   const { change, queue } = setUp();
   change(before, observed);
   change(observed, deployed);
@@ -44,7 +44,7 @@ test("many changes of many deployments ask once for the statuses of their commit
   expect(queue.requests).toEqual([{ kind: "commit-status", commit, repo: before.repo }]);
 });
 
-test("a deploy has the open pull requests into its branch compared again", async () => {
+test("a deploy requests new previews of the open pull requests into its branch", async () => {
   const { change, queue, reports } = setUp();
   await reports.save(aReport({ repo: before.repo }));
   await reports.save(
@@ -59,7 +59,7 @@ test("a deploy has the open pull requests into its branch compared again", async
   ]);
 });
 
-test("commits that wait for their end are looked at when something happens in their repository, and at the start", async () => {
+test("unfinished commits are checked when a deployment of their repository changes, and at the start", async () => {
   const { change, add, queue, reports } = setUp();
   const waiting = { forge: "gitea", repoName: "org/shop", commit: "b".repeat(40) };
   await reports.setUnsettled(waiting, before.repo, true);
@@ -75,7 +75,7 @@ test("commits that wait for their end are looked at when something happens in th
   expect(queue.requests.slice(1)).toEqual([{ ...request, commit: { ...waiting, commit: "c".repeat(40) } }, request]);
 });
 
-test("a loop that ends as it began lets the commits go that waited for its end", async () => {
+test("a reconciliation that ends without a change completes the commits that waited for its end", async () => {
   const { change, queue, reports } = setUp();
   const waiting = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
   await reports.setUnsettled(waiting, before.repo, true);
@@ -90,7 +90,7 @@ test("a loop that ends as it began lets the commits go that waited for its end",
   expect(queue.requests).toEqual([{ kind: "commit-status", commit: waiting, repo: before.repo }]);
 });
 
-test("changes that no forge would show, and repositories that are on no forge, ask for nothing", async () => {
+test("changes that no status shows, and repositories without a forge, request nothing", async () => {
   const { change, queue } = setUp();
   change(observed, { ...observed, resourceVersion: "2", annotations: { a: "b" } });
   const elsewhere = { url: "https://other.example.com/org/shop", ref: {}, path: "" };
@@ -104,7 +104,7 @@ test("changes that no forge would show, and repositories that are on no forge, a
   expect(queue.requests).toEqual([]);
 });
 
-test("after it was stopped nothing is asked for", async () => {
+test("after it was stopped nothing is requested", async () => {
   const { change, queue, stop } = setUp();
   change(before, observed);
   stop();

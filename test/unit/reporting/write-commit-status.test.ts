@@ -38,7 +38,7 @@ function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
   return { forge, cluster, sources, reports, write, lines, known, unsettled: () => reports.unsettled(repo) };
 }
 
-test("a push is told as queued, and then what became of it", async () => {
+test("a push is reported as queued, and then with its result", async () => {
   const { write, lines, cluster, unsettled } = setUp(aDeployment({ status: { observedCommit: "0".repeat(40) } }));
   await write();
   expect(await unsettled()).toMatchObject([{ commit: pushed }]);
@@ -57,7 +57,7 @@ test("a push is told as queued, and then what became of it", async () => {
   expect(await unsettled()).toEqual([]);
 });
 
-test("a commit that no deployment got to see, because the next one came too soon, is told so", async () => {
+test("a commit that no deployment observed, because the next one came too soon, is reported as superseded", async () => {
   const { write, lines, cluster, sources, unsettled } = setUp(aDeployment());
   await write();
   sources.refs["refs/heads/main"] = "d".repeat(40);
@@ -70,14 +70,14 @@ test("a commit that no deployment got to see, because the next one came too soon
   expect(await unsettled()).toEqual([]);
 });
 
-test("nothing is told as long as the deployments are not known", async () => {
+test("nothing is written as long as the deployments are not known", async () => {
   const { write, lines, known } = setUp(aDeployment());
   known.synced = false;
   expect(await write()).toMatchObject({ kind: "later" });
   expect(lines()).toEqual([]);
 });
 
-test("deployments of other branches, and those pinned to a commit, have no part in it", async () => {
+test("deployments of other branches, and those pinned to a commit, are left out", async () => {
   const url = "https://git.example.com/org/shop";
   const { write, lines } = setUp(
     aDeployment({ spec: { source: { url, ref: { branch: "release" }, path: "" } } }),
@@ -90,14 +90,14 @@ test("deployments of other branches, and those pinned to a commit, have no part 
   expect(lines()).toEqual([]);
 });
 
-test("a remote that cannot be read leaves what the deployments themselves say", async () => {
+test("if the remote cannot be read, the statuses come from the deployments alone", async () => {
   const { write, lines, sources } = setUp(aDeployment({ status: { observedCommit: pushed, conditions: [ready] } }));
   sources.failing.error = new Error("no route to host");
   await write();
   expect(lines()).toEqual(["towline/shop/prod success nothing to do", "towline success nothing to do"]);
 });
 
-test("a forge that needs time is asked again later", async () => {
+test("a rate-limited forge is asked again later", async () => {
   const { write, lines, forge } = setUp(aDeployment());
   forge.fail("rate-limited", 9_000);
   expect(await write()).toMatchObject({ kind: "later", afterMs: 9_000 });
@@ -106,7 +106,7 @@ test("a forge that needs time is asked again later", async () => {
   expect(lines()).toHaveLength(2);
 });
 
-test("while a pull request proposes the commit, the sum and its lines stay the pull request's", async () => {
+test("while a pull request proposes the commit, the summary and its previews' statuses stay the pull request's", async () => {
   const { write, lines, reports } = setUp(aDeployment({ status: { observedCommit: pushed, conditions: [ready] } }));
   await reports.save(aReport({ repo: aDeployment().repo, head: pushed, baseBranch: "release" }));
   const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };

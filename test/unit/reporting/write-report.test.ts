@@ -37,7 +37,7 @@ async function setUp(overrides: Partial<Report> = {}) {
   return { forge, reports, queue, sources, write, bodies, lines };
 }
 
-test("a report becomes one comment and a status for each deployment and their sum", async () => {
+test("a report becomes one comment, a status for each deployment and a summary status", async () => {
   const { write, bodies, lines, forge } = await setUp();
 
   expect(await write()).toEqual({ kind: "done" });
@@ -50,7 +50,7 @@ test("a report becomes one comment and a status for each deployment and their su
   expect(forge.statuses[0]?.status.url).toContain("#comment-");
 });
 
-test("writing it again writes nothing", async () => {
+test("writing an unchanged report again writes nothing", async () => {
   const { write, forge } = await setUp();
   await write();
   forge.calls.length = 0;
@@ -60,7 +60,7 @@ test("writing it again writes nothing", async () => {
   expect(forge.calls).toEqual(["pullRequest", "ownComments"]);
 });
 
-test("the comment is edited in place, and written again when somebody deleted it", async () => {
+test("the comment is edited in place, and created again after a user deleted it", async () => {
   const { write, bodies, forge, reports } = await setUp({ state: "working" });
   await write();
   const first = forge.comments.get(text)?.[0]?.id;
@@ -74,7 +74,7 @@ test("the comment is edited in place, and written again when somebody deleted it
   expect(bodies()).toEqual([`${headCommit} done`]);
 });
 
-test("a comment that is deleted between looking and writing is written anew", async () => {
+test("a comment that is deleted between the check and the write is created again", async () => {
   const { write, bodies, forge, reports } = await setUp({ state: "working" });
   await write();
   await reports.save(aReport());
@@ -100,7 +100,7 @@ test("other comments of the same login, with other markers or none, are left alo
   expect(forge.comments.get(text)).toHaveLength(4);
 });
 
-test("two replicas that both found no comment leave one behind", async () => {
+test("two replicas that both found no comment leave only one", async () => {
   const { write, forge, bodies } = await setUp();
   const find = forge.ownComments;
   let looked = 0;
@@ -122,7 +122,7 @@ test.each<[string, Parameters<ReturnType<typeof fakeForge>["put"]>[1], string]>(
   ["of an older head", { head: "2".repeat(40) }, "there is a newer head"],
   ["into another branch", { baseBranch: "release" }, "the base was changed"],
   ["of a pull request that is closed by now", { state: "closed" }, "it is closed now"],
-])("a report %s is not shown, and the preview is made again", async (_, change, why) => {
+])("a report %s is not shown, and the preview is requested again", async (_, change, why) => {
   const { write, forge, queue } = await setUp();
   forge.put(7, change);
 
@@ -132,7 +132,7 @@ test.each<[string, Parameters<ReturnType<typeof fakeForge>["put"]>[1], string]>(
   expect(queue.requests).toEqual([{ kind: "preview", pullRequest: key, cause: "pull-request" }]);
 });
 
-test("a report of a base that has moved is made again, unless that happens all the time", async () => {
+test("a report for a base that has moved is requested again, unless the base moves all the time", async () => {
   const { write, sources, queue, bodies, reports } = await setUp();
   sources.refs["refs/heads/main"] = "c".repeat(40);
   expect(await write()).toEqual({ kind: "skipped", why: "the base moved" });
@@ -144,14 +144,14 @@ test("a report of a base that has moved is made again, unless that happens all t
   expect(bodies()).toHaveLength(1);
 });
 
-test("a remote that cannot be asked for its base keeps nobody from reading the comment", async () => {
+test("a remote that cannot be asked for the base does not prevent the comment", async () => {
   const { write, sources, bodies } = await setUp();
   sources.failing.error = new Error("no route to host");
   await write();
   expect(bodies()).toHaveLength(1);
 });
 
-test("where no deployment is affected there is no comment, and the sum says so", async () => {
+test("if no deployment is affected there is no comment, and the summary status says so", async () => {
   const { write, forge, bodies } = await setUp({ previews: [], base: undefined });
 
   await write();
@@ -162,7 +162,7 @@ test("where no deployment is affected there is no comment, and the sum says so",
   ]);
 });
 
-test("a deployment that is not concerned any more does not stay pending, nor failed", async () => {
+test("a deployment that is no longer affected does not stay pending or failed", async () => {
   const { write, reports, lines } = await setUp({ state: "working", previews: [aPreview({ state: "working" })] });
   await write();
   await reports.save(aReport({ previews: [] }));
@@ -170,7 +170,7 @@ test("a deployment that is not concerned any more does not stay pending, nor fai
   expect(lines().at(-1)).toEqual([headCommit, "towline/shop/prod", "success"]);
 });
 
-test("what was pending on earlier heads ends", async () => {
+test("pending statuses of earlier heads end", async () => {
   const earlier = "e".repeat(40);
   const { write, reports, forge, lines } = await setUp({ head: earlier, state: "working" });
   forge.put(7, { head: earlier });
@@ -184,7 +184,7 @@ test("what was pending on earlier heads ends", async () => {
   expect(forge.statuses.at(-1)?.status.description).toBe("superseded by 1111111");
 });
 
-test("a pull request that is closed gets its comment edited, and none if it had none", async () => {
+test("the comment of a closed pull request is edited, and none is created", async () => {
   const { write, forge, reports, bodies } = await setUp();
   await write();
   forge.put(7, { state: "merged" });
@@ -197,7 +197,7 @@ test("a pull request that is closed gets its comment edited, and none if it had 
   expect(bodies()).toEqual([]);
 });
 
-test("a comment that already says that it was merged keeps the last preview if the report has none", async () => {
+test("a comment that already shows the merge keeps the last preview if the report has none", async () => {
   const { write, forge, reports, bodies } = await setUp();
   const told = `${marker.text(key)}\n\n### Towline: merged into \`main\`\n\nResult of the last preview`;
   await forge.createComment(key, told);
@@ -229,7 +229,7 @@ test("a pull request that was closed with another head than the last preview get
   expect(queue.requests).toEqual([]);
 });
 
-test("a forge that needs time gets the time that it asks for, and then everything is written", async () => {
+test("a rate-limited forge is retried after the wait that it asked for, and then everything is written", async () => {
   const { write, forge, bodies } = await setUp();
   forge.fail("rate-limited", 42_000);
   expect(await write()).toMatchObject({ kind: "later", afterMs: 42_000 });
@@ -240,7 +240,7 @@ test("a forge that needs time gets the time that it asks for, and then everythin
   expect(bodies()).toHaveLength(1);
 });
 
-test("statuses that are refused do not keep the comment from being written, nor the other way round", async () => {
+test("rejected statuses do not prevent the comment, nor the other way round", async () => {
   const { write, forge, bodies, lines } = await setUp();
   const { setStatus, createComment } = forge;
   forge.setStatus = (...args) => {
@@ -260,7 +260,7 @@ test("statuses that are refused do not keep the comment from being written, nor 
   expect(lines()).toHaveLength(2);
 });
 
-test("what a forge refused is remembered until it took it", async () => {
+test("a report that a forge rejected is remembered until the forge accepts it", async () => {
   const { write, forge, reports, bodies } = await setUp();
   forge.fail("unauthorized");
   expect(await write()).toMatchObject({ kind: "failed" });
@@ -275,7 +275,7 @@ test("what a forge refused is remembered until it took it", async () => {
   expect(await reports.refused("gitea")).toEqual([]);
 });
 
-test("pull requests, reports and forges that are gone are no failure", async () => {
+test("a missing pull request, report or forge is not a failure", async () => {
   const { write, forge, reports } = await setUp();
   forge.pullRequests.clear();
   expect(await write()).toEqual({ kind: "skipped", why: "the pull request was deleted" });
@@ -283,7 +283,7 @@ test("pull requests, reports and forges that are gone are no failure", async () 
   expect(await write()).toMatchObject({ kind: "skipped" });
 });
 
-/** The same commit, proposed once more. */
+/** Another pull request that proposes the same commit. */
 function another(number: number, overrides: Partial<Report> = {}): Report {
   return aReport({ repo, pullRequest: { ...key, number }, url: `https://git.example.com/${number}`, ...overrides });
 }
@@ -292,7 +292,7 @@ test.each<[string, Partial<Report>]>([
   ["a fork", { obstacle: { kind: "fork" }, previews: [] }],
   ["a branch that nobody follows", { baseBranch: "docs", previews: [] }],
   ["another branch, where all is well", { baseBranch: "release", previews: [aPreview()] }],
-])("nobody has a failed check pass by proposing the same commit from or into %s", async (_, overrides) => {
+])("a failed check cannot be made to pass by proposing the same commit from or into %s", async (_, overrides) => {
   const failing = { repo, previews: [aPreview({ state: "failed", failure: "no such target" })] };
   const { write, forge, reports } = await setUp(failing);
   await write();
@@ -309,7 +309,7 @@ test.each<[string, Partial<Report>]>([
   expect(sum()).toMatchObject({ state: "failure" });
 });
 
-test("when the other pull request moves on, the check is looked at again", async () => {
+test("when the other pull request gets a new head, the check is requested again", async () => {
   const next = "2".repeat(40);
   const { write, forge, reports, queue } = await setUp({ repo, head: next, earlierHeads: [headCommit] });
   forge.put(7, { head: next });
@@ -320,7 +320,7 @@ test("when the other pull request moves on, the check is looked at again", async
   expect(queue.requests).toEqual([{ kind: "report", pullRequest: { ...key, number: 8 } }]);
 });
 
-test("pull requests that have swapped their heads do not call each other for ever", async () => {
+test("pull requests that have swapped their heads do not request each other for ever", async () => {
   const swapped = "2".repeat(40);
   const { write, forge, reports, queue } = await setUp({ repo, earlierHeads: [swapped] });
   await reports.save(another(8, { head: swapped, earlierHeads: [headCommit] }));
@@ -335,7 +335,7 @@ test("pull requests that have swapped their heads do not call each other for eve
   expect(queue.requests).toEqual([]);
 });
 
-test("what stands there of a deploy of the same commit is left alone", async () => {
+test("statuses of a deploy of the same commit are left alone", async () => {
   const { write, reports, forge, lines } = await setUp({ state: "working" });
   const commit = { forge: "gitea", repoName: "org/shop", commit: headCommit };
   await reports.saveStatuses(commit, [
@@ -349,7 +349,7 @@ test("what stands there of a deploy of the same commit is left alone", async () 
   expect(lines().map(([, context]) => context)).not.toContain("towline/shop/staging");
 });
 
-test("after the merge nothing is written over what the deploy says", async () => {
+test("after the merge the deploy's statuses are not overwritten", async () => {
   const { write, reports, forge, lines } = await setUp();
   await write();
   const before = lines().length;

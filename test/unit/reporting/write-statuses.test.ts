@@ -7,7 +7,7 @@ import { fakeReports } from "../../support/fake-reports.ts";
 const commit = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
 const line = (context: string): CommitStatus => ({ context, state: "pending", description: "queued" });
 
-test("two that write of one commit at the same time do not forget each other's lines", async () => {
+test("two concurrent writes for one commit keep each other's statuses", async () => {
   const [forge, reports] = [fakeForge(), fakeReports()];
   const target = { forge, reports };
   await Promise.all([writeStatuses(target, commit, [line("a")]), writeStatuses(target, commit, [line("b")])]);
@@ -15,7 +15,7 @@ test("two that write of one commit at the same time do not forget each other's l
   expect((await reports.statuses(commit)).map(({ context }) => context).toSorted()).toEqual(["a", "b"]);
 });
 
-test("what was written before a host refused is remembered, and the rest is not", async () => {
+test("statuses written before a rejection are remembered, and the rest are not", async () => {
   const [forge, reports] = [fakeForge(), fakeReports()];
   const refusing = {
     setStatus: (...asked: Parameters<typeof forge.setStatus>) =>
