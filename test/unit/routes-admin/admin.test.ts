@@ -6,26 +6,26 @@ import { expect, onTestFinished, test } from "vitest";
 import { type AdminRoutesDeps, type Check, createAdminRoutes } from "../../../routes/admin.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 
-test("alive is whoever can answer, whatever is wrong outside", async () => {
+test("the server is live as long as it responds, whatever fails outside", async () => {
   const { get } = await useAdmin({ checks: [failing("redis", "connection refused")] });
   for (const path of ["/livez", "/healthz"]) expect((await get(path)).status).toBe(200);
 });
 
-test("any other address is told what there is", async () => {
+test("any other path is answered with the available ones", async () => {
   const { get } = await useAdmin({ checks: [] });
   const res = await get("/health");
   expect(res.status).toBe(404);
   expect(await res.json()).toMatchObject({ hint: "Available: /livez, /readyz, /metrics and /version." });
 });
 
-test("ready is who passes every check, and each is told with its details", async () => {
+test("the server is ready if every check passes, and the answer has each check's details", async () => {
   const { get } = await useAdmin({ checks: [{ name: "kluctl", check: () => ({ ok: true, version: "2.28.2" }) }] });
   const res = await get("/readyz");
   expect([res.status, res.headers.get("cache-control")]).toEqual([200, "no-store"]);
   expect(await res.json()).toEqual({ ready: true, checks: { kluctl: { ok: true, version: "2.28.2" } } });
 });
 
-test("a check that fails, throws or hangs fails alone, and says since when", async () => {
+test("a check that fails, throws or hangs fails alone, and shows since when", async () => {
   let now = new Date("2026-01-02T03:04:05Z");
   const { get } = await useAdmin({
     now: () => now,
@@ -53,7 +53,7 @@ test("a check that fails, throws or hangs fails alone, and says since when", asy
   });
 });
 
-test("who recovered and fails again fails since then", async () => {
+test("a check that recovers and fails again shows the time of the new failure", async () => {
   let [now, ok] = ["2026-01-02T03:04:05.000Z", false];
   const { get } = await useAdmin({ now: () => new Date(now), checks: [{ name: "redis", check: () => ({ ok }) }] });
   const redis = async () => ((await (await get("/readyz")).json()) as { checks: { redis: unknown } }).checks.redis;
@@ -64,7 +64,7 @@ test("who recovered and fails again fails since then", async () => {
   expect(await redis()).toEqual({ ok: false, error: "not ready", since: now });
 });
 
-test("many who ask at once cause one round of checks", async () => {
+test("many simultaneous requests cause one round of checks", async () => {
   let rounds = 0;
   const opened = Promise.withResolvers<void>();
   const check = async () => {
@@ -75,7 +75,7 @@ test("many who ask at once cause one round of checks", async () => {
   const { get } = await useAdmin({ checks: [{ name: "redis", check }] });
   const answers = [get("/readyz"), get("/readyz"), get("/readyz")];
   await expect.poll(() => rounds).toBe(1);
-  expect((await get("/livez")).status).toBe(200); // by now the others have arrived as well
+  expect((await get("/livez")).status).toBe(200); // the other requests have arrived by now
   opened.resolve();
   expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200]);
   expect(rounds).toBe(1);
@@ -89,7 +89,7 @@ test("metrics come in Prometheus' format, the version as JSON", async () => {
   expect(await (await get("/version")).json()).toEqual({ version: "1.2.3", node: "v24.0.0" });
 });
 
-test("metrics that cannot be read to their end break off, so that nobody takes them for all", async () => {
+test("an answer with metrics that cannot be read completely is aborted, so that it is not taken for complete", async () => {
   async function* pieces() {
     yield "first 1\n".repeat(20_000);
     await Promise.resolve();
@@ -99,7 +99,7 @@ test("metrics that cannot be read to their end break off, so that nobody takes t
   await expect(get("/metrics").then((answer) => answer.text())).rejects.toThrow();
 });
 
-test("who goes away in the middle of the metrics costs the next one nothing", async () => {
+test("a client that disconnects during the metrics does not affect the next one", async () => {
   const left = Promise.withResolvers<void>();
   async function* pieces() {
     try {
