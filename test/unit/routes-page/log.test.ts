@@ -10,7 +10,7 @@ import { patience } from "../../support/patience.ts";
 
 const aLine = (text: string): PageLogLine => ({ at: 1, job: "one", command: "deploy", text });
 
-test("each hears what there is, then what is new, of its own deployment; without listeners nobody is asked", async () => {
+test("a listener gets the existing and the new lines of its deployment, and without listeners Redis is not asked", async () => {
   const { said, listen, asked, log } = await useLog();
   said.set("shop/prod", [aLine("first")]);
   const prod = await listen("prod");
@@ -31,7 +31,7 @@ test("each hears what there is, then what is new, of its own deployment; without
   log.stop();
 });
 
-test("what is remembered comes when Redis is back", async () => {
+test("remembered lines are sent when Redis is available again", async () => {
   const { said, listen, fail } = await useLog();
   fail(true);
   const heard = await listen("prod");

@@ -1,4 +1,4 @@
-/** Who may write on the page, and who may not: roles × logins × proofs. */
+/** Which users may write on the page: roles × logins × CSRF tokens. */
 import { expect, test } from "vitest";
 import type { PageAccessDeps } from "../../../routes/page-access.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
@@ -13,7 +13,7 @@ const seal = createSeal("the-secret-of-a-client", () => Date.now());
 const proxy = { header: "X-User", groupsHeader: "X-Groups", isProxy: () => true };
 const roles = { viewerGroups: ["dev"], operatorGroups: ["ops"] } satisfies Partial<PageAccessDeps>;
 
-/** Each way in, as the headers of somebody who came by it. */
+/** The headers of a user for each way to log in. */
 const logins: Record<string, (page: Page, role: string) => Promise<Headers>> = {
   token: () => Promise.resolve(bearer),
   async session(page) {
@@ -37,7 +37,7 @@ function cookieOf(res: Response): string {
     .join("; ");
 }
 
-/** What the page itself sends besides: the proof, and the cookie that it goes with. */
+/** The headers that the page itself adds: the CSRF token and its cookie. */
 async function withProof(page: Page, login: Headers): Promise<Headers> {
   const res = await page.get("/api/access", login);
   const { csrf } = (await res.json()) as { csrf?: string };
@@ -52,7 +52,7 @@ for (const login of Object.keys(logins)) {
   for (const role of ["operator", "viewer", "nobody"]) {
     const byToken = login === "token" || login === "session";
     if (byToken && role === "nobody") continue;
-    test(`${role} by ${login}: only an operator writes, from the page itself, and each try is told of`, async () => {
+    test(`${role} by ${login}: only an operator can write, only from the page itself, and each attempt is audited`, async () => {
       const page = await usePage({
         ...roles,
         ...(login === "proxy" && { proxy }),
@@ -93,7 +93,7 @@ for (const login of Object.keys(logins)) {
   }
 }
 
-test("who has no access writes nothing, and leaves a bounded number of lines", async () => {
+test("a client without access can write nothing, and leaves a limited number of audit lines", async () => {
   const page = await usePage({}, { mostAnonymous: 2 });
   const statuses = [];
   for (let n = 0; n < 4; n++) statuses.push((await write(page, {})).status);
@@ -105,7 +105,7 @@ test("who has no access writes nothing, and leaves a bounded number of lines", a
   expect(page.done).toEqual([]);
 });
 
-test("somebody in no group sees nothing, and is told why", async () => {
+test("a user without a group sees nothing, and gets the reason", async () => {
   const page = await usePage({ ...roles, token: undefined, proxy });
   const res = await page.get("/api/deployments", { "X-User": "eve", "X-Groups": "others" });
   expect(res.status).toBe(403);
@@ -117,7 +117,7 @@ test("somebody in no group sees nothing, and is told why", async () => {
   expect((await page.get("/api/deployments/shop/prod/actions", { "X-User": "eve" })).status).toBe(403);
 });
 
-test("a proxy is known by its secret, and what it lets through twice names nobody", async () => {
+test("a proxy is recognised by its secret, and duplicate headers are rejected", async () => {
   const secret = { header: "X-Proxy-Secret", value: "what-the-proxy-sends-along" };
   const page = await usePage({ ...roles, token: undefined, proxy: { ...proxy, secret } });
   const ann = { "X-User": "ann", "X-Groups": "dev", "X-Proxy-Secret": secret.value };
@@ -137,7 +137,7 @@ test("a proxy is known by its secret, and what it lets through twice names nobod
   expect(await page.rawStatus("/api/access", Object.entries(ann))).toBe(200);
 });
 
-test("a proof is of one person in one browser", async () => {
+test("a CSRF token is valid for one user in one browser", async () => {
   const page = await usePage({ ...roles, proxy });
   const ann = await withProof(page, { "X-User": "ann", "X-Groups": "ops" });
   expect((await write(page, ann)).status).toBe(202);
@@ -146,7 +146,7 @@ test("a proof is of one person in one browser", async () => {
   expect((await write(page, { ...ann, "x-towline-csrf": bob["x-towline-csrf"] ?? "" })).status).toBe(403);
 });
 
-test("a session of an identity provider ends with its time, with the secret, and is for nothing else", async () => {
+test("a session of an identity provider ends with its time and its secret, and is valid for nothing else", async () => {
   const page = await usePage({ ...roles, oidc: { seal, sessionMs: 60_000 } });
   const ann = { name: "ann", groups: ["dev"] };
   const see = async (value: string) => (await page.get("/api/access", { Cookie: `towline-session=${value}` })).status;
@@ -162,7 +162,7 @@ test("a session of an identity provider ends with its time, with the secret, and
   ).toBe(401);
 });
 
-test("a session holds the groups that give a role, when it cannot hold all of them", async () => {
+test("a session that cannot hold all groups holds those that give a role", async () => {
   const many = Array.from({ length: 500 }, (_, n) => `a-group-with-a-long-name-${n}`);
   const provider = {
     begin: () => Promise.resolve({ url: "https://login.example.com/", flow: {} }),
@@ -180,7 +180,7 @@ test("a session holds the groups that give a role, when it cannot hold all of th
   expect(await access.json()).toMatchObject({ by: "oidc", name: "ann", groups: ["ops"], role: "operator" });
 });
 
-test("whom the provider knows as somebody without access can log in as somebody else", async () => {
+test("a user whom the provider logs in without access can log in as another user", async () => {
   const asked: boolean[] = [];
   const provider = {
     begin(anew: boolean) {
@@ -202,7 +202,7 @@ test("whom the provider knows as somebody without access can log in as somebody 
   expect((await page.get(style)).headers.get("content-type")).toMatch(/^text\/css/);
 });
 
-test("logging out ends the session here, and leads to where the provider's own ends", async () => {
+test("logging out ends the session here, and redirects to the logout page of the provider", async () => {
   let idToken = "the-id-token".padEnd(2_700, "n");
   const provider = {
     begin: () => Promise.resolve({ url: "https://login.example.com/", flow: {} }),
@@ -225,7 +225,7 @@ test("logging out ends the session here, and leads to where the provider's own e
   expect(left.headers.getSetCookie().join("\n")).toMatch(
     /towline-session=;.*Expires=Thu, 01 Jan 1970[^]*towline-leaving=;.*1970/,
   );
-  // Whoever comes back from there, or has no session, is where the page begins.
+  // A user who returns from there, or has no session, is sent to the start of the page.
   const arrived = await page.get("/auth/callback?state=s", {});
   expect([arrived.status, arrived.headers.get("location")]).toEqual([303, "/"]);
   expect((await logOut("")).status).toBe(204);
@@ -237,7 +237,7 @@ test("logging out ends the session here, and leads to where the provider's own e
   });
 });
 
-test("what is asked for in another way than is known, and what is not there, is told", async () => {
+test("an unknown action and a missing object are answered with an error", async () => {
   const page = await usePage({ tokenRole: "operator" });
   expect((await write(page, bearer, "destroy")).status).toBe(400);
   expect((await page.post("/api/queue/reconcile/retry", {}, bearer)).status).toBe(400);
@@ -251,7 +251,7 @@ test("what is asked for in another way than is known, and what is not there, is 
   expect(JSON.stringify(page.audit)).not.toContain("secret");
 });
 
-test("of what people do not see they are told nothing, and can do nothing", async () => {
+test("namespaces that a user cannot see are neither shown nor changed", async () => {
   const sees = (namespace: string) => namespace === "mine";
   const page = await usePage({ ...roles, tokenRole: "operator" }, { sight: () => Promise.resolve(sees) });
   const [mine, theirs] = ["mine/a", "theirs/secret-name"];

@@ -18,7 +18,7 @@ const paths = [
   "whatever",
 ];
 
-test("nothing is told without access, and every answer forbids what is not the page's own", async () => {
+test("nothing is shown without access, and every answer forbids content from other origins", async () => {
   const { get } = await usePage();
   for (const path of paths) {
     const res = await get(`/api/${path}`);
@@ -38,7 +38,7 @@ test("nothing is told without access, and every answer forbids what is not the p
   expect((await get("/assets/../index.html%00")).status).not.toBe(200);
 });
 
-test("the token gives access, as a header or by a session that no script reads and no other site sends", async () => {
+test("the token gives access, in a header or as a session that scripts cannot read and other sites cannot send", async () => {
   const { get, post } = await usePage();
   expect(await (await get("/api/deployments", bearer)).json()).toMatchObject([{ namespace: "shop", name: "prod" }]);
   expect(await (await get("/api/access", bearer)).json()).toEqual({
@@ -58,7 +58,7 @@ test("the token gives access, as a header or by a session that no script reads a
   expect((await post("/api/logout", {})).headers.get("set-cookie")).toContain("Expires=Thu, 01 Jan 1970");
 });
 
-test("a session ends with its time and with the token, and cannot be made up", async () => {
+test("a session ends with its time and with the token, and cannot be forged", async () => {
   let now = Date.now();
   const { get, post } = await usePage({ now: () => now });
   const [cookie = ""] = ((await post("/api/login", { token })).headers.get("set-cookie") ?? "").split(";");
@@ -73,7 +73,7 @@ test("a session ends with its time and with the token, and cannot be made up", a
   expect((await get("/api/queue", { Cookie: cookie })).status).toBe(401);
 });
 
-test("wrong tokens are refused, and soon not even listened to", async () => {
+test("wrong tokens are refused, and after a few of them further attempts are rate-limited", async () => {
   const { post, get } = await usePage({}, { mostWrong: 4 });
   expect((await post("/api/login", { token }, { "Sec-Fetch-Site": "cross-site" })).status).toBe(403);
   expect((await post("/api/login", { token })).status).toBe(204);
@@ -85,7 +85,7 @@ test("wrong tokens are refused, and soon not even listened to", async () => {
   expect((await get("/api/queue", bearer)).status).toBe(429);
 });
 
-test("a proxy's word counts from its own address only", async () => {
+test("a proxy's header is trusted from the proxy's address only", async () => {
   const proxied = (addresses: readonly string[]) =>
     usePage({ token: undefined, proxy: { header: "X-User", isProxy: createNetworks(addresses) } });
   const near = await proxied(["127.0.0.0/8"]);
@@ -98,14 +98,14 @@ test("a proxy's word counts from its own address only", async () => {
   expect((await far.get("/api/queue", { "X-User": "ann" })).status).toBe(401);
 });
 
-test("networks are addresses and blocks of both kinds", () => {
+test("networks are addresses and blocks, both IPv4 and IPv6", () => {
   const isIn = createNetworks(["10.0.0.7", "192.168.0.0/16", "fd00::/8"]);
   for (const one of ["10.0.0.7", "::ffff:10.0.0.7", "192.168.9.9", "fd12::1"])
     expect([one, isIn(one)]).toEqual([one, true]);
   for (const one of ["10.0.0.8", "::ffff:10.0.0.8", "fe80::1", ""]) expect([one, isIn(one)]).toEqual([one, false]);
 });
 
-test("what is not there, what is no name and what is out of order are told apart", async () => {
+test("a missing object, an invalid name and an unavailable dependency give different answers", async () => {
   const { get, facts } = await usePage();
   expect((await get("/api/deployments/shop/gone", bearer)).status).toBe(404);
   expect((await get("/api/deployments/shop/..%2Fprod", bearer)).status).toBe(404);
@@ -127,7 +127,7 @@ test("a server whose page is not built says so", async () => {
   expect(await res.json()).toMatchObject({ hint: expect.stringContaining("npm run build") as string });
 });
 
-test("many changes reach a listener as one, and what is gone as gone", async () => {
+test("many changes reach a listener as one, and deleted deployments as deleted", async () => {
   const { listen, events } = await usePage();
   const heard = await listen();
   await vi.waitFor(() => expect(heard.text).toContain("event: open"));
