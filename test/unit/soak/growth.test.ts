@@ -1,11 +1,11 @@
-/** What a leak looks like is found, and what only looks like one is not. */
+/** Leaks are detected, and series that only look like leaks are not. */
 import { expect, test } from "vitest";
 import { grows, riseOf } from "../../../dev/soak/growth.ts";
 
 const samples = 360;
 const series = (value: (at: number) => number) => Array.from({ length: samples }, (_, at) => value(at));
 const bound = { share: 0.05, more: 8 };
-/** Always the same, between -1 and 1. */
+/** The same values in every run, between -1 and 1. */
 const noise = (at: number) => Math.sin(at * 12.9898);
 
 const leaks: readonly (readonly [string, (at: number) => number])[] = [
