@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseChallenges } from "../../../src/source/challenge.ts";
 
-test("a challenge has its scheme and its parameters, quoted or not", () => {
+test("a challenge has a scheme and parameters, quoted or not", () => {
   expect(
     parseChallenges('Bearer realm="https://auth.test/token",service="a, b",scope="repository:x:pull,push"'),
   ).toEqual([
@@ -14,7 +14,7 @@ test("a challenge has its scheme and its parameters, quoted or not", () => {
   expect(parseChallenges('Basic realm="a \\"b\\""')).toEqual([{ scheme: "basic", parameters: { realm: 'a "b"' } }]);
 });
 
-test("several challenges are told apart", () => {
+test("several challenges in one header are separated", () => {
   const header = 'Negotiate, Bearer realm="https://auth.test/token", service="x", Basic realm="y"';
   expect(parseChallenges(header)).toEqual([
     { scheme: "negotiate", parameters: {} },
@@ -24,7 +24,7 @@ test("several challenges are told apart", () => {
 });
 
 test.for([undefined, "", " , ", "=", '"', `Basic realm="${"\\".repeat(20_000)}`, "a=".repeat(9_000)])(
-  "what is no challenge is none, soon",
+  "an invalid challenge is ignored quickly",
   (header) => {
     expect(parseChallenges(header).filter(({ parameters }) => "realm" in parameters)).toEqual([]);
   },

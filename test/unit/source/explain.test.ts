@@ -78,14 +78,14 @@ test.each([
   expect((error as SourceError).message).toContain("h.test/shop");
 });
 
-test("no login, control character or novel gets into the message", () => {
+test("no login, control character or long text gets into the message", () => {
   const stderr = `fatal: unable to access 'https://u:pw@h.test/': \u001b[31ms3cret\u0007 ${"x".repeat(9_000)}`;
   const { message } = explain(new GitFailure(Buffer.from(stderr), undefined), remote) as SourceError;
   expect(message).not.toMatch(/u:pw|s3cret|\p{Cc}/u);
   expect(message.length).toBeLessThan(600);
 });
 
-test("a token that stands where a user's name does is not shown", () => {
+test("a token in place of a user name is not shown", () => {
   const token = { ...credential, username: "ghp_token", password: "x-oauth-basic" };
   const other = toRemote({ url: "https://h.test/shop", credentials: [token] }, ["https"]);
   const { message } = explain(
@@ -95,7 +95,7 @@ test("a token that stands where a user's name does is not shown", () => {
   expect(message).toBe("cannot read h.test/shop: authentication failed (secret git-login)");
 });
 
-test("a login that lacks something is named where the login is missing", () => {
+test("an incomplete login is named with what is missing", () => {
   const other = toRemote({ url: "https://h.test/shop", credentials: [{ ...credential, username: "*" }] }, ["https"]);
   const { message } = explain(
     new GitFailure(Buffer.from("fatal: Authentication failed"), undefined),
@@ -104,7 +104,7 @@ test("a login that lacks something is named where the login is missing", () => {
   expect(message).toContain("secret git-login has no username, and the URL contains no user");
 });
 
-test("damage of a mirror is told from a stopped git and from a remote in trouble", () => {
+test("damage of a mirror is distinguished from a stopped git and from a failing remote", () => {
   const failure = (text: string, stopped?: Error): GitFailure => new GitFailure(Buffer.from(text), stopped);
   expect(isDamaged(failure("fatal: loose object abc is corrupt"))).toBe(true);
   expect(isDamaged(failure("error: cannot lock ref 'refs/heads/main': Unable to create 'x.lock': File exists."))).toBe(
@@ -115,12 +115,12 @@ test("damage of a mirror is told from a stopped git and from a remote in trouble
   expect(isDamaged(failure("fatal: Authentication failed"))).toBe(false);
 });
 
-test("what is not git's fault stays what it is", () => {
+test("other errors stay unchanged", () => {
   const bug = new TypeError("x is not a function");
   expect(explain(bug, remote)).toBe(bug);
 });
 
-test("whatever the remote says, it is understood at once", () => {
+test("any output of the remote is parsed in less than a second", () => {
   const stderr = `remote: ${"strange port ".repeat(100_000)}\nfatal: https://u:sec@ret@h.test/shop is gone`;
   const startedAt = cpuMs();
   const error = explain(new GitFailure(Buffer.from(stderr), undefined), remote) as Error;

@@ -18,7 +18,7 @@ test.each([
   [".hidden/*", ".hidden/x"],
   ["*", ".hidden"],
   ["!a", "!a"],
-])("%s means %s", (glob, path) => {
+])("%s matches %s", (glob, path) => {
   expect(matchesGlob(glob, path)).toBe(true);
 });
 
@@ -33,11 +33,11 @@ test.each([
   ["[ab", "a"],
   ["a\\", "a"],
   ["x".repeat(1_001), "x".repeat(1_001)],
-])("%s does not mean %s", (glob, path) => {
+])("%s does not match %s", (glob, path) => {
   expect(matchesGlob(glob, path)).toBe(false);
 });
 
-test("no glob and no path keep it busy", () => {
+test("matching any glob and path takes less than two seconds", () => {
   const startedAt = cpuMs();
   expect(matchesGlob(`${"*a".repeat(400)}b`, "a".repeat(1_000))).toBe(false);
   expect(matchesGlob(`${"**/a/".repeat(150)}b`, "a/".repeat(500))).toBe(false);

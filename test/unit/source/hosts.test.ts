@@ -16,7 +16,7 @@ const silent = () => Promise.reject(new Silence("nothing came"));
 const fine = () => Promise.resolve("refs");
 const resting = /does not respond in time; retrying/;
 
-test("a host that does not answer is given a rest, and no other host is", async () => {
+test("a host that does not respond is not asked for a while, and other hosts are", async () => {
   const { ask, pass } = useHosts();
   await expect(ask("dead", silent)).rejects.toThrow("nothing came");
 
@@ -30,7 +30,7 @@ test("a host that does not answer is given a rest, and no other host is", async 
   expect(await ask("dead", fine)).toBe("refs");
 });
 
-test("after its rest one conversation finds out for all, and each failure makes the rest longer", async () => {
+test("after the pause one request probes the host for all, and each failure makes the pause longer", async () => {
   const { ask, pass } = useHosts();
   await Promise.allSettled([ask("dead", silent), ask("dead", silent)]); // they began together: one silence
   pass(10_000);
@@ -46,7 +46,7 @@ test("after its rest one conversation finds out for all, and each failure makes 
   expect(await ask("dead", fine)).toBe("refs");
 });
 
-test("a refusal is an answer, and what is slow by nature or given up by its caller says nothing", async () => {
+test("a refusal is a response, and slow commands and aborted calls do not count against a host", async () => {
   const { ask } = useHosts();
   await expect(ask("host", () => Promise.reject(new Error("401")))).rejects.toThrow("401");
   await expect(ask("host", silent, { quick: false })).rejects.toThrow("nothing came");
@@ -56,7 +56,7 @@ test("a refusal is an answer, and what is slow by nature or given up by its call
   expect(await ask("host", fine)).toBe("refs");
 });
 
-test("a host that answers others meanwhile is not blamed for one silent repository", async () => {
+test("a host that answers other requests in the meantime is not blamed for one silent repository", async () => {
   const { ask, pass } = useHosts();
   const slow = Promise.withResolvers<string>();
   const begun = Promise.withResolvers<void>();

@@ -49,7 +49,7 @@ test.each([
   expect(chosen(url, credentials)).toBe(secret);
 });
 
-test("a password in the URL is used when no secret is meant for it", () => {
+test("a password in the URL is used if no Secret matches it", () => {
   expect(chosen("https://me:pw@h/a/b", [{ host: "other" }], "pw")).toBe("url");
   expect(chosen("https://me:pw@h/a/b", [{ host: "h" }], "pw")).toBe("s0");
 });

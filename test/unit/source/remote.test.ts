@@ -16,7 +16,7 @@ test.each([
   expect(remote(url).address).toBe(address);
 });
 
-test("the label for people has neither login nor protocol", () => {
+test("the label for users has neither login nor protocol", () => {
   expect(remote("https://u:secret@git.example.com:8443/a/b.git").label).toBe("git.example.com:8443/a/b");
 });
 
@@ -27,12 +27,12 @@ test("a protocol that is not allowed is refused, without repeating the login", (
   expect(() => toRemote({ url: "http://u:sec@ret@h/a", credentials: [] }, ["https", "ssh"])).toThrow('"http://h/a"');
 });
 
-test("a password with a % that begins no escape is taken as it is", () => {
+test("a password with a % that starts no escape sequence is used unchanged", () => {
   expect(remote("https://u:100%@h/a").login?.password).toBe("100%");
   expect(remote("https://u:a%40b@h/a").login?.password).toBe("a@b");
 });
 
-test("another login, or another repository, is another mirror", () => {
+test("each login and each repository has a mirror of its own", () => {
   const key = Buffer.alloc(32);
   const credential = { host: "h", secretName: "s", username: "u", password: "p" };
   const ids = [

@@ -59,7 +59,7 @@ test.each([
   ["app/kustomization.yaml", "namespace: {{ args.ns }}\nresources:\n- app.yaml\nimages:\n- newTag: {{ args.tag }}"],
   ["app/kustomization.yaml", "resources:\n{% if args.ingress %}\n- ingress.yaml\n{% endif %}\n- app.yaml"],
   ["app/kustomization.yaml", "configMapGenerator:\n- name: {{ args.n }}\n  literals:\n  - color={{ args.color }}"],
-])("%s with %j does not", async (name, text) => {
+])("%s with %j renders the same every time", async (name, text) => {
   expect(await look({ [name]: text })).toEqual({ templates: undefined, charts: undefined });
 });
 
@@ -77,7 +77,7 @@ test.each([
   expect(found.templates).toBeUndefined();
 });
 
-test("what charts usually have is steady", async () => {
+test("the usual contents of charts render the same every time", async () => {
   const text = `{{/* Don't look it up now */}}
 {{- if .Capabilities.APIVersions.Has "policy/v1" }}
 name: {{ include "chart.fullname" . }}-{{ .Values.now }}
@@ -104,7 +104,7 @@ test.each([
   expect((await look({ [`apps/shop/${name}`]: text }, "apps/shop")).outside).toContain(name);
 });
 
-test("a project is looked at alone, and knows nothing of what lies beside it", async () => {
+test("a project is checked alone, without the files beside it", async () => {
   const files = {
     "apps/shop/app.yml": "image: registry.example.com/app:1.2.3 # and so on...\nhost: {{ args.name }}.example.com",
     "apps/shop/deployment.yaml": "deployments:\n- path: ./app",
@@ -113,7 +113,7 @@ test("a project is looked at alone, and knows nothing of what lies beside it", a
   expect(await look(files, "apps/shop")).toEqual({});
 });
 
-test("a repository's address and git's settings in the project name nothing outside of it", async () => {
+test("a repository URL and git's settings in the project reference nothing outside it", async () => {
   const files = {
     "apps/shop/deployment.yaml": "deployments:\n- git: {url: https://git.example.com/org/base.git}",
     "apps/shop/.gitignore": "*.tmp",
@@ -121,18 +121,18 @@ test("a repository's address and git's settings in the project name nothing outs
   expect((await look(files, "apps/shop")).outside).toBeUndefined();
 });
 
-test("a directory that does not exist holds nothing", async () => {
+test("a directory that does not exist contains nothing", async () => {
   expect(await look({ "app.yml": "{{ time.now() }}" }, "apps/.helm-charts")).toEqual({});
 });
 
-test("a link in place of a project may lead to where another change is made", async () => {
+test("a link in place of a project may lead to files that another change edits", async () => {
   const root = await useTempDir();
   await mkdir(join(root, "real"));
   await symlink("real", join(root, "app"));
   expect(await findUnsteadyFiles(root, "app")).toEqual({ templates: "app is a link" });
 });
 
-test("a file of a million openings is read in no time", async () => {
+test("a file with a million opening braces is read quickly", async () => {
   const text = "{{".repeat(1_000_000);
   expect((await look({ "a.yml": text })).templates).toBeUndefined();
 });

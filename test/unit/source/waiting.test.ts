@@ -5,7 +5,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createLimit } from "../../../src/limit.ts";
 import { createShare } from "../../../src/source/share.ts";
 
-test("no more run than there are places, and a heavy one waits for all and is not overtaken", async () => {
+test("no more tasks run than there are places, and a heavy one waits for all places and is not overtaken", async () => {
   const limit = createLimit(2);
   const order: string[] = [];
   const open = Promise.withResolvers<void>();
@@ -22,7 +22,7 @@ test("no more run than there are places, and a heavy one waits for all and is no
   expect(limit.idle()).toBe(true);
 });
 
-test("who gives up waiting frees the way for those behind", async () => {
+test("an aborted task in the queue lets the next ones run", async () => {
   const limit = createLimit(2);
   const open = Promise.withResolvers<void>();
   const first = limit.run(() => open.promise);
@@ -37,13 +37,13 @@ test("who gives up waiting frees the way for those behind", async () => {
   expect(limit.idle()).toBe(true);
 });
 
-test("a failure gives its place back", async () => {
+test("a failed task frees its place", async () => {
   const limit = createLimit(1);
   await expect(limit.run(() => Promise.reject(new Error("no")))).rejects.toThrow("no");
   expect(limit.idle()).toBe(true);
 });
 
-test("an answer is shared until it is too old, and the oldest are forgotten", async () => {
+test("an answer is shared until it expires, and the oldest answers are removed", async () => {
   let now = 0;
   let asked = 0;
   const share = createShare<number>({ maxAgeMs: 10, maxEntries: 2 }, () => now);
@@ -72,7 +72,7 @@ test("a clock that is set back keeps no answer", async () => {
   expect(await get()).toBe(2);
 });
 
-test("an answer that is too old is not kept, even if there is room for it", async () => {
+test("an expired answer is not kept in memory, even if there is room for it", async () => {
   setFlagsFromString("--expose-gc");
   const collectGarbage = runInNewContext("gc") as () => void;
   let now = 0;
@@ -83,17 +83,17 @@ test("an answer that is too old is not kept, even if there is room for it", asyn
   await ask("b");
   await vi.waitFor(() => {
     collectGarbage();
-    expect(first.deref() === undefined).toBe(true); // an error that held the object would keep it
+    expect(first.deref() === undefined).toBe(true); // a failure message with the object would keep it alive
   });
 });
 
-test("a failure is not remembered", async () => {
+test("a failure is not cached", async () => {
   const share = createShare<string>({ maxAgeMs: 1_000, maxEntries: 2 }, () => 0);
   await expect(share.get("a", () => Promise.reject(new Error("down")))).rejects.toThrow("down");
   expect(await share.get("a", async () => "up")).toBe("up");
 });
 
-test("the question is given up once nobody waits for it, and then asked anew", async () => {
+test("a request is aborted once no caller waits for it, and is then sent again", async () => {
   const share = createShare<string>({ maxAgeMs: 1_000, maxEntries: 2 }, () => 0);
   const controllers = [new AbortController(), new AbortController()];
   let given: AbortSignal | undefined;
