@@ -23,7 +23,7 @@ const sops = `sops:
     version: 3.8.1
 `;
 
-test("each value becomes a placeholder of its type, and what SOPS added is gone", () => {
+test("each value becomes a placeholder of its type, and what SOPS added is removed", () => {
   const text = `#${enc("hidden", "comment")}
 # open
 name: open
@@ -51,7 +51,7 @@ ${sops}`;
   expect(stubbed?.ciphertexts).toHaveLength(8);
 });
 
-test("the same ciphertext has the same placeholder, another one another", () => {
+test("the same ciphertext gives the same placeholder, and another one another", () => {
   const of = (data: string) => (parse(stubText(`a: ${enc(data)}\n${sops}`, "yaml")?.text ?? "") as { a: string }).a;
   expect(of("YQ==")).toBe(of("YQ=="));
   expect(of("YQ==")).not.toBe(of("Yg=="));
@@ -59,19 +59,19 @@ test("the same ciphertext has the same placeholder, another one another", () => 
   expect(Buffer.from(of("YQ=="), "base64").toString("base64")).toBe(of("YQ=="));
 });
 
-test("what stands behind SOPS's fields, and in other documents, stays", () => {
+test("text after SOPS's fields, and in other documents, stays", () => {
   const text = `a: ${enc("YQ==")}\n${sops}b: 1\n---\nc: ${enc("Yw==")}\n${sops}---\nd: 2\n`;
   expect(stubText(text, "yaml")?.text).toMatch(/^a: encrypted\w{11}\nb: 1\n---\nc: encrypted\w{11}\n---\nd: 2\n$/);
 });
 
-test("templates and anchors are left alone", () => {
+test("templates and anchors stay unchanged", () => {
   const text = `{% if args.x %}\na: &a ${enc("YQ==")}\nb: *a\n{% endif %}\nc: "{{ args.y }}"\n${sops}`;
   expect(stubText(text, "yaml")?.text).toMatch(
     /^\{% if args\.x %\}\na: &a encrypted\w{11}\nb: \*a\n\{% endif %\}\nc: "\{\{ args\.y \}\}"\n$/,
   );
 });
 
-test("what is written by the means of the other tests is understood", () => {
+test("files encrypted by the test helpers are understood", () => {
   const secret = { apiVersion: "v1", kind: "Secret", metadata: { name: "x" }, stringData: { a: "canary", n: 7 } };
   const key = { dataKey: blueKey.dataKey, masterKeys: ageMasterKey(blueKey), fields: ["stringData"] };
   expect(parse(stubText(encryptedYaml(secret, key), "yaml")?.text ?? "")).toEqual({
@@ -96,7 +96,7 @@ test.each([
   }
 });
 
-test("JSON keeps what the outermost object does not own", () => {
+test("only the SOPS fields of JSON's outermost object are removed", () => {
   const text = `{"x":{"sops":{"mac":"open"}},"y":"sops","a":"${enc("YQ==")}","sops":{"mac":"${enc("m")}"}}`;
   expect(JSON.parse(stubText(text, "json")?.text ?? "")).toEqual({
     x: { sops: { mac: "open" } },
@@ -105,7 +105,7 @@ test("JSON keeps what the outermost object does not own", () => {
   });
 });
 
-test("a file of variables and one of sections", () => {
+test("dotenv and ini files get placeholders", () => {
   const env = `#${enc("c", "comment")}\n# open\nA=${enc("YQ==")}\nB=open\nsops_mac=${enc("m")}\nsops_version=3.8.1\n`;
   expect(stubText(env, "dotenv")?.text).toMatch(/^#\n# open\nA=encrypted\w{11}\nB=open\n$/);
   const ini = `[one]\nA = ${enc("YQ==")}\n[sops]\nmac = ${enc("m")}\nversion = 3.8.1\n[two]\nB = open\n`;
@@ -121,7 +121,7 @@ test.each([
   ["json", `["sops", {"mac": 1}]`],
   ["dotenv", `A=${enc("YQ==")}\n`],
   ["ini", `[sop]\nmac = ${enc("YQ==")}\n`],
-] as const)("%s that SOPS did not write is left as it is: %j", (format, text) => {
+] as const)("%s that SOPS did not write stays unchanged: %j", (format, text) => {
   expect(stubText(text, format)).toBeUndefined();
 });
 
@@ -135,11 +135,11 @@ test.each([
   `"${'\\"'.repeat(2_000_000)}`,
   `{${'"sops": '.repeat(500_000)}`,
   "a: &a [*a, *a]\n".repeat(200_000),
-])("text that is made to take long does not (%#)", (text) => {
+])("text that is built to take long does not (%#)", (text) => {
   for (const format of ["yaml", "json", "dotenv", "ini"] as const) stubText(`${text}\n${sops}`, format);
 });
 
-test("kluctl decrypts by the end of a name, and so do we", () => {
+test("the file name extension decides about the format, as in kluctl", () => {
   expect(["a.yaml", "a.yml", "a.json", "a.env", "a.ini", ".env"].map(formatOf)).toEqual([
     "yaml",
     "yaml",
