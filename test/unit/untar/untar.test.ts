@@ -22,7 +22,7 @@ interface Given {
   readonly linkname?: string;
 }
 
-/** A header as tar writes it; sums are right. */
+/** A header as tar writes it, with a correct checksum. */
 function aHeader(
   name: string,
   size: number,
@@ -44,7 +44,7 @@ function aHeader(
 
 const padded = (content: Buffer) => Buffer.concat([content, Buffer.alloc((512 - (content.length % 512)) % 512)]);
 
-/** A pax record with its own length in front. */
+/** A pax record with its own length at the start. */
 function paxRecord(key: string, value: string): Buffer {
   const rest = ` ${key}=${value}\n`;
   const bytes = Buffer.byteLength(rest);
@@ -67,7 +67,7 @@ function anArchive(...entries: Given[]): Buffer {
   return gzipSync(Buffer.concat([...entries.map(anEntry), Buffer.alloc(1024)]));
 }
 
-/** In small pieces, as a network delivers them. */
+/** Splits an archive into small pieces, as a network delivers it. */
 function* pieces(archive: Buffer, size = 700): Generator<Buffer> {
   for (let at = 0; at < archive.length; at += size) yield archive.subarray(at, at + size);
 }
@@ -80,7 +80,7 @@ async function unpacked(...entries: Given[]): Promise<string> {
 
 const files = async (dir: string) => (await readdir(dir, { recursive: true })).toSorted();
 
-test("files and directories come out as they went in, however long their names are", async () => {
+test("files and directories are unpacked as they were packed, however long their names are", async () => {
   const long = `${"d".repeat(120)}/${"é".repeat(90)}.yaml`;
   const dir = await unpacked(
     { name: ".", type: "5" },
@@ -113,18 +113,18 @@ test.each(["../out", "a/../../out", "/etc/passwd", "a\\..\\out"])("a file named 
   await expect(unpacked({ name, content: "x" })).rejects.toThrow(/would lead out of it/);
 });
 
-test("what is larger than the limits is refused, also when it is small while packed", async () => {
+test("an archive larger than the limits is refused, also when it is small while compressed", async () => {
   const large = { name: "large", content: "0".repeat(limits.bytes + 1) };
   expect(anArchive(large).length).toBeLessThan(10_000);
   await expect(unpacked(large)).rejects.toThrow(/larger than 1 MiB or 100 files/);
   const many = Array.from({ length: 101 }, (_, i) => ({ name: `f${i}` }));
   await expect(unpacked(...many)).rejects.toThrow(ArchiveError);
   const dir = await useDirectory();
-  const bomb = gzipSync(Buffer.alloc(8 * 1024 ** 2)); // nothing but the ends of an archive
+  const bomb = gzipSync(Buffer.alloc(8 * 1024 ** 2)); // nothing but end-of-archive blocks
   await expect(untarGz(Readable.from([bomb]), dir, limits)).rejects.toThrow(ArchiveError);
 });
 
-test("what is no archive, or only a part of one, is refused", async () => {
+test("an invalid or incomplete archive is refused", async () => {
   const dir = await useDirectory();
   const whole = anArchive({ name: "a", content: "a".repeat(10_000) });
   const bad = [
@@ -137,7 +137,7 @@ test("what is no archive, or only a part of one, is refused", async () => {
   await expect(unpacked({ name: "a", content: "a" }, { name: "a/b", content: "b" })).rejects.toThrow(ArchiveError);
 });
 
-test("an archive that never ends is given up with its reason", async () => {
+test("unpacking an archive that never ends stops with the abort's reason", async () => {
   const dir = await useDirectory();
   const archive = anArchive({ name: "a", content: "a".repeat(1_000) });
   const abort = new AbortController();
