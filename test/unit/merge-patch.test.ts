@@ -2,15 +2,15 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { applyMergePatch, mergePatch } from "../../src/merge-patch.ts";
 
-test("what is gone is named, so that it does not stay", () => {
+test("a removed field is set to null", () => {
   expect(mergePatch({ objects: [1], id: "a" }, { id: "b" })).toEqual({ objects: null, id: "b" });
 });
 
-test("a name that every object of JavaScript has is gone like any other", () => {
+test("a field whose name every JavaScript object has is removed like any other", () => {
   expect(mergePatch({ args: { constructor: "a" } }, { args: {} })).toEqual({ args: { constructor: null } });
 });
 
-test("applying the patch gives exactly what was wanted", () => {
+test("applying the patch gives exactly the wanted object", () => {
   const json = fc.letrec((tie) => ({
     value: fc.oneof(
       { maxDepth: 3 },
@@ -27,7 +27,7 @@ test("applying the patch gives exactly what was wanted", () => {
   );
 });
 
-test("a key that is called __proto__ is one like any other", () => {
+test("a key called __proto__ is a key like any other", () => {
   const patch: unknown = JSON.parse('{"a": {"__proto__": {"b": 1}}}');
   expect(JSON.stringify(applyMergePatch({ a: { c: 2 } }, patch))).toBe('{"a":{"c":2,"__proto__":{"b":1}}}');
   expect(JSON.stringify(mergePatch(patch, { a: {} }))).toBe('{"a":{"__proto__":null}}');
