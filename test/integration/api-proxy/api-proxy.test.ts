@@ -1,4 +1,4 @@
-/** The proxy in front of a real API server that writes down every request. */
+/** The proxy in front of a real API server that records every request in its audit log. */
 import { request } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -29,15 +29,15 @@ const account = "preview";
 
 interface Setting {
   readonly cluster: TestCluster;
-  /** As the account. */
+  /** The account's user name at the API server. */
   readonly user: string;
   readonly proxy: ReturnType<typeof createApiProxy>;
   readonly open: () => Promise<OpenedApi>;
-  /** Tokens that were given out. */
+  /** The tokens that were issued for runs. */
   readonly tokens: string[];
 }
 
-/** An account that may do everything: what holds a preview back here is the proxy alone. */
+/** The account may do everything, so that only the proxy restricts the preview. */
 async function useProxy(): Promise<Setting> {
   const cluster = await useNamespace(audited.kubeconfig, uniqueName("test"), true);
   const { namespace } = cluster;
@@ -98,11 +98,11 @@ interface Sent {
 const serverOf = ({ kubeconfig }: OpenedApi) =>
   (JSON.parse(kubeconfig) as { clusters: { cluster: { server: string } }[] }).clusters[0]!.cluster.server;
 
-/** One request, its path exactly as it is given. */
+/** Sends one request with exactly this path. */
 function call(api: OpenedApi, method: string, path: string, { body, headers: more = {} }: Sent = {}) {
   const { hostname, port, pathname } = new URL(serverOf(api));
   const text = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
-  // Of a DELETE's body Node does not say how long it is.
+  // Node sends no Content-Length with the body of a DELETE.
   const headers = { ...more, ...(text !== undefined && { "Content-Length": Buffer.byteLength(text) }) };
   return new Promise<{ status: number; text: string }>((resolve, reject) => {
     const sent = request({ hostname, port, method, path: `${pathname}${path}`, headers, agent: false }, (answer) => {
@@ -123,7 +123,7 @@ const strategic = { "Content-Type": "application/strategic-merge-patch+json" };
 const jsonPatch = { "Content-Type": "application/json-patch+json" };
 const plain = { "Content-Type": "application/json" };
 
-test("no request shows a Secret's value, whatever the account may read", async () => {
+test("no request returns a Secret's value, whatever the account may read", async () => {
   const { cluster, open } = await useProxy();
   const run = await open();
   const all = `/api/v1/namespaces/${cluster.namespace}/secrets`;
@@ -187,8 +187,8 @@ test("no request shows a Secret's value, whatever the account may read", async (
   expect(run.maskedValues()).toContain(password);
 });
 
-// docs/preview-security.md says so: a diff could not be right without.
-test("of a value that it never sees a preview can tell whether a guess is right, whether two are equal, and how long one is", async () => {
+// Documented in docs/preview-security.md: without it, a diff could not be correct.
+test("a preview can check a guess of a Secret's value, whether two values are equal, and how long one is, but never sees the value", async () => {
   const { cluster, open } = await useProxy();
   await cluster.create({
     apiVersion: "v1",
@@ -218,7 +218,7 @@ test("of a value that it never sees a preview can tell whether a guess is right,
   expect(await proposed("login", "password", "another guess")).not.toBe(shown);
   expect(await proposed("twin", "copy", shown)).toBe(twin);
   expect(await proposed("login", "user", shown)).not.toBe(user);
-  const mostBytes = 2 ** 20; // of all values of a Secret
+  const mostBytes = 2 ** 20; // for all values of a Secret
   const fits = async (length: number) => {
     const stringData = { value: shown + "x".repeat(mostBytes - length) };
     const body = { apiVersion: "v1", kind: "Secret", metadata: { generateName: "a-" }, stringData };
@@ -227,7 +227,7 @@ test("of a value that it never sees a preview can tell whether a guess is right,
   expect([await fits(password.length), await fits(password.length - 1)]).toEqual([true, false]);
 });
 
-test("nothing that is sent changes anything, and all of it is sent as the account", async () => {
+test("no request changes the cluster, and all requests are sent as the account", async () => {
   const { cluster, user, open } = await useProxy();
   const run = await open();
   const { namespace } = cluster;
@@ -263,7 +263,7 @@ test("nothing that is sent changes anything, and all of it is sent as the accoun
     [201, "POST", all, orders({ ...self, metadata: { name: "more" } })],
     [200, "DELETE", `${all}/settings`, {}],
     [200, "DELETE", `${all}/settings?dryRun=All`, {}],
-    // With a body, the API server reads no option from the query.
+    // If a DELETE has a body, the API server ignores the options in the query.
     [200, "DELETE", `${all}/settings`, orders({})],
     [
       200,
@@ -301,7 +301,7 @@ test("nothing that is sent changes anything, and all of it is sent as the accoun
   expect(ours.filter(({ verb }) => ["deletecollection", "watch", "connect"].includes(verb))).toEqual([]);
 });
 
-test("the real kluctl finds the same behind the proxy, but for the values of Secrets", async () => {
+test("the real kluctl computes the same diff through the proxy, except for the values of Secrets", async () => {
   const { cluster, user, open, tokens } = await useProxy();
   const { namespace } = cluster;
   const [binary, dir] = await Promise.all([useKluctl(), useTempDir()]);
@@ -371,11 +371,11 @@ test("the real kluctl finds the same behind the proxy, but for the values of Sec
   const keysOf = (name: string) => objects.find(({ ref }) => ref.kind === "Secret" && ref.name === name)?.secretKeys;
   expect(keysOf("other")).toContainEqual({ key: "password", change: "changed" });
   expect(keysOf("other")).toContainEqual({ key: "user", change: "unchanged" });
-  // Made from what templates have masks of only.
+  // Built from Secret values that templates see only as masks.
   for (const name of ["same", "copied"]) {
     expect(new Set(keysOf(name)?.map(({ change }) => change)), name).toEqual(new Set(["unchanged"]));
   }
-  // What `stringData` of the project leaves alone stays: kluctl is not the only one who owns it.
+  // Keys that the project's `stringData` does not set (`gone`) stay: kluctl is not the Secret's only owner.
   expect(keysOf("other")).toContainEqual({ key: "more", change: "added" });
 
   const shown = JSON.stringify([proxied, run.kubeconfig]);
@@ -390,12 +390,12 @@ test("the real kluctl finds the same behind the proxy, but for the values of Sec
   expect(shown).not.toContain(token);
 });
 
-/** Whether a file below the directory holds the text. */
+/** Whether a file below the directory, except in the cache, contains the text. */
 async function holds(dir: string, text: string): Promise<boolean> {
   return [...(await textsBelow(dir))].some(([path, content]) => !path.includes("/cache/") && content.includes(text));
 }
 
-test("what many runs ask at once of the kinds there are, the API server is asked once, and all hear the same", async () => {
+test("when many runs discover the API at once, the API server gets one request of each kind, and all runs get the same answer", async () => {
   const { open, user } = await useProxy();
   const paths = ["/version", "/api", "/api/v1", "/apis/apps/v1", "/apis/rbac.authorization.k8s.io/v1"];
   const runs = await Promise.all(Array.from({ length: 40 }, open));
@@ -414,7 +414,7 @@ test("what many runs ask at once of the kinds there are, the API server is asked
 });
 
 describe("the address of a run", () => {
-  test("is another one for each, and dead when the run is over", async () => {
+  test("is different for each run, and stops working when the run ends", async () => {
     const { open } = await useProxy();
     const [one, other] = await Promise.all([open(), open()]);
     expect(one.port).toBe(other.port);
@@ -426,7 +426,7 @@ describe("the address of a run", () => {
     expect((await call(other, "GET", "/version")).status).toBe(200);
   });
 
-  test("is the only way in", async () => {
+  test("is the only one that the proxy answers", async () => {
     const { open } = await useProxy();
     const run = await open();
     const { hostname, port, pathname } = new URL(serverOf(run));
@@ -444,7 +444,7 @@ describe("the address of a run", () => {
       [`GET /version HTTP/1.1\r\n${host}\r\n`, /^HTTP\/1.1 404/],
       [`GET ${pathname.slice(0, -1)}/version HTTP/1.1\r\n${host}\r\n`, /^HTTP\/1.1 404/],
       [`GET /x/..${pathname}/version HTTP/1.1\r\n${host}\r\n`, /^HTTP\/1.1 404/],
-      // A page in a browser that was led here by its name.
+      // A page in a browser that resolved its own host name to the proxy's address.
       [`GET ${pathname}/version HTTP/1.1\r\nHost: evil.example:${port}\r\nConnection: close\r\n\r\n`, /^HTTP\/1.1 404/],
       [`GET http://127.0.0.1${secrets} HTTP/1.1\r\n${host}\r\n`, /^HTTP\/1.1 404/],
       [`CONNECT 169.254.169.254:80 HTTP/1.1\r\n${host}\r\n`, /^$/],
@@ -463,7 +463,7 @@ describe("the address of a run", () => {
   });
 });
 
-test("a preview that has no account to ask as is refused, in words", async () => {
+test("a preview that has no account to impersonate is refused with a reason", async () => {
   const { proxy, cluster } = await useProxy();
   await expect(proxy.open({})).rejects.toThrow("needs a service account");
   const absent = `system:serviceaccount:${cluster.namespace}:absent`;

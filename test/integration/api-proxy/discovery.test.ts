@@ -1,4 +1,4 @@
-/** What is kept of the kinds that a cluster knows, and what is not. */
+/** Which answers about a cluster's API are cached, and which are not. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { createDiscovery } from "../../../src/api-proxy/discovery.ts";
@@ -9,7 +9,7 @@ const core = { kind: "APIResourceList", groupVersion: "v1", resources: [{ name: 
 const asks = (url: string) => permit({ method: "GET", url, headers: {} });
 const [coreKinds, groups] = [asks("/api/v1"), asks("/apis")];
 
-/** An API server whose list of groups has a tag that changes when the test says so. */
+/** An API server whose list of groups has an ETag that the test changes. */
 async function useDiscovery(handle: (req: IncomingMessage, res: ServerResponse, count: number) => void) {
   const state = { tag: '"1"', now: 1_000 };
   let count = 0;
@@ -26,7 +26,7 @@ async function useDiscovery(handle: (req: IncomingMessage, res: ServerResponse, 
   return { api, state, discovery, kinds };
 }
 
-test("what one run was told serves the next one, until something changes", async () => {
+test("discovery answers are shared between runs until the cluster's API changes", async () => {
   const { api, state, kinds } = await useDiscovery((_, res) => answerJson(res, 200, core));
   const all = await Promise.all([kinds(), kinds(), kinds()]);
   for (const { text } of all) expect(JSON.parse(text)).toEqual(core);
@@ -40,7 +40,7 @@ test("what one run was told serves the next one, until something changes", async
   expect(api.requests.filter((each) => each === "GET /api/v1")).toHaveLength(2);
 });
 
-test("an answer that is cut off reaches nobody and is not kept", async () => {
+test("an answer that is cut off is neither passed on nor cached", async () => {
   const { kinds, api } = await useDiscovery((_, res, count) => {
     if (count > 2) return answerJson(res, 200, core);
     const body = JSON.stringify(core);
@@ -52,7 +52,7 @@ test("an answer that is cut off reaches nobody and is not kept", async () => {
   expect(api.requests.filter((each) => each === "GET /api/v1")).toHaveLength(3);
 });
 
-test("an error, an empty answer and one that is no JSON are passed on and not kept", async () => {
+test("errors, empty answers and answers that are not JSON are passed on but not cached", async () => {
   const answers: [number, string][] = [
     [503, '{"kind":"Status","code":503}'],
     [404, '{"kind":"Status","code":404}'],
@@ -69,14 +69,14 @@ test("an error, an empty answer and one that is no JSON are passed on and not ke
   expect(JSON.parse((await kinds()).text)).toEqual(core);
 });
 
-test("an API server that is busy for a moment is asked again", async () => {
+test("a request to an API server that is briefly overloaded is repeated", async () => {
   const { kinds } = await useDiscovery((_, res, count) =>
     answerJson(res, count === 1 ? 429 : count === 2 ? 500 : 200, core),
   );
   expect((await kinds()).status).toBe(200);
 });
 
-test("a change that comes while an answer is on its way keeps that answer out", async () => {
+test("an answer that was under way while the API changed is not cached", async () => {
   const came = Promise.withResolvers<ServerResponse>();
   const { kinds, state, api } = await useDiscovery((_, res, count) => {
     if (count === 1) came.resolve(res);
@@ -93,7 +93,7 @@ test("a change that comes while an answer is on its way keeps that answer out", 
   expect(api.requests.filter((each) => each === "GET /api/v1").length).toBeLessThanOrEqual(3);
 });
 
-test("an API server that cannot say whether something changed is believed for seconds", async () => {
+test("without ETags, discovery answers are cached for seconds only", async () => {
   const state = { now: 0 };
   const api = await useFakeApi((_, res) => answerJson(res, 200, core));
   const discovery = createDiscovery(() => state.now);
@@ -106,7 +106,7 @@ test("an API server that cannot say whether something changed is believed for se
   expect(count()).toBe(2);
 });
 
-test("where the cluster cannot be reached, that is said", async () => {
+test("an unreachable cluster is an error, and later requests succeed", async () => {
   const { discovery, api } = await useDiscovery((_, res) => void res.socket?.destroy());
   await expect(discovery.answer(api.access, coreKinds, 0)).rejects.toThrow();
   expect((await discovery.answer(api.access, groups, 0)).status).toBe(200);

@@ -1,4 +1,4 @@
-/** A run's requests, in front of an API server that answers as the test says. */
+/** A run's requests, in front of an API server that answers as the test defines. */
 import { type IncomingMessage, request, type ServerResponse } from "node:http";
 import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
@@ -50,7 +50,7 @@ const forbidden = {
 };
 const list = { kind: "ConfigMapList", apiVersion: "v1", metadata: {}, items: [] };
 
-test("a list that was refused is not asked for again for a while, by that account", async () => {
+test("a refused list is not requested again for a while by the same account", async () => {
   const { api, state, open } = await useSession((_, res) => answerJson(res, 403, forbidden));
   const first = await open();
   const one = await first.call("GET", "/api/v1/configmaps?labelSelector=a%3Db");
@@ -71,7 +71,7 @@ test("a list that was refused is not asked for again for a while, by that accoun
   expect(api.requests).toHaveLength(6);
 });
 
-test("what was refused with three label selectors in a row is refused with any, until it is granted or some time is over", async () => {
+test("a list that was refused for three label selectors in a row is refused for all, until one is granted or some time has passed", async () => {
   const granted = new Set<string>();
   const { api, state, open } = await useSession((req, res) =>
     [...granted].some((selector) => req.url?.includes(selector))
@@ -83,18 +83,18 @@ test("what was refused with three label selectors in a row is refused with any, 
     (await call("GET", `/api/v1/${kind}?labelSelector=${selector}`)).status;
   for (const selector of ["a", "b", "c", "d", "e"]) expect(await ask(selector)).toBe(403);
   expect(api.requests).toHaveLength(3);
-  // Neither another kind, nor another query, nor a page of the list.
+  // The refusal covers other selectors, but neither another kind nor another query, such as a page of the list.
   expect(await ask("d", "services")).toBe(403);
   expect(await ask("d&limit=1")).toBe(403);
   expect(await ask("d%3Be")).toBe(403);
   expect(api.requests).toHaveLength(5);
 
-  // After a while one is asked for again, which stands for all.
+  // After a while, one selector is requested again and its answer applies to all.
   state.now += 31_000;
   for (const selector of ["f", "g", "h"]) expect(await ask(selector)).toBe(403);
   expect(api.requests).toHaveLength(6);
 
-  // An authorizer that looks at selectors: what it grants to one says that the refusals were about the others.
+  // An authorizer that evaluates selectors: once it grants one, the refusals applied only to the other selectors.
   granted.add("mine");
   state.now += 31_000;
   expect(await ask("mine")).toBe(200);
@@ -105,7 +105,7 @@ test("what was refused with three label selectors in a row is refused with any, 
   expect(api.requests).toHaveLength(11);
 });
 
-test("a refused login is renewed once, and a cut connection tried again", async () => {
+test("a login that was refused is renewed once, and a request whose connection was cut is repeated", async () => {
   let count = 0;
   const { api, open } = await useSession((_, res) => {
     count++;
@@ -120,7 +120,7 @@ test("a refused login is renewed once, and a cut connection tried again", async 
   expect(api.requests).toHaveLength(4);
 });
 
-test("a run may send so much and no more", async () => {
+test("a run is limited in its number of requests and bytes", async () => {
   const { open, api } = await useSession((_, res) => answerJson(res, 200, list), { requests: 3, bodyBytes: 1_000 });
   const { call } = await open();
   const apply = { "Content-Type": "application/apply-patch+yaml" };
@@ -135,7 +135,7 @@ test("a run may send so much and no more", async () => {
   expect(api.requests).toHaveLength(1);
 });
 
-test("of many requests at once some are told to come back, and a closed run's end", async () => {
+test("requests over the limit are answered with 429, and requests of a closed run are ended", async () => {
   const held: ServerResponse[] = [];
   const { open, api } = await useSession((_, res) => void held.push(res), { atOnce: 2 });
   const { call, run } = await open();
@@ -152,7 +152,7 @@ test("of many requests at once some are told to come back, and a closed run's en
   for (const end of await Promise.all(waiting)) expect([502, 504, "cut"]).toContain(end);
 });
 
-test("an answer that breaks off in the middle does not look whole", async () => {
+test("an answer that breaks off in the middle is not passed on as complete", async () => {
   const { open } = await useSession((_, res) => {
     res.writeHead(200, { "Content-Type": "application/json" });
     res.write('{"kind":"ConfigMapList","items":[', () => res.socket?.destroy());
@@ -162,7 +162,7 @@ test("an answer that breaks off in the middle does not look whole", async () => 
   expect((await call("GET", "/api/v1/secrets")).status).toBe(502);
 });
 
-test("what is no JSON, leads elsewhere or is packed does not pass", async () => {
+test("an answer that is not JSON, is compressed or is a redirect does not pass", async () => {
   const answers: [number, Record<string, string>][] = [
     [200, { "Content-Type": "application/vnd.kubernetes.protobuf" }],
     [200, { "Content-Type": "text/html" }],
@@ -182,7 +182,7 @@ test("what is no JSON, leads elsewhere or is packed does not pass", async () => 
   }
 });
 
-test("headers of the client do not reach the API server, and its own do not reach the client", async () => {
+test("only known headers are passed on, in both directions", async () => {
   const seen: IncomingMessage["headers"][] = [];
   const { open } = await useSession((req, res) => {
     seen.push(req.headers);
