@@ -1,4 +1,4 @@
-/** A login that changes while the server runs, against an API that tells which one it was asked with. */
+/** A token that changes while the server runs, and an API that records the token of each request. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -26,7 +26,7 @@ async function useApi() {
   return { logins, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v1` };
 }
 
-test("a forge is asked with the new token as soon as its file has it, and the token is hidden before that", async () => {
+test("requests to a forge use the new token as soon as its file contains it, and logs redact it before that", async () => {
   const api = await useApi();
   const files = new Map([["/run/secrets/token", "the-first-token"]]);
   const load = () =>

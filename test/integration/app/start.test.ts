@@ -1,4 +1,4 @@
-/** What only a person can mend is told with what to do about it. */
+/** Errors that only the operator can resolve say how. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { ConfigError } from "../../../src/errors.ts";
 
 const webhooks = { host: "127.0.0.1", port: 0, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" };
 
-test("a port that is taken is told with the variable or option that names another", async () => {
+test("if a port is in use, the error names the variable or option that selects another", async () => {
   const first = await startListener(() => undefined, webhooks);
   onTestFinished(() => first.stop(0));
   await expect(startListener(() => undefined, { ...webhooks, port: first.port })).rejects.toThrow(
@@ -20,13 +20,13 @@ test("a port that is taken is told with the variable or option that names anothe
   await expect(startListener(() => undefined, metrics)).rejects.toThrow(/another port with --metrics-bind-address\.$/);
 });
 
-test("an address of another machine is told as such", async () => {
+test("listening on another machine's address is an error that says so", async () => {
   await expect(startListener(() => undefined, { ...webhooks, host: "192.0.2.1" })).rejects.toThrow(
     /192\.0\.2\.1:0: this machine does not have this address; choose another with TOWLINE_WEBHOOKS_HOST/,
   );
 });
 
-test("a data directory that is a file is an error of the configuration", async () => {
+test("a data directory that is a file is a configuration error", async () => {
   const dir = await mkdtemp(join(tmpdir(), "towline-test-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const file = join(dir, "file");

@@ -1,6 +1,6 @@
 /**
- * The dashboard against what Grafana itself says of dashboards: the types that its own front end is compiled with. Grafana
- * says nothing of a key that it does not know: the panel just does not do what was meant.
+ * Checks the dashboard against the types that Grafana's own front end is compiled with. Grafana silently ignores a key
+ * that it does not know, and the panel then lacks what the key was for.
  */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -26,10 +26,10 @@ interface Dashboard {
 }
 
 const dashboard = JSON.parse(readFileSync(join(root, "chart/files/dashboard.json"), "utf8")) as Dashboard;
-/** Grafana's names of the panels that we have. */
+/** Grafana's names of the panel types that we use. */
 const kinds: Readonly<Record<string, string>> = { stat: "Stat", table: "Table", timeseries: "TimeSeries" };
 
-/** What the compiler says of it; empty if nothing. */
+/** The compiler's errors; empty if there are none. */
 async function check({ panels, templating, ...rest }: Dashboard): Promise<string> {
   const dir = await useTempDir();
   const lines = [
@@ -38,10 +38,11 @@ async function check({ panels, templating, ...rest }: Dashboard): Promise<string
       ([type, name]) =>
         `import type * as ${type} from "@grafana/schema/dist/esm/raw/composable/${type}/panelcfg/x/${name}PanelCfg_types.gen";`,
     ),
-    // JSON has the words that its enums stand for.
+    // In JSON, enums are their string values.
     "type Plain<T> = T extends string ? `${T}` : T extends (infer U)[] ? Plain<U>[]" +
       " : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;",
-    // What Grafana itself writes, and its schema does not say: how a variable was typed in, and none chosen yet.
+    // Grafana itself writes these although its schema lacks them: the definition of a variable as typed, and an empty
+    // selection.
     `type Variable = Omit<VariableModel, "current"> & { definition?: string; current?: VariableModel["current"] | {} };`,
   ];
   const hold = (value: unknown, type: string) => lines.push(`(${JSON.stringify(value)}) satisfies Plain<${type}>;`);
@@ -72,7 +73,7 @@ async function check({ panels, templating, ...rest }: Dashboard): Promise<string
   );
 }
 
-test("the dashboard is one as Grafana's own code knows them", async () => {
+test("the dashboard matches the types of Grafana's own code", async () => {
   expect(new Set(dashboard.panels.map(({ type }) => type))).toEqual(new Set(["row", ...Object.keys(kinds)]));
   expect(await check(dashboard)).toBe("");
 });
@@ -94,12 +95,12 @@ test.each<[string, (panel: Panel) => Panel, RegExp]>([
     (panel) => ({ ...panel, fieldConfig: { defaults: { unit: 1 } as object } }),
     /'number' is not assignable to type 'string'/,
   ],
-])("it would be told: %s", async (_, change, words) => {
+])("the check would find: %s", async (_, change, words) => {
   const panels = dashboard.panels.filter(({ type }) => type === "stat").slice(0, 1);
   expect(await check({ ...dashboard, panels: panels.map(change) })).toMatch(words);
 });
 
-test("no panel lies on another, none leaves the grid, and each has its number", () => {
+test("panels neither overlap nor leave the grid, and each has an id of its own", () => {
   const taken = new Map<string, string>();
   for (const { title, gridPos } of dashboard.panels) {
     const { x, y, w, h } = gridPos;

@@ -1,4 +1,4 @@
-/** The rules and the dashboard, as Prometheus itself reads them. */
+/** The alerting rules and the dashboard, checked by Prometheus itself. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -19,7 +19,7 @@ async function promtool(...args: string[]): Promise<string> {
   return stdout;
 }
 
-test("Prometheus takes the rules, and each alert tells of its trouble and keeps quiet without it", async () => {
+test("Prometheus accepts the rules, and each alert fires for its problem and stays silent without it", async () => {
   expect(await promtool("check", "rules", "--lint=all", "--lint-fatal", join(files, "rules.yaml"))).toContain(
     "SUCCESS",
   );
@@ -29,7 +29,7 @@ test("Prometheus takes the rules, and each alert tells of its trouble and keeps 
   for (const [, alert] of alerts) expect(tested).toContain(`alertname="${alert}"`);
 });
 
-test("Prometheus takes every expression of the dashboard", async () => {
+test("Prometheus accepts every expression of the dashboard", async () => {
   const { panels } = JSON.parse(readFileSync(join(files, "dashboard.json"), "utf8")) as {
     panels: { targets?: { expr: string }[] }[];
   };

@@ -1,4 +1,4 @@
-/** Completion in the real shells; bash, which every machine has, is with the unit tests. */
+/** Completion in real shells; bash is covered by the unit tests because every machine has it. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -9,10 +9,10 @@ import { useTempDir } from "../../support/world.ts";
 const run = promisify(execFile);
 const say = () => undefined;
 
-test("zsh completes the same, and says what each is for", async () => {
+test("zsh completes the same words as bash, with their descriptions", async () => {
   const { zsh } = await findTools(["zsh"], { say });
   const { out: script } = await towline(["completion", "zsh"]);
-  // What the line editor has where a key is pressed, and what would be shown.
+  // Replaces what zsh's line editor provides when Tab is pressed, and prints what would be shown.
   const shown = `_describe() { eval 'print -rl -- "\${'"\${@[-1]}"'[@]}"' }; _files() { print files }; compdef() { }`;
   const complete = async (...words: string[]) => {
     const asked = `${shown}\n${script}\nwords=(towline "$@"); CURRENT=$#words; _towline`;
@@ -28,10 +28,10 @@ test("zsh completes the same, and says what each is for", async () => {
   expect(await complete("preview", "get", "")).toEqual(["files"]);
 });
 
-test("fish completes the same, and says what each is for", async () => {
+test("fish completes the same words as bash, with their descriptions", async () => {
   const { fish } = await findTools(["fish"], { say });
   const { out: script } = await towline(["completion", "fish"]);
-  const home = await useTempDir(); // it writes there, whatever it is told
+  const home = await useTempDir(); // fish writes to its home directory even with --no-config
   const complete = async (line: string) => {
     const asked = `${script}\ncomplete -C ${JSON.stringify(line)}`;
     const { stdout } = await run(fish, ["--no-config", "-c", asked], {
@@ -49,5 +49,5 @@ test("fish completes the same, and says what each is for", async () => {
   const formats = (await complete("towline get deployments shop/prod -o ")).map((line) => line.split("\t")[0]);
   expect(formats).toEqual(["json", "table", "wide", "yaml"]);
   expect(await complete("towline completion ")).toEqual(["bash", "fish", "zsh"]);
-  expect(await complete("towline preview get ")).toContain("cmdline"); // a file
+  expect(await complete("towline preview get ")).toContain("cmdline"); // a file of the current directory
 });

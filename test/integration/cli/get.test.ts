@@ -1,4 +1,4 @@
-/** What the server remembers in Redis, shown in the terminal. */
+/** Previews and deliveries that the server keeps in Redis, shown in the terminal. */
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { createDeliveries } from "../../../jobs/deliveries.ts";
@@ -9,7 +9,7 @@ import { useFakeApiServer } from "../../support/fake-api-server.ts";
 import { aPreview, aReport } from "../../support/fake-reports.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
 
-test("previews and deliveries are shown to people and to programs, and their absence is said", async () => {
+test("previews and deliveries are shown as text and as JSON, and a message says if there are none", async () => {
   const [redis, api, prefix] = [useRedisServer(), await useFakeApiServer(), uniquePrefix()];
   await redis.start();
   const env = {
@@ -43,7 +43,7 @@ test("previews and deliveries are shown to people and to programs, and their abs
   expect(shown.out).toMatch(/gitea +202 +irrelevant +– +– +0 +0 +issues \[31m are of no use\n/);
   expect((await get("deliveries", "-o", "wide")).out).toMatch(/QUEUED +DELIVERY +WHY\n.* 0 +0 +d +issues/);
 
-  // One that came is explained as it would be judged now.
+  // For a received delivery, the command explains which deployments it affects now.
   const push: PushEvent = {
     ...{
       kind: "push",

@@ -1,4 +1,4 @@
-/** `towline init --github-app`, with a test in the place of the browser and a local GitHub. */
+/** `towline init --github-app` with a local GitHub; the test takes the browser's role. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { manifestFormUrl } from "../../../src/forge/github-manifest.ts";
 import { towline } from "../../support/command-line.ts";
 import { useGithubHost } from "../../support/github-host.ts";
 
-/** Calls it, and gives back the page that it waits on. */
+/** Runs the command, and returns the page on which it waits for the user. */
 async function useInit(...argv: string[]) {
   const host = await useGithubHost({ as: "app" });
   const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
@@ -30,14 +30,14 @@ async function useInit(...argv: string[]) {
   return { host, file, ended, address, shown, action, manifest };
 }
 
-/** As GitHub sends the browser back. */
+/** The URL to which GitHub redirects the browser. */
 function answerOf(manifest: Record<string, unknown>, code: string, state: string): string {
   const url = new URL(String(manifest["redirect_url"]));
   url.search = new URLSearchParams({ code, state }).toString();
   return url.href;
 }
 
-test("one click makes the App, and its key and secret are written where only their owner reads them", async () => {
+test("one click creates the App, and only their owner can read the files with its key and secret", async () => {
   const { host, file, ended, address, shown, action, manifest } = await useInit("--organization", "Example-Org");
   expect(shown.headers.get("content-security-policy")).toContain("default-src 'none'");
   expect(`${action.origin}${action.pathname}`).toBe(
@@ -79,11 +79,11 @@ test("one click makes the App, and its key and secret are written where only the
   }
   expect(out).not.toContain(secret);
   expect(out + readFile(file)).not.toContain("PRIVATE KEY");
-  // The page is gone.
+  // The page is no longer served.
   await expect(fetch(address)).rejects.toThrow("fetch failed");
 });
 
-test("a code that GitHub does not take is said, in the browser and the terminal, and nothing is written", async () => {
+test("a code that GitHub rejects is reported in the browser and the terminal, and nothing is written", async () => {
   const { file, ended, action, manifest } = await useInit();
   expect(action.pathname).toBe("/settings/apps/new");
   const answer = await fetch(answerOf(manifest, "an-old-code", action.searchParams.get("state") ?? ""));
@@ -93,7 +93,7 @@ test("a code that GitHub does not take is said, in the browser and the terminal,
   expect(existsSync(file)).toBe(false);
 });
 
-test("each GitHub has its own place for it", () => {
+test("the form for a new App is found on github.com, GitHub Enterprise Server and ghe.com", () => {
   expect(manifestFormUrl(undefined, undefined, "s")).toBe("https://github.com/settings/apps/new?state=s");
   expect(manifestFormUrl("https://git.example.com/api/v3", "a b", "s")).toBe(
     "https://git.example.com/organizations/a%20b/settings/apps/new?state=s",
@@ -103,7 +103,7 @@ test("each GitHub has its own place for it", () => {
   );
 });
 
-test("what does not go with an App is said before anything is made", async () => {
+test("options that do not go with an App are rejected before anything is created", async () => {
   const init = (...argv: string[]) =>
     towline(["init", "--url", "https://towline.example.com", "--github-app", ...argv]);
   expect(await init("--forge", "gitlab", "--api-url", "https://gitlab.example.com/api/v4")).toMatchObject({ code: 2 });

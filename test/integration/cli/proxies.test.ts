@@ -1,4 +1,4 @@
-/** Where the git host's API is reached by a proxy only, as in many a company. */
+/** The git host's API is reachable only through a proxy, as in many companies. */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -12,7 +12,7 @@ import { secret, url } from "../../support/hooks.ts";
 
 const cli = join(import.meta.dirname, "../../../src/cli.ts");
 
-/** It leads to one place, wherever one wants to go. */
+/** A proxy that connects to this port, whatever address is requested. */
 async function useProxy(port: number) {
   const asked: string[] = [];
   const server = createServer((_, res) => void res.writeHead(501).end());
@@ -30,7 +30,7 @@ async function useProxy(port: number) {
   return { asked, address: `127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
-test("a git host's API is asked through the proxy that git goes through, unless the host is an exception", async () => {
+test("requests to a git host's API use the same proxy as git, unless NO_PROXY lists the host", async () => {
   const host = await useGithubHost();
   host.logins.permissions = { repository_hooks: "write" };
   const proxy = await useProxy(Number(new URL(host.apiUrl).port));
@@ -67,6 +67,6 @@ test.each([
   ["socks5://proxy:1080", undefined],
   ["http://", undefined],
   ["", undefined],
-])("the proxy %j is %j", (value, proxy) => {
+])("the proxy setting %j is read as %j", (value, proxy) => {
   expect(toProxy(value)).toBe(proxy);
 });

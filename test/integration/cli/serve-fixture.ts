@@ -1,6 +1,6 @@
 /**
- * A process that serves an app whose behaviour its arguments name, as the real one is served: what a test cannot make
- * the real server do at will.
+ * Serves an app whose behaviour the arguments select, in the way the real app is served: for failures that a test
+ * cannot provoke in the real server.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { serve, type StartApp } from "../../../src/cli/serve.ts";

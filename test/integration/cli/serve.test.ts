@@ -4,21 +4,18 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { patience } from "../../support/patience.ts";
 
-test.each(["SIGTERM", "SIGINT"] as const)(
-  "%s stops the server, and the process ends by itself with 0",
-  async (signal) => {
-    const server = useServer();
-    await server.says("started");
-    server.child.kill(signal);
-    expect(await server.ended).toBe(0);
-    expect(server.output()).toContain('"msg":"stopped"');
-  },
-);
+test.each(["SIGTERM", "SIGINT"] as const)("%s stops the server, and the process exits with 0", async (signal) => {
+  const server = useServer();
+  await server.says("started");
+  server.child.kill(signal);
+  expect(await server.ended).toBe(0);
+  expect(server.output()).toContain('"msg":"stopped"');
+});
 
 test.each([
   ["SIGTERM", 143],
   ["SIGINT", 130],
-] as const)("who asks twice does not wait: a second %s ends it with %i", async (signal, code) => {
+] as const)("a second %s ends the process at once with %i", async (signal, code) => {
   const server = useServer("hang-at-stop");
   await server.says("started");
   server.child.kill(signal);
@@ -27,7 +24,7 @@ test.each([
   expect(await server.ended).toBe(code);
 });
 
-test("a server that hangs while it starts can be stopped", async () => {
+test("a server that hangs at start can be stopped", async () => {
   const server = useServer("hang-at-start");
   await server.says("no forge");
   server.child.kill("SIGTERM");
@@ -37,7 +34,7 @@ test("a server that hangs while it starts can be stopped", async () => {
 });
 
 test.each(["throw", "reject"])(
-  "an error that nobody caught (%s) is logged, the server stops, and the code is 1",
+  "an uncaught error (%s) is logged, the server stops, and the exit code is 1",
   async (how) => {
     const server = useServer(how);
     expect(await server.ended).toBe(1);
@@ -45,7 +42,7 @@ test.each(["throw", "reject"])(
   },
 );
 
-test.each(["fail-at-start", "fail-at-stop"])("%s ends with 1 and its reason", async (how) => {
+test.each(["fail-at-start", "fail-at-stop"])("%s exits with 1 and its reason", async (how) => {
   const server = useServer(how);
   if (how === "fail-at-stop") {
     await server.says("started");
@@ -55,20 +52,20 @@ test.each(["fail-at-start", "fail-at-stop"])("%s ends with 1 and its reason", as
   expect(server.output()).toMatch(/the server failed: (port 8080 is in use|cannot stop)/);
 });
 
-test("a handle that somebody forgot does not keep the process", async () => {
+test("a leaked handle does not keep the process alive", async () => {
   const server = useServer("leak");
   await server.says("started");
   server.child.kill("SIGTERM");
   expect(await server.ended).toBe(0);
 });
 
-test("the real command tells what is wrong before it starts anything", async () => {
+test("the real command reports an invalid option before it starts anything", async () => {
   const server = use(["src/cli.ts", "serve", "--sweep-interval", "often"]);
   expect(await server.ended).toBe(2);
   expect(server.output()).toContain("sweep.interval (--sweep-interval)  must be a duration");
 });
 
-test("a reader that has seen enough is no error", async () => {
+test("a reader that closes the pipe early is not an error", async () => {
   const server = use(["src/cli.ts", "config", "schema"]);
   server.child.stdout.destroy();
   expect(await server.ended).toBe(0);

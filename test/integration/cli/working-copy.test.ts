@@ -1,4 +1,4 @@
-/** What `towline preview` says where there is nothing to be merged, or nothing to merge into. */
+/** `towline preview` where there is nothing to merge, or nothing to merge into. */
 import { execFileSync } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { openWorkingCopy } from "../../../src/cli/working-copy.ts";
 import { useTempDir } from "../../support/world.ts";
 
-test("a directory that is no working copy is named, with what to do", async () => {
+test("a directory that is not a working copy is named in the error, with what to do", async () => {
   const dir = await useTempDir();
   const open = (where: string) => openWorkingCopy(where, { fetch: true });
   await expect(open(dir)).rejects.toThrow(
@@ -15,7 +15,7 @@ test("a directory that is no working copy is named, with what to do", async () =
   await expect(open(join(dir, "gone"))).rejects.toThrow(/gone does not exist; pass a git working copy/);
 });
 
-test("a branch that the remote does not have is told with those that it has, and what is merged already is known", async () => {
+test("if the remote lacks a branch, the error lists the branches it has; commits that are already merged are recognized", async () => {
   const dir = await useTempDir();
   const git = (...args: string[]) => execFileSync("git", args, { cwd: dir, encoding: "utf8", stdio: "pipe" });
   const identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.com"];
@@ -38,6 +38,6 @@ test("a branch that the remote does not have is told with those that it has, and
   expect(await isMerged()).toBe(true);
   await writeFile(join(work, "new.yaml"), "a: b");
   expect(await isMerged()).toBe(false);
-  git("-C", work, "push", "--quiet", "origin", ":release"); // fetched once, and gone since
+  git("-C", work, "push", "--quiet", "origin", ":release"); // fetched once, and deleted since
   await expect(openWorkingCopy(work, { into: "release", fetch: true })).rejects.toThrow("no branch release at origin");
 });
