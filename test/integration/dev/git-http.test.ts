@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { useGitServer, useTempDir } from "../../support/world.ts";
 
-test("what is pushed can be listed, and each listing is counted", async () => {
+test("pushed commits are listed, and the server counts each listing", async () => {
   const git = await useGitServer();
   const repo = await git.repo("shop");
   const commit = await repo.push({ "a.txt": "one\n" });
@@ -15,7 +15,7 @@ test("what is pushed can be listed, and each listing is counted", async () => {
   expect(git.requests.infoRefs).toBe(before + 1);
 });
 
-test("branches are made, forced and deleted, tags are set", async () => {
+test("branches are created, force-pushed and deleted, and tags are pushed", async () => {
   const git = await useGitServer();
   const repo = await git.repo("shop");
   await repo.push({ "a.txt": "one\n" });
@@ -32,7 +32,7 @@ test("branches are made, forced and deleted, tags are set", async () => {
   expect(await repo.git("ls-remote", "origin", "refs/heads/feature")).toBe("");
 });
 
-test("a login is asked for, and a failure lasts until it is taken back", async () => {
+test("a login is required, and a staged failure lasts until it is removed", async () => {
   const git = await useGitServer({ username: "ada", password: "a password of this test" });
   const repo = await git.repo("shop");
   await repo.push({ "a.txt": "one\n" });
@@ -45,7 +45,7 @@ test("a login is asked for, and a failure lasts until it is taken back", async (
   expect(await repo.git("ls-remote", "origin")).toContain("refs/heads/main");
 });
 
-test("a replica that lags shows what was there, while pushes go on", async () => {
+test("a lagging replica shows its old state while pushes succeed", async () => {
   const git = await useGitServer();
   const repo = await git.repo("shop");
   const before = await repo.push({ "a.txt": "one\n" });

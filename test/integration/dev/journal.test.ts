@@ -1,4 +1,4 @@
-/** The journal is what tests of faults believe: it has to see what must not be. */
+/** Tests of faults rely on the journal: it has to detect what must never happen. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
@@ -8,11 +8,11 @@ import { useJournal } from "../../support/journal.ts";
 import { useTempDir } from "../../support/world.ts";
 import { patience } from "../../support/patience.ts";
 
-test("the journal finds calls for one deployment that overlap, killed ones too, and no others", async () => {
+test("the journal reports overlapping calls for one deployment, including killed ones, and no others", async () => {
   const dir = await useTempDir();
   const project = await createProject(`${dir}/project`, { "deployment.yaml": "deployments: []" });
   const journal = await useJournal({ dir, kluctl: "/bin/true" });
-  const cwd = `${dir}/42-job`; // as the server names the directories of its calls
+  const cwd = `${dir}/42-job`; // the server names the directories of its calls like this
   await mkdir(cwd);
   const start = (command: string, target: string) => {
     const args = [command, `--project-dir=${project}`, `--target=${target}`];

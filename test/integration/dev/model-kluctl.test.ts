@@ -1,4 +1,4 @@
-/** The chaos harness' model of kluctl beside the real one, for the projects that it deploys there. */
+/** Compares the chaos harness's model of kluctl with the real one, for the projects that the harness deploys. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -12,14 +12,14 @@ import { fakeHeld, newKluctl, newRun, noDeployOptions } from "../../support/fake
 import { patience } from "../../support/patience.ts";
 import { useCluster, useGitServer, useKluctl, useTempDir } from "../../support/world.ts";
 
-/** What servers decide by. */
+/** The parts of a result that servers base decisions on. */
 function gist(result: CommandResult) {
   const objects = result.objects.map(({ ref, changes, new: isNew, orphan, deleted }) => ({
     ref,
     new: isNew,
     orphan,
     deleted,
-    // Each has labels and annotations of its own.
+    // Model and kluctl add different labels and annotations.
     changes: changes
       .filter(({ jsonPath }) => jsonPath.startsWith("data."))
       .map(({ type, jsonPath, oldValue, newValue }) => ({ type, jsonPath, oldValue, newValue })),
@@ -36,7 +36,7 @@ function gist(result: CommandResult) {
 }
 
 test.each(["mono-a", "mono-shared", "site-includes"])(
-  "the model says of %s what the real kluctl says, before, after and in between deploys",
+  "the model and the real kluctl agree on %s before, between and after deploys",
   async (name) => {
     const [real, cluster, git, dir] = [await useKluctl(), await useCluster(), await useGitServer(), await useTempDir()];
     const journal = await startJournal({
@@ -70,7 +70,7 @@ test.each(["mono-a", "mono-shared", "site-includes"])(
       newKluctl(join(dir, `kluctl-${i}`), {
         binary,
         kubeconfigFor: () => readFileSync(cluster.kubeconfig, "utf8"),
-        limits: { leaseSilenceMs: patience.timeout }, // nobody renews this lease
+        limits: { leaseSilenceMs: patience.timeout }, // this lease is never renewed
       }),
     );
     onTestFinished(() => Promise.all(kluctls.map((one) => one.stop())).then(() => undefined));

@@ -8,7 +8,7 @@ import { startProcess } from "../../../dev/parts/process.ts";
 import { useTempDir } from "../../support/world.ts";
 import { patience } from "../../support/patience.ts";
 
-test("a part and its children end when whoever started it is killed, and the state directory goes too", async () => {
+test("when the parent process is killed, its part and that part's children end, and its state directory is removed", async () => {
   const parent = await startParent(`
     const state = await createStateDir(dir);
     const args = ["-c", "sleep 600 & echo $! > pid; wait"];
@@ -24,7 +24,7 @@ test("a part and its children end when whoever started it is killed, and the sta
   await expect.poll(() => exists(state), patience).toBe(false);
 });
 
-test("a part that ends instead of starting is reported with the end of its log", async () => {
+test("a part that exits instead of starting is reported with the end of its log", async () => {
   const dir = await useTempDir();
   const args = ["-c", "echo the port is taken; exit 3"];
   const part = await startProcess({ name: "part", command: "sh", args, logFile: join(dir, "log") });
@@ -34,7 +34,7 @@ test("a part that ends instead of starting is reported with the end of its log",
   );
 });
 
-test("a part that does not listen to SIGTERM is killed when its time is over", async () => {
+test("a part that ignores SIGTERM is killed after the grace period", async () => {
   const dir = await useTempDir();
   const args = ["-c", "trap '' TERM; echo > ready; while :; do sleep 0.1; done"];
   const part = await startProcess({ name: "part", command: "sh", args, logFile: join(dir, "log"), cwd: dir });
@@ -46,7 +46,7 @@ test("a part that does not listen to SIGTERM is killed when its time is over", a
   await expect.poll(() => isAlive(String(part.pid)), patience).toBe(false);
 });
 
-/** A Node process of its own that runs the script until it is killed; resolves with its first line of output. */
+/** A separate Node process that runs the script until it is killed; resolves with its first line of output. */
 async function startParent(script: string): Promise<{ line: string; kill(): void }> {
   const parts = join(import.meta.dirname, "../../../dev/parts");
   const imports = `

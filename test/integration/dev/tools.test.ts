@@ -6,7 +6,7 @@ import { useTempDir } from "../../support/world.ts";
 
 const say = () => undefined;
 
-test("a program on PATH is used in a usable version, an older one is passed over", async () => {
+test("a program on PATH is used if its version is usable; an older one is skipped", async () => {
   const dir = await useTempDir();
   await useProgram(join(dir, "old"), "kluctl", "2.19.0");
   const usable = await useProgram(join(dir, "new"), "kluctl", "2.28.2");
@@ -16,7 +16,7 @@ test("a program on PATH is used in a usable version, an older one is passed over
   expect(found).toEqual({ kluctl: usable });
 });
 
-test("a program that a variable names is used whatever is on PATH", async () => {
+test("a program that a variable names takes precedence over PATH", async () => {
   const dir = await useTempDir();
   await useProgram(dir, "etcd", "3.6.8");
   const named = await useProgram(join(dir, "mine"), "etcd", "3.4.1");
@@ -26,7 +26,7 @@ test("a program that a variable names is used whatever is on PATH", async () => 
   expect(found).toEqual({ etcd: named });
 });
 
-test("a variable that names no program is an error that says which", async () => {
+test("a variable that does not name an executable is an error that names it", async () => {
   const env = { TOWLINE_KWOK: "/nowhere/kwok" };
 
   await expect(findTools(["kwok"], { say, env })).rejects.toThrow(
@@ -43,7 +43,7 @@ test("valkey-server stands in for redis-server", async () => {
   expect(found).toEqual({ "redis-server": valkey });
 });
 
-/** A program that only tells its version. */
+/** A program that only prints its version. */
 async function useProgram(dir: string, name: string, version: string): Promise<string> {
   const path = join(dir, name);
   await mkdir(dir, { recursive: true });

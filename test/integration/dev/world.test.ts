@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { useCluster, useGitea } from "../../support/world.ts";
 import { patience } from "../../support/patience.ts";
 
-test("the pods of a Deployment run", async () => {
+test("pods of a Deployment reach the phase Running", async () => {
   const cluster = await useCluster();
   const labels = { app: "web" };
   await cluster.create<V1Deployment>({
@@ -29,7 +29,7 @@ test("the pods of a Deployment run", async () => {
     .toBe(2);
 });
 
-test("a push to the git host arrives as a signed webhook", async () => {
+test("a push to the git host arrives as a signed webhook delivery", async () => {
   const forge = await useGitea();
   const received: { event: string | undefined; signature: string | undefined; body: string }[] = [];
   const listener = createServer((req, res) => {
