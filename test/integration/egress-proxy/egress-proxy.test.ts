@@ -1,4 +1,4 @@
-/** Real sockets: what a confined run gets through to, and what it is told of the rest. */
+/** With real sockets: which hosts a confined run reaches, and the errors for all others. */
 import { once } from "node:events";
 import http from "node:http";
 import net, { type AddressInfo } from "node:net";
@@ -8,7 +8,7 @@ import { createEgressProxy, type EgressAccess, type EgressProxyDeps } from "../.
 import { silentLog } from "../../support/fakes.ts";
 import { useUpstream } from "../../support/upstream-proxy.ts";
 
-/** Answers with what it was asked for, and counts who connects. */
+/** Answers with the requested method, path and host, and counts connections. */
 async function useServer(answer?: http.RequestListener) {
   const asked: string[] = [];
   const echo: http.RequestListener = (req, res) => {
@@ -24,7 +24,10 @@ async function useServer(answer?: http.RequestListener) {
   return { port: (server.address() as AddressInfo).port, asked, connections: () => connections };
 }
 
-/** Names lead where `names` says; nothing of this machine counts as the server's own but what `own` says. */
+/**
+ * `names` maps host names to addresses; of this machine, only the addresses that `own` returns count as the server's
+ * own.
+ */
 function useProxy(names: Record<string, readonly string[]>, deps: Partial<EgressProxyDeps> = {}) {
   const looked: string[] = [];
   const proxy = createEgressProxy({
@@ -42,7 +45,7 @@ function useProxy(names: Record<string, readonly string[]>, deps: Partial<Egress
   return { ...proxy, looked };
 }
 
-/** The first line that the proxy answers to a CONNECT, and the connection behind it. */
+/** The first line of the proxy's answer to a CONNECT, and the connection behind it. */
 async function connect({ env, port }: Pick<EgressAccess, "env" | "port">, target: string, login = loginOf(env)) {
   const socket = net.connect(port, "127.0.0.1");
   onTestFinished(() => void socket.destroy());
@@ -66,7 +69,7 @@ async function askThrough(socket: net.Socket, path: string): Promise<string> {
 
 const login = `Basic ${Buffer.from("user:pass").toString("base64")}`;
 
-test("a run reaches its own hosts and no others, and is told which and what to do", async () => {
+test("a run reaches its own hosts and no others, and the refusal says which host and what to do", async () => {
   const server = await useServer();
   const upstream = await useUpstream(server.port);
   const { open } = useProxy({}, upstream);
@@ -88,7 +91,7 @@ test("a run reaches its own hosts and no others, and is told which and what to d
   expect(access.refusals()).toEqual([refused, expect.stringContaining(":22"), expect.stringContaining("a host and")]);
 });
 
-test("every preview may reach what the operator allows", async () => {
+test("every preview may reach the hosts that the operator allows", async () => {
   const server = await useServer();
   const hosts = ["charts.example.com", `127.0.0.1:${server.port}`];
   const { open } = useProxy({}, { ...(await useUpstream(server.port)), hosts: () => hosts });
@@ -114,7 +117,7 @@ test.each([
   ["metadata.example.com", "a link-local or metadata address"],
   ["some.example.com", "a link-local or metadata address"],
   ["api.example.com", "is an API server"],
-])("%s is refused even where a deployment names it", async (host, why) => {
+])("%s is refused even if a deployment lists it", async (host, why) => {
   const server = await useServer();
   const { open } = useProxy(
     {
@@ -138,7 +141,7 @@ test.each([
   expect(server.connections()).toBe(0);
 });
 
-test("an address is judged as well where the server's own proxy connects", async () => {
+test("the proxy also checks addresses if the server itself connects through a proxy", async () => {
   const upstream = await useUpstream(1);
   const { open } = useProxy({}, upstream);
   const access = await open(["169.254.169.254", "169.254.169.254:80"]);
@@ -148,13 +151,13 @@ test("an address is judged as well where the server's own proxy connects", async
   expect(upstream.asked).toEqual([]);
 });
 
-test("the addresses that were judged are the ones connected to", async () => {
+test("the proxy connects to the addresses that it checked", async () => {
   const server = await useServer();
   let looked = 0;
   const { open } = useProxy(
     {},
     {
-      // The second answer would lead to the server that is there.
+      // A second lookup would resolve to the running server.
       lookup: () => Promise.resolve([{ address: ++looked === 1 ? "192.0.2.9" : "127.0.0.1" }]),
       limits: { connectMs: 200 },
     },
@@ -166,7 +169,7 @@ test("the addresses that were judged are the ones connected to", async () => {
   expect(server.connections()).toBe(0);
 });
 
-test("a scan of ports finds nothing, and no name outside of the list is even resolved", async () => {
+test("a port scan finds nothing, and host names outside the list are not even resolved", async () => {
   const server = await useServer();
   const { open, looked } = useProxy({ "git.example.com": ["127.0.0.1"] }, { ownAddresses: () => [] });
   const access = await open(["git.example.com"]);
@@ -194,7 +197,7 @@ async function get(
   return { status, words, body: Buffer.concat(chunks).toString(), location: from.location };
 }
 
-test("without TLS the same hosts can be read from, and nothing more", async () => {
+test("without TLS, the same hosts can be read, and nothing else is possible", async () => {
   const server = await useServer();
   const upstream = await useUpstream(server.port);
   const { open } = useProxy({}, upstream);
@@ -210,7 +213,7 @@ test("without TLS the same hosts can be read from, and nothing more", async () =
   expect(server.asked).toHaveLength(2);
 });
 
-test("without TLS, too, what is connected to is what was judged, and a reader's body stays behind", async () => {
+test("without TLS, the proxy also connects to the address that it checked, and drops the body of a read", async () => {
   const server = await useServer();
   const { open } = useProxy({}, { hosts: () => [`127.0.0.1:${server.port}`] });
   const access = await open([]);
@@ -229,7 +232,7 @@ test("without TLS, too, what is connected to is what was judged, and a reader's 
   expect(server.asked).toEqual([asked, asked]);
 });
 
-test("where a redirect leads is judged like everything else", async () => {
+test("the target of a redirect is checked like every other", async () => {
   const server = await useServer((_req, res) => void res.writeHead(302, { location: "http://10.0.0.1/" }).end());
   const { open } = useProxy({}, await useUpstream(server.port));
   const access = await open(["charts.example.com"]);
@@ -239,7 +242,7 @@ test("where a redirect leads is judged like everything else", async () => {
   expect((await get(access, location)).status).toBe(403);
 });
 
-test("a login ends with its run, and so does what goes through", async () => {
+test("when a run ends, its login is revoked and its connections are closed", async () => {
   const server = await useServer();
   const { open } = useProxy({}, await useUpstream(server.port));
   const [one, other] = await Promise.all([open(["one.example.com"]), open(["other.example.com"])]);
@@ -255,7 +258,7 @@ test("a login ends with its run, and so does what goes through", async () => {
   expect((await connect(other, "other.example.com:443")).line).toContain("200");
 });
 
-test("connections, silence and bytes have an end", async () => {
+test("the number of connections, idle time and bytes are limited", async () => {
   const server = await useServer((_req, res) => void res.end("x".repeat(100_000)));
   const upstream = await useUpstream(server.port);
   const few = await useProxy({}, { ...upstream, limits: { connections: 2 } }).open(["git.example.com"]);

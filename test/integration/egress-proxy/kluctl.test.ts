@@ -1,4 +1,4 @@
-/** The real kluctl, which knows of no other way out than the proxy. */
+/** The real kluctl, with the proxy as its only way out. */
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import net, { type AddressInfo } from "node:net";
@@ -15,7 +15,7 @@ import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 
 const name = "git.example.test";
 
-/** A git host that speaks TLS as `git.example.test`; nothing but the proxy knows where it is. */
+/** A git host that serves TLS as `git.example.test`; only the proxy knows its address. */
 async function useSecureGitHost() {
   const host = await useGitHost({ secured: true });
   const authority = createCertificateAuthority("git");
@@ -30,7 +30,7 @@ async function useSecureGitHost() {
   return { host, authority: authority.cert, port: (server.address() as AddressInfo).port };
 }
 
-test("an include is fetched by way of the proxy, and one from elsewhere fails in words that say what to do", async () => {
+test("an include is fetched through the proxy, and one from another host fails with an error that says what to do", async () => {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const { host, authority, port } = await useSecureGitHost();
   const library = host.repo("library");
@@ -64,7 +64,7 @@ test("an include is fetched by way of the proxy, and one from elsewhere fails in
   expect(new Set(upstream.asked.map((line) => line.split(" ")[1]))).toEqual(new Set([`${name}:443`]));
 });
 
-test("a kustomization of a repository is fetched by git, in kluctl's jail, by way of the proxy", async () => {
+test("a kustomization from a repository is fetched by git, in kluctl's jail, through the proxy", async () => {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const host = await useGitHost();
   const library = host.repo("library");
