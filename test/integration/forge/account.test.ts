@@ -17,7 +17,7 @@ async function useHost(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test("a real Gitea says whose token it is, and refuses a wrong one", async () => {
+test("a real Gitea reports the token's user, and rejects a wrong token", async () => {
   const { url, user, token: real } = (await useGitea()).login;
   expect(await findAccount({ ...asToken(real), kind: "gitea", apiUrl: `${url}/api/v1` })).toBe(user);
   await expect(findAccount({ ...asToken(token), kind: "gitea", apiUrl: `${url}/api/v1` })).rejects.toThrow(
@@ -26,7 +26,7 @@ test("a real Gitea says whose token it is, and refuses a wrong one", async () =>
 });
 
 test.each(["github", "gitlab"] as const)(
-  "%s is asked at its own address, with the token where it belongs",
+  "requests to %s go to the configured address, with the token in the right header",
   async (kind) => {
     const seen: string[] = [];
     const host = await useHost((req, res) => {
@@ -40,7 +40,7 @@ test.each(["github", "gitlab"] as const)(
   },
 );
 
-test.each(["github", "gitlab", "gitea"] as const)("what is wrong with %s is said without the token", async (kind) => {
+test.each(["github", "gitlab", "gitea"] as const)("errors about %s do not contain the token", async (kind) => {
   const refusing = await useHost((_req, res) => res.writeHead(401).end("{}"));
   const odd = await useHost((_req, res) => res.setHeader("Content-Type", "application/json").end("[]"));
   const path = kind === "gitlab" ? "/api/v4" : "";
@@ -55,7 +55,7 @@ test.each(["github", "gitlab", "gitea"] as const)("what is wrong with %s is said
   for (const host of [refusing, odd]) expect(await said(host)).not.toContain(token);
 });
 
-test("a token is not carried to another host", async () => {
+test("a redirect does not send the token to another host", async () => {
   const other: string[] = [];
   const elsewhere = await useHost((req, res) => {
     other.push(req.headers.authorization ?? "");
@@ -66,7 +66,7 @@ test("a token is not carried to another host", async () => {
   expect(other).toEqual([]);
 });
 
-test("a GitHub App says by which name it comments, and a wrong key is known at once", async () => {
+test("the login of a GitHub App is the name of its comments' author, and a wrong key is reported at once", async () => {
   const { apiUrl, logins } = await useGithubHost({ as: "app" });
   const found = (app: typeof logins.app) => findAccount({ kind: "github", apiUrl, login: { app }, log: silentLog });
   expect(await found(logins.app)).toMatch(/\[bot\]$/);

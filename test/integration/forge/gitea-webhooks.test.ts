@@ -1,4 +1,6 @@
-/** What a real Gitea sends about pull requests, and what it is taken for; and the webhooks that make it send. */
+/**
+ * The deliveries that a real Gitea sends about pull requests, the events they become, and the webhooks that send them.
+ */
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -15,7 +17,7 @@ import { patience } from "../../support/patience.ts";
 
 afterAll(removeSharedInGitea);
 
-/** Where deliveries come to; its address. They are refused where `receive` says so. */
+/** A server that receives deliveries and rejects those for which `receive` returns false; returns its address. */
 async function useReceiver(receive: (headers: DeliveryHeaders, body: Buffer) => Promise<boolean>): Promise<string> {
   const server = createServer((req, res) => {
     const chunks: Buffer[] = [];
@@ -34,7 +36,7 @@ async function useReceiver(receive: (headers: DeliveryHeaders, body: Buffer) => 
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
-/** Registered for all that Gitea tells about pull requests. */
+/** A webhook registered for all of Gitea's events about pull requests. */
 async function useDeliveries() {
   const host = await useGiteaHost();
   const source = createWebhookSource({ id: "our-gitea", kind: "gitea", secrets: [secret], allowUnsigned: false });
@@ -51,8 +53,8 @@ async function useDeliveries() {
   return { host, events };
 }
 
-/** Gitea sends when it gets to it: one thing after the other, so that the order is that of what happened. */
-test("each thing that happens to a pull request arrives as what it is", async () => {
+/** Gitea sends deliveries with a delay: one action at a time, so that they arrive in the order of the actions. */
+test("each action on a pull request arrives as the matching event", async () => {
   const { host, events } = await useDeliveries();
   const seen = () => events.map((event) => (event.kind === "pull-request" ? event.action : event.kind));
   const expected: string[] = [];
@@ -89,7 +91,7 @@ test("each thing that happens to a pull request arrives as what it is", async ()
   await happens("closed", () => host.merge(number));
 });
 
-test("a pull request from a fork arrives as one", async () => {
+test("a pull request from a fork arrives marked as one", async () => {
   const { host, events } = await useDeliveries();
   const { head, number } = await host.openPullRequest({ fork: true });
   await expect
@@ -97,7 +99,7 @@ test("a pull request from a fork arrives as one", async () => {
     .toMatchObject([{ kind: "pull-request", action: "opened", number, head, fork: true, repoName: host.repoName }]);
 });
 
-test("one that is opened as a draft is opened", async () => {
+test("a pull request that is opened as a draft arrives as opened", async () => {
   const { host, events } = await useDeliveries();
   await host.openPullRequest({ draft: true });
   await expect.poll(() => events, patience).toMatchObject([{ kind: "pull-request", action: "opened" }]);
@@ -128,7 +130,7 @@ async function useEnsure() {
   return { host, env, hooks, asAdmin };
 }
 
-test("a webhook is made once, its deliveries are genuine, and a new secret takes the place of the old", async () => {
+test("a webhook is created once, its deliveries are genuine, and a new secret replaces the old one", async () => {
   const { host, hooks, asAdmin } = await useEnsure();
   const secrets: string[] = [];
   const address = await useReceiver(async (headers, body) => {
@@ -145,7 +147,7 @@ test("a webhook is made once, its deliveries are genuine, and a new secret takes
   expect(await hooks()).toEqual([]);
   expect(await asAdmin(here)).toMatchObject({ code: 0, results: [{ result: "created" }] });
   expect(await asAdmin(here)).toMatchObject({ code: 0, results: [{ result: "unchanged", why: [] }] });
-  // The address of the webhook itself, as the host's page shows it.
+  // The address of the webhook itself, as the git host's page shows it.
   for (const given of ["/webhooks/gitea", "/webhooks/gitea/", "/webhooks"]) {
     expect(await asAdmin(["--url", address + given])).toMatchObject({ code: 0, results: [{ result: "unchanged" }] });
   }
@@ -156,7 +158,7 @@ test("a webhook is made once, its deliveries are genuine, and a new secret takes
   const [made, ...others] = await hooks();
   expect(others).toEqual([]);
   expect(made?.config.url).toBe(new URL("webhooks/gitea", address).href);
-  // Nothing else: our own comments would come back to us.
+  // No other events: our own comments would come back as deliveries.
   const events = ["delete", "pull_request", "pull_request_sync", "push"];
   expect(made?.events.toSorted()).toEqual(events);
   await host.call("POST", `/repos/${host.repoName}/hooks/${made?.id}/tests`);
@@ -175,7 +177,7 @@ test("a webhook is made once, its deliveries are genuine, and a new secret takes
   await vi.waitFor(() => expect(secrets).toEqual([secret, newSecret]), patience);
 });
 
-test("what differs is mended, what somebody chose besides stays, and webhooks of others are left alone", async () => {
+test("differences are corrected, additional events stay, and webhooks of others are not touched", async () => {
   const { host, env, hooks, asAdmin } = await useEnsure();
   const make = (config: object, more: object = {}) =>
     host.call("POST", `/repos/${host.repoName}/hooks`, { type: "gitea", config, events: ["push"], ...more });

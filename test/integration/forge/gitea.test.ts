@@ -6,7 +6,7 @@ afterAll(removeSharedInGitea);
 
 describeForge("a real Gitea", useGiteaHost, useSharedGiteaHost);
 
-test("a pull request is read also when its branch is gone, or its fork", async () => {
+test("a pull request can still be read after its branch or fork was deleted", async () => {
   const host = await useGiteaHost();
   const forge = await host.connect();
   const key = (number: number) => ({ forge: forge.id, repoName: host.repoName, number });
@@ -28,12 +28,12 @@ test("a pull request is read also when its branch is gone, or its fork", async (
   const orphan = await host.openPullRequest({ fork: true });
   const fork = (await read(orphan.number)).head.repo.full_name;
   await host.call("DELETE", `/repos/${fork}`);
-  // Gitea closes it then.
+  // Gitea then closes the pull request.
   const closed = { state: "closed", head: orphan.head, fork: true };
   expect(await forge.pullRequest(key(orphan.number))).toMatchObject(closed);
 });
 
-test("a token that may only read is told what it needs", async () => {
+test("with a read-only token, the error names the missing permission", async () => {
   const host = await useSharedGiteaHost();
   const { number, head } = await host.openPullRequest();
   const token = await host.readOnlyToken();

@@ -15,22 +15,25 @@ async function useOpened(options?: Parameters<typeof useGithubHost>[0]) {
 
 const status: CommitStatus = { context: "towline", state: "success", description: "nothing would change" };
 
-/** What was asked of the host since the last time, without the API's address. */
+/** The requests that the host answered since the previous call, without the API's base path and queries. */
 function asked({ answered }: GithubHost): string[] {
   return answered.splice(0).map((line) => line.replace(/\/api\/v3|\?\S*/g, ""));
 }
 
-test.each(["token", "app"] as const)("each answer tells, to a login by %s, how many requests are left", async (as) => {
-  const host = await useGithubHost({ as });
-  const { number } = await host.openPullRequest();
-  const told: (RateLimit | undefined)[] = [];
-  const forge = host.connect({ onAnswer: (headers) => void told.push(findRateLimit(headers)) });
-  await forge.pullRequest({ forge: forge.id, repoName: host.repoName, number });
-  expect(told).toMatchObject([{ remaining: host.limits.remaining, limit: 5_000 }]);
-});
+test.each(["token", "app"] as const)(
+  "each answer to a login by %s reports the requests left in the rate limit",
+  async (as) => {
+    const host = await useGithubHost({ as });
+    const { number } = await host.openPullRequest();
+    const told: (RateLimit | undefined)[] = [];
+    const forge = host.connect({ onAnswer: (headers) => void told.push(findRateLimit(headers)) });
+    await forge.pullRequest({ forge: forge.id, repoName: host.repoName, number });
+    expect(told).toMatchObject([{ remaining: host.limits.remaining, limit: 5_000 }]);
+  },
+);
 
-describe("lists", () => {
-  test("an unchanged list of pull requests costs nothing of the rate limit", async () => {
+describe("lists of pull requests", () => {
+  test("an unchanged list of pull requests does not count against the rate limit", async () => {
     const { host, forge } = await useOpened();
     for (let i = 1; i < 130; i++) await host.openPullRequest();
     const first = await forge.openPullRequests(host.repoName);
@@ -47,7 +50,7 @@ describe("lists", () => {
     expect(host.limits.remaining).toBe(remaining - 1);
   });
 
-  test("an unchanged list of closed pull requests costs nothing of the rate limit either", async () => {
+  test("an unchanged list of closed pull requests does not count against the rate limit either", async () => {
     const { host, forge } = await useOpened();
     for (let number = 2; number <= 130; number++) {
       await host.openPullRequest();
@@ -71,7 +74,7 @@ describe("lists", () => {
     expect(host.limits.remaining).toBe(remaining - 1);
   });
 
-  test("a page that is full and unchanged does not hide the one that comes after it", async () => {
+  test("if a full page is unchanged, a new page after it is still found", async () => {
     const { host, forge } = await useOpened();
     for (let i = 1; i < 100; i++) await host.openPullRequest();
     expect(await forge.openPullRequests(host.repoName)).toHaveLength(100);
@@ -79,7 +82,7 @@ describe("lists", () => {
     expect(await forge.openPullRequests(host.repoName)).toHaveLength(101);
   });
 
-  test("a long conversation is read a hundred comments at a time", async () => {
+  test("a long conversation is read in pages of a hundred comments", async () => {
     const { host, forge, key } = await useOpened();
     await host.somebodyComments(key.number, Array<string>(250).fill("well"));
     const { id } = await forge.createComment(key, "ours");
@@ -91,7 +94,7 @@ describe("lists", () => {
     ]);
   });
 
-  test("a pull request whose fork was deleted is one from a fork", async () => {
+  test("a pull request whose fork was deleted still counts as one from a fork", async () => {
     const { host, forge, key } = await useOpened();
     host.repository.change(key.number, { headRepo: null });
     expect(await forge.pullRequest(key)).toMatchObject({ fork: true });
@@ -100,7 +103,7 @@ describe("lists", () => {
 });
 
 describe("rate limits", () => {
-  test("a used up hour is waited for, by GitHub's clock", async () => {
+  test("after an exhausted rate limit, the wait is computed with GitHub's clock", async () => {
     const { host, forge, key } = await useOpened();
     host.advance(-3 * 3_600_000 + 1_000);
     host.limits.remaining = 0;
@@ -113,7 +116,7 @@ describe("rate limits", () => {
     expect(error.retryAfterMs).toBeLessThanOrEqual(3_600_000);
   });
 
-  test.each([true, false])("writing too fast is waited for (GitHub says for how long: %s)", async (tells) => {
+  test.each([true, false])("the client waits after writing too fast (GitHub sends Retry-After: %s)", async (tells) => {
     const { host, forge, key } = await useOpened();
     Object.assign(host.limits, { contentPerMinute: 2, tellsRetryAfter: tells });
     await forge.createComment(key, "one");
@@ -128,7 +131,7 @@ describe("rate limits", () => {
   });
 });
 
-describe("what GitHub does not do is said in words that help", () => {
+describe("errors from GitHub say what to do", () => {
   const cases: [
     name: string,
     stage: (host: GithubHost) => void,
@@ -216,7 +219,7 @@ describe("what GitHub does not do is said in words that help", () => {
 });
 
 test.each(["canary-1\ncanary-2", "canary\u0000", "canary canary", "canary-\u20ac"])(
-  "a token that cannot be one, %j, is told without it",
+  "the error about an invalid token, %j, does not contain it",
   async (token) => {
     const { host, key, commit } = await useOpened();
     const forge = host.connect({ token });
@@ -232,8 +235,8 @@ test.each(["canary-1\ncanary-2", "canary\u0000", "canary canary", "canary-\u20ac
   },
 );
 
-describe("as an App", () => {
-  test("each token is good for one repository and one thing, and is used again", async () => {
+describe("login as a GitHub App", () => {
+  test("each token is limited to one repository and one purpose, and is reused", async () => {
     const { host, forge, key, commit } = await useOpened({ as: "app" });
     for (let i = 0; i < 3; i++) {
       await forge.pullRequest(key);
@@ -249,7 +252,7 @@ describe("as an App", () => {
     expect(asked(host).filter((line) => line.includes("installation"))).toHaveLength(3);
   });
 
-  test("tokens are renewed before they expire, without a request that fails", async () => {
+  test("tokens are renewed before they expire, without a failed request", async () => {
     const { host, forge, key } = await useOpened({ as: "app" });
     vi.useFakeTimers({ toFake: ["Date"] });
     onTestFinished(() => void vi.useRealTimers());
@@ -263,7 +266,7 @@ describe("as an App", () => {
     expect(asked(host).filter((line) => !/ 20[01]$/.test(line))).toEqual([]);
   });
 
-  test("a token that was revoked is replaced once", async () => {
+  test("a revoked token is replaced once", async () => {
     const { host, forge, key } = await useOpened({ as: "app" });
     await forge.createComment(key, "before");
     for (const token of host.logins.installationTokens) token.expiresAt = 0;
@@ -272,7 +275,7 @@ describe("as an App", () => {
     expect(host.logins.installationTokens).toHaveLength(2);
   });
 
-  test.each([-30, -5, 5, 30])("a host whose clock differs by %i minutes is served all the same", async (minutes) => {
+  test.each([-30, -5, 5, 30])("a host whose clock differs by %i minutes is still served", async (minutes) => {
     const { host, forge, key } = await useOpened({ as: "app" });
     host.advance(minutes * 60_000);
     await forge.createComment(key, "hello");
@@ -280,7 +283,7 @@ describe("as an App", () => {
     expect(host.logins.installationTokens).toHaveLength(1);
   });
 
-  test("where it is not installed, it says where to install it", async () => {
+  test("if the App is not installed, the error says where to install it", async () => {
     const { host, forge, key } = await useOpened({ as: "app" });
     host.logins.installation = undefined;
     const error = await failure(forge.pullRequest(key));
@@ -289,7 +292,7 @@ describe("as an App", () => {
     expect(error.message).toContain("/apps/towline-test/installations/new");
   });
 
-  test("where it is installed on other repositories, it says where to select this one", async () => {
+  test("if the App is installed on other repositories only, the error says where to add this one", async () => {
     const { host, forge, key } = await useOpened({ as: "app" });
     await forge.pullRequest(key);
     host.logins.installation = { ...host.logins.installation!, selected: ["another"] };
@@ -299,7 +302,7 @@ describe("as an App", () => {
     expect(error.message).toContain("/organizations/Example-Org/settings/installations/4711");
   });
 
-  test("it is found again when it was removed and installed anew", async () => {
+  test("the installation is found again after the App was removed and reinstalled", async () => {
     const { host, forge, key } = await useOpened({ as: "app" });
     await forge.pullRequest(key);
     host.logins.installation = { ...host.logins.installation!, id: 4_712 };
@@ -307,7 +310,7 @@ describe("as an App", () => {
     expect(await forge.pullRequest(key)).toMatchObject({ state: "open" });
   });
 
-  test("a permission that it was not given is named, and the others go on working", async () => {
+  test("a missing permission is named, and the other permissions keep working", async () => {
     const { host, forge, key, commit } = await useOpened({ as: "app" });
     host.logins.installation!.permissions = { pull_requests: "write", metadata: "read" };
     expect(await failure(forge.setStatus(commit, status))).toMatchObject({
@@ -317,7 +320,7 @@ describe("as an App", () => {
     await forge.createComment(key, "still here");
   });
 
-  test("a key that is not the App's, or no key at all, is told without it", async () => {
+  test("the error about a key that is invalid or not the App's does not contain it", async () => {
     const { host, key } = await useOpened({ as: "app" });
     const { logins } = await useGithubHost({ as: "app" });
     const keys = [logins.app.privateKey, "not a key at all, but secret", logins.app.privateKey.slice(0, 400)];
@@ -332,7 +335,7 @@ describe("as an App", () => {
     }
   });
 
-  test("comments of its bot are its own, also after it was renamed; those of people who use it are not", async () => {
+  test("comments of the App's bot count as its own, even after a rename; comments that people write through the App do not", async () => {
     const { host, forge, key } = await useOpened({ as: "app" });
     const { repository, logins } = host;
     const { id } = await forge.createComment(key, "ours");
@@ -344,7 +347,7 @@ describe("as an App", () => {
     expect((await forge.ownComments(key)).map((comment) => comment.id)).toEqual([id, String(before.id)]);
   });
 
-  test("two Apps with the same numbers on two hosts never get each other's tokens", async () => {
+  test("Apps with the same ids on two hosts never get each other's tokens", async () => {
     const [one, other] = [await useOpened({ as: "app" }), await useOpened({ as: "app" })];
     other.host.repository.name = one.host.repository.name;
     other.host.repository.fullName = one.host.repository.fullName;
@@ -354,7 +357,7 @@ describe("as an App", () => {
   });
 });
 
-/** What a call failed with. */
+/** The error with which the call failed. */
 async function failure(call: Promise<unknown>) {
   return call.then(
     (value) => expect.unreachable(`it gave ${JSON.stringify(value)}`),

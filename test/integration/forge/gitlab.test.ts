@@ -25,7 +25,7 @@ async function useCommit(options: Parameters<GitlabHost["openPullRequest"]>[0] =
 
 const external = ({ project }: GitlabHost) => project.pipelines.filter(({ source }) => source === "external");
 
-test("statuses join the commit's own newest pipeline, whatever its ref, and make no other one", async () => {
+test("statuses join the commit's own newest pipeline, whatever its ref, and create no other pipeline", async () => {
   const { host, forge, head, commit } = await useCommit();
   host.startPipeline(head);
   const newest = host.startPipeline(head, "merge_request_event");
@@ -39,7 +39,7 @@ test("statuses join the commit's own newest pipeline, whatever its ref, and make
   ]);
 });
 
-test("without a pipeline all statuses of a commit share one, of the merge request's branch", async () => {
+test("without a pipeline, all statuses of a commit share one external pipeline on the merge request's branch", async () => {
   const { host, forge, commit } = await useCommit();
   await forge.setStatus(commit, pending);
   await forge.setStatus(commit, { ...pending, context: "towline/shop/staging" });
@@ -48,7 +48,7 @@ test("without a pipeline all statuses of a commit share one, of the merge reques
   expect(await host.statuses(commit.commit)).toMatchObject([{ state: "success" }, { state: "pending" }]);
 });
 
-test("what was pending before the commit's own pipeline came ends in both", async () => {
+test("a status that was pending before the commit's own pipeline existed is completed in both pipelines", async () => {
   const { host, forge, head, commit } = await useCommit();
   await forge.setStatus(commit, pending);
   const own = host.startPipeline(head);
@@ -59,13 +59,13 @@ test("what was pending before the commit's own pipeline came ends in both", asyn
   }
 });
 
-test("a fork's commit, which no branch of the project holds, takes a status as well", async () => {
+test("a commit of a fork, which is on no branch of the project, gets a status as well", async () => {
   const { host, forge, commit } = await useCommit({ fork: true });
   await forge.setStatus(commit, done);
   expect(external(host)).toMatchObject([{ ref: "refs/merge-requests/1/head" }]);
 });
 
-test("pending is told over another client's running one, and running is never told", async () => {
+test("pending overrides another client's running status, and running is never reported", async () => {
   const { host, forge, head, commit } = await useCommit();
   const { jobs } = host.startPipeline(head);
   await forge.setStatus(commit, pending);
@@ -77,7 +77,7 @@ test("pending is told over another client's running one, and running is never to
   expect(jobs).toMatchObject([{ status: "success" }]);
 });
 
-test("a commit whose statuses somebody else is changing right now is left to another try", async () => {
+test("if another client changes a commit's statuses at the same time, the attempt fails and the next one succeeds", async () => {
   const { host, forge, commit } = await useCommit();
   host.state.statusConflicts = 1;
   await expect(forge.setStatus(commit, done)).rejects.toMatchObject({ problem: "unreachable" });
@@ -85,7 +85,7 @@ test("a commit whose statuses somebody else is changing right now is left to ano
   expect(await host.statuses(commit.commit)).toMatchObject([{ state: "success" }]);
 });
 
-test("a name that GitLab would refuse is shortened and stays apart, and an address too long is left out", async () => {
+test("a name that GitLab would reject is shortened and stays unique, and an address that is too long is omitted", async () => {
   const { host, forge, commit } = await useCommit();
   const context = `towline/${"n".repeat(63)}/${"d".repeat(250)}`;
   const url = `https://towline.example.com/${"u".repeat(300)}`;
@@ -96,7 +96,7 @@ test("a name that GitLab would refuse is shortened and stays apart, and an addre
   for (const status of shown) expect(status).toMatchObject({ state: "success", url: undefined });
 });
 
-test("many statuses of one commit cost one request each, and one look at its pipelines", async () => {
+test("many statuses of one commit take one request each, and one request for its pipelines", async () => {
   const { host, forge, head, commit } = await useCommit();
   host.startPipeline(head);
   host.state.requests.length = 0;
@@ -104,7 +104,7 @@ test("many statuses of one commit cost one request each, and one look at its pip
   expect(host.state.requests).toHaveLength(21);
 });
 
-test("what a token may not see is said to be missing, with what it would need", async () => {
+test("what a token may not see is reported as missing, with the role and scope that it needs", async () => {
   const { host, forge, number, commit } = await useCommit();
   host.bot.developerOf.clear();
   const key = { forge: forge.id, repoName: host.repoName, number };
@@ -115,7 +115,7 @@ test("what a token may not see is said to be missing, with what it would need", 
   await expect(forge.setStatus(commit, done)).rejects.toMatchObject(needs);
 });
 
-test("what GitLab notes in the login's name is not a comment of ours", async () => {
+test("GitLab's system notes under the login's name do not count as own comments", async () => {
   const { host, forge, number } = await useCommit();
   const key = { forge: forge.id, repoName: host.repoName, number };
   host.noteBySystem(number, "added 1 commit");
@@ -124,7 +124,7 @@ test("what GitLab notes in the login's name is not a comment of ours", async () 
   expect(await forge.ownComments(key)).toEqual([own]);
 });
 
-test("a comment over the limit is refused with GitLab's words", async () => {
+test("a comment over the limit is rejected with GitLab's message", async () => {
   const { host, forge, number } = await useCommit();
   const key = { forge: forge.id, repoName: host.repoName, number };
   await expect(forge.createComment(key, "x".repeat(forge.maxCommentLength + 1))).rejects.toMatchObject({
@@ -133,13 +133,13 @@ test("a comment over the limit is refused with GitLab's words", async () => {
   });
 });
 
-test("the project's address for SSH is known, though it is on another host", async () => {
+test("the project's SSH address is known even if it has another host name", async () => {
   const { host, forge, number } = await useCommit();
   const read = await forge.pullRequest({ forge: forge.id, repoName: host.repoName, number });
   expect(read?.repoUrls.map(repoId)).toContain(`ssh.127.0.0.1/${host.repoName.toLowerCase()}`);
 });
 
-test("one that is being merged is still open, and one without a commit is none", async () => {
+test("a merge request that is being merged is still open, and one without a commit is treated as missing", async () => {
   const { host, forge, number } = await useCommit();
   const key = { forge: forge.id, repoName: host.repoName, number };
   const [request] = host.project.requests;
@@ -149,7 +149,7 @@ test("one that is being merged is still open, and one without a commit is none",
   expect(await forge.pullRequest(key)).toBeUndefined();
 });
 
-describe("what a login may write is found out without writing anything", () => {
+describe("the rights of a login are determined without writing anything", () => {
   const asks = async (prepare: (host: GitlabHost) => void) => {
     const host = await useGitlabHost();
     await host.openPullRequest();
@@ -174,19 +174,19 @@ describe("what a login may write is found out without writing anything", () => {
     expect(host.project.requests.flatMap(({ notes }) => notes)).toEqual([]);
   });
 
-  test("somebody who may not see the project", async () => {
+  test("a login that may not see the project", async () => {
     const { lacking, host } = await asks(({ bot, project }) => void bot.developerOf.delete(project.id));
     await expect(lacking).rejects.toThrow(/give the login access to it/);
     await expect(lacking).rejects.not.toThrow(host.bot.token);
   });
 });
 
-describe("the job of the documentation lets a merge train wait for Towline", () => {
+describe("the documented CI job makes a merge train wait for Towline", () => {
   const page = readFileSync(new URL("../../../docs/pull-requests.md", import.meta.url), "utf8");
   const [, yaml = ""] = /```yaml\n(towline:\n[^]*?)```/.exec(page) ?? [];
   const { towline: job } = parse(yaml) as { towline: { script: string[] } };
 
-  /** As GitLab's runner does it, with its predefined variables; every pause ends at once, and is told. */
+  /** Runs the job like GitLab's runner, with the predefined variables; every pause ends at once and calls `onPause`. */
   async function runJob(host: GitlabHost, sha: string, onPause: () => Promise<unknown> = async () => undefined) {
     const script = ["set -e", 'sleep() { echo "pause"; read -r _; }', ...job.script].join("\n");
     const env = {
@@ -209,9 +209,9 @@ describe("the job of the documentation lets a merge train wait for Towline", () 
     return { code, lines };
   }
 
-  test("until it is known, and passes then", async () => {
+  test("until the status is known, then passes", async () => {
     const { host, forge, commit, head } = await useCommit();
-    host.bot.onlyReads = true; // its own token has no other scope
+    host.bot.onlyReads = true; // the job's token is read-only
     const writing = (status: CommitStatus) => async () => {
       host.bot.onlyReads = false;
       await forge.setStatus(commit, status);
@@ -223,7 +223,7 @@ describe("the job of the documentation lets a merge train wait for Towline", () 
     expect(code).toBe(0);
   });
 
-  test.each(["failure", "canceled"] as const)("and fails with a %s", async (state) => {
+  test.each(["failure", "canceled"] as const)("and fails if the status is %s", async (state) => {
     const { host, forge, commit, head } = await useCommit();
     await forge.setStatus(commit, pending);
     await forge.setStatus(commit, { ...done, state });

@@ -10,7 +10,7 @@ import { useGitlabHost } from "../../support/gitlab-host.ts";
 import { ensure, secret, url } from "../../support/hooks.ts";
 
 describe("GitHub", () => {
-  test("by token: made once, mended without losing the secret, set again on request", async () => {
+  test("by token: the webhook is created once, corrected without losing its secret, and set again on request", async () => {
     const host = await useGithubHost();
     const { repository, logins } = host;
     logins.permissions = { repository_hooks: "write" };
@@ -55,7 +55,7 @@ describe("GitHub", () => {
     ]);
   });
 
-  test("as an App: its own webhook, its events, and where it is not installed", async () => {
+  test("as an App: the App's own webhook, its events, and repositories without an installation", async () => {
     const host = await useGithubHost({ as: "app" });
     const { logins } = host;
     const file = join(mkdtempSync(join(tmpdir(), "towline-test-")), "app.pem");
@@ -90,7 +90,7 @@ describe("GitHub", () => {
 });
 
 describe("GitLab", () => {
-  test("made once for the repositories that deployments follow, mended, switched on again", async () => {
+  test("webhooks are created once for the repositories that deployments follow, corrected, and enabled again", async () => {
     const host = await useGitlabHost();
     const { project, bot, state } = host;
     const api = await useFakeApiServer();
@@ -130,7 +130,7 @@ describe("GitLab", () => {
   });
 });
 
-test("init makes the webhooks as well, with a token that it does not keep", async () => {
+test("init creates the webhooks as well, with a token that it does not store", async () => {
   const host = await useGitlabHost();
   host.bot.maintainerOf.add(host.project.id);
   const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
@@ -149,7 +149,7 @@ test("init makes the webhooks as well, with a token that it does not keep", asyn
   expect(out).not.toContain(made);
 });
 
-test("what cannot be done is said before anything is asked", async () => {
+test("what cannot work is reported before any request is sent", async () => {
   const env = { TOWLINE_GITHUB_WEBHOOK_SECRET: secret, TOWLINE_GITLAB_WEBHOOK_SECRET: secret };
   const call = (...argv: string[]) => towline(["webhook", "ensure", ...argv], { env });
   expect((await call("org/shop")).err).toContain("--url");
