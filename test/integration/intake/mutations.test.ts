@@ -19,7 +19,7 @@ import {
 import { silentLog } from "../../support/fakes.ts";
 import { useWebhooks } from "../../support/webhooks.ts";
 
-/** What may come in the place of any node of a payload. */
+/** Values that may replace any node of a payload. */
 const replacements = fc.oneof(
   fc.constantFrom<unknown[]>(null, undefined, true, 0, -1, 1.5, 1e308, "", "x", [], {}, [null], [[]], { id: null }),
   fc.constantFrom(
@@ -45,7 +45,7 @@ const replacements = fc.oneof(
 
 type Node = Record<string, unknown> | unknown[];
 
-/** Every place in a payload: the node that holds it, and its key. */
+/** Every place in a payload: the node that contains it, and its key. */
 function places(value: unknown): { holder: Node; key: string }[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.keys(value).flatMap((key) => [
@@ -69,7 +69,7 @@ const mutations = fc.array(
   { minLength: 1, maxLength: 4 },
 );
 
-/** Half of them go to the fields that are read: a payload has hundreds of others. */
+/** Half of the mutations go to fields that the parser reads: a payload has hundreds of others. */
 function mutate(payload: unknown, all: readonly Mutation[]): unknown {
   const copy = structuredClone(payload);
   for (const { at, how, replacement } of all) {
@@ -82,7 +82,7 @@ function mutate(payload: unknown, all: readonly Mutation[]): unknown {
     const value = holder[place.key];
     if (how === "drop" || how === "rename") delete holder[place.key];
     if (how === "rename") holder[`${place.key}_`] = value;
-    // A copy: the next mutation may be of it, or in it, and the same one may be put in twice.
+    // A copy, because the next mutation may replace it or be inside it, and the same one may be inserted twice.
     if (how === "replace") holder[place.key] = structuredClone(replacement);
     if (how === "wrap") holder[place.key] = [{ [place.key]: value }];
   }
@@ -127,7 +127,7 @@ const hosts: readonly {
   },
 ];
 
-test.each(hosts)("whatever a genuine delivery of $forge says, it is accepted", async ({ forge, recorded, sign }) => {
+test.each(hosts)("a genuine delivery of $forge is accepted whatever it contains", async ({ forge, recorded, sign }) => {
   const accept = createIntake({
     tracking: () => deployments,
     queue: { enqueue: (requests) => Promise.resolve({ queued: requests.length }) },
@@ -154,10 +154,10 @@ test.each(hosts)("whatever a genuine delivery of $forge says, it is accepted", a
     }),
     { numRuns: 400 },
   );
-  expect(pushes).toBeGreaterThan(20); // many survive their mutations
+  expect(pushes).toBeGreaterThan(20); // many pushes are still valid after their mutations
 });
 
-test("whatever an unsigned request says, it is refused as one", async () => {
+test("an unsigned request is rejected as unsigned whatever it contains", async () => {
   const { post, events } = await useWebhooks();
   const header = fc.constantFrom(
     "X-GitHub-Event",

@@ -27,7 +27,7 @@ async function useIntake() {
 
 const push = giteaDelivery("push-update");
 
-test("what is answered with 202 is in Redis, and is worked off", async () => {
+test("a delivery that was answered with 202 is in Redis, and its jobs run", async () => {
   const { deliver, work } = await useIntake();
   expect(await deliver("gitea", push)).toMatchObject({ status: 202, body: { matched: 2, queued: 2 } });
   const worked: ReconcileRequest[] = [];
@@ -46,7 +46,7 @@ test("what is answered with 202 is in Redis, and is worked off", async () => {
   });
 });
 
-test("a delivery that comes a hundred times makes one job per deployment, and one more once that is done", async () => {
+test("a delivery that arrives a hundred times creates one job per deployment, and one more after that has run", async () => {
   const { deliver, work } = await useIntake();
   const answers = await Promise.all(Array.from({ length: 100 }, () => deliver("gitea", push)));
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
@@ -64,7 +64,7 @@ test("a delivery that comes a hundred times makes one job per deployment, and on
 });
 
 test.each(["stopped", "frozen"] as const)(
-  "while Redis is %s the sender hears so in time, and is served after it",
+  "while Redis is %s, the sender gets a 503 in time, and is served afterwards",
   async (how) => {
     const { deliver, redis } = await useIntake();
     expect((await deliver("gitea", push)).status).toBe(202);
@@ -72,7 +72,7 @@ test.each(["stopped", "frozen"] as const)(
     else await redis.stop();
 
     expect(await deliver("gitea", push)).toMatchObject({ status: 503, headers: { "retry-after": "5" } });
-    // What needs no Redis is answered all the same.
+    // Deliveries that do not need Redis are still answered.
     expect((await deliver("gitea", giteaDelivery("issues-opened"))).status).toBe(202);
 
     if (how === "frozen") redis.thaw();

@@ -1,4 +1,4 @@
-/** What senders without a secret can take from those who have one. */
+/** Which resources senders without the secret can take away from those who have it. */
 import http from "node:http";
 import net from "node:net";
 import { once } from "node:events";
@@ -45,7 +45,7 @@ async function useServer(overrides: Partial<WebhookRoutesDeps> = {}, connections
     });
   }
 
-  /** Sends this and waits for what comes back; `answer` is all of it so far. */
+  /** Sends the request; `answer` is everything received so far. */
   function open(headers: string, body: string | Buffer) {
     const socket = net.connect(port, "127.0.0.1");
     onTestFinished(() => void socket.destroy());
@@ -57,7 +57,7 @@ async function useServer(overrides: Partial<WebhookRoutesDeps> = {}, connections
     return stranger;
   }
 
-  /** Sends bodies that cannot be unpacked, the next one on each answer. Says how many answers there were. */
+  /** Sends bodies that cannot be decompressed, one after each answer. Returns a function that counts the answers. */
   function keepUnpacking(connections: number): () => number {
     const request = `POST /webhooks/github HTTP/1.1\r\nHost: x\r\n${packed}\r\n\r\nabc`;
     let [answers, isOver] = [0, false];
@@ -66,7 +66,7 @@ async function useServer(overrides: Partial<WebhookRoutesDeps> = {}, connections
       if (isOver) return;
       const { socket } = open(packed, "abc");
       socket.on("data", () => (answers++, socket.write(request)));
-      socket.once("close", () => setTimeout(start, 100)); // whoever is cut off comes back
+      socket.once("close", () => setTimeout(start, 100)); // connects again after it was cut off
     };
     for (let i = 0; i < connections; i++) start();
     return () => answers;
@@ -77,7 +77,7 @@ async function useServer(overrides: Partial<WebhookRoutesDeps> = {}, connections
 const packed = "Content-Encoding: gzip\r\nContent-Length: 3";
 const unpacksNever = (answer: string) => answer.startsWith("HTTP/1.1 400");
 
-test("bodies of ten megabytes that stop at their last byte let large and small deliveries through", async () => {
+test("unfinished bodies of ten megabytes do not keep large or small deliveries out", async () => {
   const { deliver, open } = await useServer();
   const body = Buffer.alloc(10 * megabyte - 1, "x");
   const strangers = Array.from({ length: 12 }, () => open(`Content-Length: ${10 * megabyte}`, body));
@@ -90,11 +90,11 @@ test("bodies of ten megabytes that stop at their last byte let large and small d
   await vi.waitFor(() => expect(large.answer).toMatch(/^HTTP\/1.1 401 /), patience);
 });
 
-test("many bodies of ordinary size that stop let the next delivery through", async () => {
+test("many unfinished bodies of ordinary size do not keep the next delivery out", async () => {
   const { deliver, open } = await useServer({ maxBytesInFlight: 8 * megabyte });
   const open20 = (bytes: number) =>
     Array.from({ length: 20 }, () => open(`Content-Length: ${bytes}`, "x".repeat(bytes - 1)));
-  // The smaller ones take what is left.
+  // The smaller bodies take the room that is left.
   const [first] = [900_000, 100_000, 10_000, 1_000].map(open20);
   await vi.waitFor(() => {
     const refused = first?.filter(({ answer }) => answer.startsWith("HTTP/1.1 429"));
@@ -103,7 +103,7 @@ test("many bodies of ordinary size that stop let the next delivery through", asy
   for (let i = 0; i < 20; i++) expect(await deliver()).toBe(202);
 });
 
-test("a sender that a trusted proxy names takes no room from other senders", async () => {
+test("a sender behind a trusted proxy takes no room from other senders", async () => {
   const isProxy = (address: string) => address === "127.0.0.1";
   const { open } = await useServer({ maxBytesInFlight: 8 * megabyte, isProxy });
   const from = (address: string) => `X-Forwarded-For: 203.0.113.9, ${address}\r\nContent-Length: ${2 * megabyte}`;
@@ -120,7 +120,7 @@ test("a sender that a trusted proxy names takes no room from other senders", asy
   await vi.waitFor(() => expect(patient.answer).toMatch(/^HTTP\/1.1 401 /), patience);
 });
 
-test("a body in pieces of one byte takes no more memory than its bytes", async () => {
+test("a body in chunks of one byte takes no more memory than its bytes", async () => {
   const { open } = await useServer();
   const pieces = 300_000;
   const used = () => process.memoryUsage().heapUsed + process.memoryUsage().external;
@@ -136,7 +136,7 @@ test("a body in pieces of one byte takes no more memory than its bytes", async (
   expect(most / megabyte).toBeLessThan(60);
 });
 
-test("requests that are sent without waiting for answers are answered one after the other", async () => {
+test("pipelined requests are answered one after the other", async () => {
   const { port } = await useServer();
   const { rawHeaders, body } = githubPush();
   const lines = rawHeaders.flatMap((name, i) =>
@@ -151,7 +151,7 @@ test("requests that are sent without waiting for answers are answered one after 
   await vi.waitFor(() => expect(answer.match(/HTTP\/1.1 202 /g)).toHaveLength(50), patience);
 });
 
-test("connections beyond the limit cost the oldest that send nothing, and none that delivers", async () => {
+test("above the connection limit, the oldest idle connections are closed, and none that deliver", async () => {
   let release = (): void => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
   const accept: WebhookRoutesDeps["accept"] = async ({ delivery }) => {
@@ -180,7 +180,7 @@ test("connections beyond the limit cost the oldest that send nothing, and none t
   expect(reported).toBeGreaterThan(0);
 });
 
-test("a compressed body whose sender hangs up before it is unpacked takes no memory", async () => {
+test("a compressed body whose sender hangs up before decompression takes no memory", async () => {
   setFlagsFromString("--expose-gc");
   const collectGarbage = runInNewContext("gc") as () => void;
   const { keepUnpacking, port } = await useServer({ maxBytesInFlight: 32 * megabyte });
@@ -195,7 +195,8 @@ test("a compressed body whose sender hangs up before it is unpacked takes no mem
     socket.end(Buffer.concat([Buffer.from(`Content-Length: ${body.length}\r\n\r\n`), body]));
     await once(socket, "close");
   }
-  // Memory is given back a moment after it was collected; those that wait before them would take a minute.
+  // Memory is returned shortly after garbage collection; decompressing the bodies in front of these would take a
+  // minute.
   await vi.waitFor(
     () => {
       collectGarbage();
@@ -205,7 +206,7 @@ test("a compressed body whose sender hangs up before it is unpacked takes no mem
   );
 });
 
-test("of the senders of compressed bodies the one with most of them is refused when many wait", async () => {
+test("when many compressed bodies wait, the sender with most of them is refused", async () => {
   const isProxy = (address: string) => address === "127.0.0.1";
   const { deliver, open } = await useServer({ isProxy });
   const from = (address: string) => `X-Forwarded-For: ${address}\r\n${packed}`;
@@ -222,7 +223,7 @@ test("of the senders of compressed bodies the one with most of them is refused w
   expect(await deliver(false, { "Content-Encoding": "gzip" })).toBe(202);
 });
 
-test("connections that wait until a body is unpacked keep no delivery out", async () => {
+test("connections that wait for decompression do not keep deliveries out", async () => {
   const connections = { most: 1_000, mostOfOne: 50, isProxy: () => false, onFull: () => undefined };
   const { deliver, keepUnpacking } = await useServer({}, connections);
   const answers = keepUnpacking(50);
@@ -230,7 +231,7 @@ test("connections that wait until a body is unpacked keep no delivery out", asyn
   for (let i = 0; i < 20; i++) expect(await deliver()).toBe(202);
 });
 
-test("a new connection is taken when genuine deliveries came over all others", async () => {
+test("a new connection is accepted even if all others carried genuine deliveries", async () => {
   const connections = { most: 3, mostOfOne: 1_000, isProxy: () => false, onFull: () => undefined };
   const { deliver } = await useServer({}, connections);
   const agents = Array.from({ length: 3 }, () => new http.Agent({ keepAlive: true, maxSockets: 1 }));

@@ -37,7 +37,7 @@ const genuine: readonly (readonly [string, Delivery])[] = [
   ]),
 ];
 
-test("every delivery that was ever recorded is accepted, and the sender is told what came of it", async () => {
+test("every recorded delivery is accepted, and the answer says what came of it", async () => {
   const { deliver, events } = await useWebhooks();
   for (const [forge, delivery] of genuine) {
     const answer = await deliver(forge, delivery);
@@ -46,13 +46,13 @@ test("every delivery that was ever recorded is accepted, and the sender is told 
   expect(events).toHaveLength(genuine.length);
 });
 
-test("a receipt goes to the sender as it is", async () => {
+test("the receipt is the body of the answer", async () => {
   const receipt = { delivery: "d", matched: 2, queued: 1, ignored: [{ deployment: "a/b", reason: "suspended" }] };
   const { deliver } = await useWebhooks({ accept: () => Promise.resolve(receipt) });
   expect(await deliver("gitea", giteaDelivery("push-update"))).toMatchObject({ status: 202, body: receipt });
 });
 
-test("a forge's deliveries are refused by every other forge", async () => {
+test("a forge's deliveries are rejected at every other forge's URL", async () => {
   const { deliver, events } = await useWebhooks();
   const deliveries = {
     github: githubPush(),
@@ -68,7 +68,7 @@ test("a forge's deliveries are refused by every other forge", async () => {
   expect((await deliver("github", deliveries.gitea)).body.hint).toContain("kind: gitea");
 });
 
-test("what is not genuine is refused before it is read", async () => {
+test("a delivery that is not genuine is rejected before it is parsed", async () => {
   const { deliver, post, events, observed } = await useWebhooks();
   const push = githubPush();
   expect(await deliver("github", { ...push, body: `${push.body} ` })).toMatchObject({
@@ -83,7 +83,7 @@ test("what is not genuine is refused before it is read", async () => {
   expect(observed[0]).toEqual({ forge: "github", event: "none", status: 401 });
 });
 
-describe("a signature header that is there twice", () => {
+describe("a duplicated signature header", () => {
   const push = githubPush();
   const good = `sha256=${hmac(githubSecret, push.body)}`;
 
@@ -111,13 +111,13 @@ describe("a signature header that is there twice", () => {
     [[good, good], "401"],
     [[good, `sha256=${"0".repeat(64)}`], "401"],
     [["", good], "401"],
-  ])("%j is answered with %s", async (values, status) => {
+  ])("with the values %j is answered with %s", async (values, status) => {
     const { port } = await useWebhooks();
     const lines = values.map((value, i) => `${i === 0 ? "X-Hub-Signature-256" : "x-hub-signature-256"}: ${value}`);
     expect(await send(port, lines, push.body)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
   });
 
-  test("is refused as well when both values come on one line", async () => {
+  test("is rejected as well if both values are on one line", async () => {
     const { port } = await useWebhooks();
     expect(await send(port, [`X-Hub-Signature-256: ${good}, ${good}`], push.body)).toMatch(/^HTTP\/1.1 401 /);
   });
@@ -139,12 +139,12 @@ describe("the URL", () => {
     await vi.waitFor(() => expect(observed).toEqual([{ forge: "unknown", event: "none", status: 404 }]), patience);
   });
 
-  test("that cannot be decoded is the sender's mistake", async () => {
+  test("that cannot be decoded is the sender's error", async () => {
     const { post } = await useWebhooks();
     expect(await post("/webhooks/%zz", [], "{}")).toMatchObject({ status: 400, body: { error: expect.any(String) } });
   });
 
-  test.each(["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])("takes no %s", async (method) => {
+  test.each(["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])("does not accept %s", async (method) => {
     const { request } = await useWebhooks();
     expect(await request({ path: "/webhooks/github", method })).toMatchObject({
       status: 405,
@@ -157,7 +157,7 @@ describe("the URL", () => {
 describe("a body", () => {
   const large = githubDelivery("push", { ...JSON.parse(githubPush().body), padding: "x".repeat(1_000_000) });
 
-  test("that is too large is refused, with its length told or in chunks, and the next delivery is taken", async () => {
+  test("that is too large is rejected, with Content-Length or chunked, and the next delivery is accepted", async () => {
     const { deliver, request, events } = await useWebhooks();
     expect(await deliver("github", large)).toMatchObject({
       status: 413,
@@ -169,7 +169,7 @@ describe("a body", () => {
     expect((await deliver("github", githubPush())).status).toBe(202);
   });
 
-  test("is refused by what it unpacks to", async () => {
+  test("is limited by its decompressed size", async () => {
     const { post, events } = await useWebhooks();
     const bomb = gzipSync(Buffer.alloc(100_000_000));
     expect(bomb.length).toBeLessThan(100_000);
@@ -179,7 +179,7 @@ describe("a body", () => {
     expect(events).toEqual([]);
   });
 
-  test("may be compressed, and is verified as what it unpacks to", async () => {
+  test("may be compressed, and its signature covers the decompressed bytes", async () => {
     const { post } = await useWebhooks();
     const { rawHeaders, body } = githubPush();
     expect((await post("/webhooks/github", [...rawHeaders, "Content-Encoding", "gzip"], gzipSync(body))).status).toBe(
@@ -200,7 +200,7 @@ describe("a body", () => {
     return socket;
   };
 
-  test("that is announced and does not come holds nobody up", async () => {
+  test("that is announced but never sent does not block other deliveries", async () => {
     const { port, deliver } = await useWebhooks({ maxBytesInFlight: 1_000_000 });
     for (let i = 0; i < 20; i++) {
       open(port, "Content-Length: 900000", "{");
@@ -210,7 +210,7 @@ describe("a body", () => {
     for (let i = 0; i < 20; i++) expect((await deliver("github", githubPush())).status).toBe(202);
   });
 
-  test("that stops takes no room from the next one", async () => {
+  test("that stops halfway takes no room from the next one", async () => {
     const { port, request } = await useWebhooks({ maxBytesInFlight: 1_000_000 });
     const slow = open(port, "Content-Length: 500000", "x".repeat(499_999));
     const answer = once(slow, "data");
@@ -221,7 +221,7 @@ describe("a body", () => {
     }, patience);
   });
 
-  test("that goes on after it was refused takes no room from others", async () => {
+  test("that continues after it was rejected takes no room from others", async () => {
     const { port, deliver } = await useWebhooks({ maxBytesInFlight: 1_000_000 });
     const chunk = "x".repeat(0x200000);
     const endless = open(port, "Transfer-Encoding: chunked", `200000\r\n${chunk}\r\n`);
@@ -230,7 +230,7 @@ describe("a body", () => {
     for (let i = 0; i < 20; i++) expect((await deliver("github", githubPush())).status).toBe(202);
   });
 
-  test("that is compressed and does not come holds no compressed one up", async () => {
+  test("that is compressed and never sent does not block other compressed ones", async () => {
     const { port, post } = await useWebhooks();
     for (let i = 0; i < 10; i++) open(port, "Content-Encoding: gzip\r\nContent-Length: 900", "{");
     const { rawHeaders, body } = githubPush();
@@ -238,7 +238,7 @@ describe("a body", () => {
     for (let i = 0; i < 10; i++) expect((await deliver()).status).toBe(202);
   });
 
-  test("that ends early harms nobody", async () => {
+  test("that ends early does not affect other deliveries", async () => {
     const { port, deliver, observed } = await useWebhooks();
     const socket = net.connect(port, "127.0.0.1");
     socket.write("POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{", () => socket.destroy());
@@ -247,7 +247,7 @@ describe("a body", () => {
   });
 });
 
-describe("a genuine delivery that cannot be read", () => {
+describe("a genuine delivery that cannot be parsed", () => {
   const bodies = [
     "{",
     "null",
@@ -276,7 +276,7 @@ describe("a genuine delivery that cannot be read", () => {
     expect(events.map(({ kind }) => kind)).toEqual(deliveries.map(() => "irrelevant"));
   });
 
-  test("may nest as deep as it likes around what is needed", async () => {
+  test("may be nested deeply around the fields that are needed", async () => {
     const { deliver, events } = await useWebhooks();
     const deep = `${'{"a":['.repeat(70_000)}0${"]}".repeat(70_000)}`;
     const push = githubPush().body.replace(/^\{/, `{"deep":${deep},`);
@@ -288,8 +288,8 @@ describe("a genuine delivery that cannot be read", () => {
   });
 });
 
-describe("when it cannot be queued", () => {
-  test("the sender is told to send again", async () => {
+describe("if a delivery cannot be queued", () => {
+  test("the sender is asked to send it again", async () => {
     const { deliver, observed } = await useWebhooks({
       accept: () => Promise.reject(new QueueUnavailableError("no Redis")),
     });
@@ -301,14 +301,14 @@ describe("when it cannot be queued", () => {
     await vi.waitFor(() => expect(observed).toEqual([{ forge: "gitea", event: "push", status: 503 }]), patience);
   });
 
-  test("the sender is told so within two seconds, however long the queue takes to fail", async () => {
+  test("the sender gets that answer within two seconds, however long the queue takes to fail", async () => {
     let fail = (_: Error): void => undefined;
     const { deliver } = await useWebhooks({ accept: () => new Promise((_, reject) => (fail = reject)) });
     expect((await deliver("gitea", giteaDelivery("push-update"))).status).toBe(503);
     fail(new Error("much later")); // an unhandled rejection would end the test run
   });
 
-  test("a sender that does not wait for the answer is counted as such, and its delivery is taken", async () => {
+  test("a delivery is accepted, and counted as unanswered, if its sender does not wait for the answer", async () => {
     let take = (): void => undefined;
     const taken = new Promise<void>((resolve) => (take = resolve));
     const accept = () => taken.then(() => ({ delivery: "d", matched: 0, queued: 0, ignored: [] }));
@@ -322,7 +322,7 @@ describe("when it cannot be queued", () => {
     take();
   });
 
-  test("an error of ours is an error of ours, and its text stays here", async () => {
+  test("an internal error is answered with 500, without its message", async () => {
     const { deliver } = await useWebhooks({ accept: () => Promise.reject(new Error("a bug with a secret")) });
     const answer = await deliver("gitea", giteaDelivery("push-update"));
     expect(answer.status).toBe(500);
@@ -330,7 +330,7 @@ describe("when it cannot be queued", () => {
   });
 });
 
-test("no answer and no header tells a secret", async () => {
+test("answers and headers contain no secret", async () => {
   const { deliver } = await useWebhooks();
   const push = giteaDelivery("push-update");
   const wrong = { ...push, rawHeaders: replaceHeader(push.rawHeaders, "X-Gitea-Signature", "0".repeat(64)) };
