@@ -3,10 +3,10 @@ import type { Cause, RepoId } from "../../../src/model.ts";
 import { aPreviewRequest, aRequest, done, gate, useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 
-/** Two minutes in life. */
+/** In production, a job counts as aged after two minutes. */
 const timing = { agedMs: 300, ageEveryMs: 50 };
 
-test("a push storm does not keep spec changes, drift and what is due waiting for ever", async () => {
+test("a push storm does not starve spec changes, drift and intervals", async () => {
   const { queue, work } = await useQueue();
   const ran: string[] = [];
   let pushes = 0;
@@ -19,7 +19,7 @@ test("a push storm does not keep spec changes, drift and what is due waiting for
   work(
     async ({ deployment, cause }) => {
       ran.push(cause);
-      // There are always ten pushes waiting.
+      // Ten pushes are always waiting.
       if (storming && deployment.name.startsWith("pushed")) await queue.enqueue([push()]);
       return done;
     },
@@ -31,7 +31,7 @@ test("a push storm does not keep spec changes, drift and what is due waiting for
   expect(ran.indexOf("interval")).toBeGreaterThan(ran.indexOf("drift"));
 });
 
-test("those that waited for long take turns with pushes, which do not wait for all of them", async () => {
+test("aged jobs take turns with pushes, which do not wait for all of them", async () => {
   const { queue, work, redis, prefix } = await useQueue();
   const order: string[] = [];
   const first = gate();
@@ -56,7 +56,7 @@ test("those that waited for long take turns with pushes, which do not wait for a
   expect(order.lastIndexOf("push")).toBeLessThan(4);
 });
 
-test("a push that joins one that waited for long is told by whom, and since when", async () => {
+test("a push that joins an aged job records its sender and time in it", async () => {
   const { queue, work, redis, prefix } = await useQueue();
   const runs: object[] = [];
   const first = gate();
@@ -81,7 +81,7 @@ test("a push that joins one that waited for long is told by whom, and since when
   expect(runs[1]).toMatchObject({ cause: "push", also: ["drift"], delivery: "d1", sender: "mara", receivedAt: 1_000 });
 });
 
-test("pull requests that change all the time do not keep others' previews waiting for ever", async () => {
+test("pull requests that change all the time do not starve other previews", async () => {
   const { queue, workOn } = await useQueue();
   const ran: string[] = [];
   let changed = 100;

@@ -1,4 +1,4 @@
-/** A worker in a process of its own: says `started` with each job, which fails and is to be tried again. */
+/** A worker in a process of its own: prints `started` for each job, which fails and is retried. */
 import { connectWorker } from "../../../jobs/connection.ts";
 import { createFairness } from "../../../jobs/fairness.ts";
 import { startWorker } from "../../../jobs/worker.ts";

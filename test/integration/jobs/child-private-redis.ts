@@ -1,4 +1,4 @@
-/** A server with a private Redis, to be killed: says where the socket is. */
+/** A server with a private Redis, for tests that kill it: prints the path of the socket. */
 import { startPrivateRedis } from "../../../jobs/private-redis.ts";
 import { silentLog } from "../../support/fakes.ts";
 

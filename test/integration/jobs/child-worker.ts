@@ -1,4 +1,4 @@
-/** A worker in a process of its own, to be killed: says `started` and never ends its work. */
+/** A worker in a process of its own, for tests that kill it: prints `started` and never finishes its job. */
 import { connectWorker } from "../../../jobs/connection.ts";
 import { createFairness } from "../../../jobs/fairness.ts";
 import { startWorker } from "../../../jobs/worker.ts";

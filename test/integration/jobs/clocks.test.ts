@@ -1,4 +1,4 @@
-/** Servers on one Redis whose clocks are hours apart. */
+/** Servers that share a Redis and whose clocks are hours apart. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -10,7 +10,7 @@ import { useTempDir } from "../../support/world.ts";
 
 const twoHours = 7_200_000;
 
-/** A worker of a server whose clock is off; all that it does fails, and is to be tried again. */
+/** A worker on a server with a shifted clock; all its jobs fail and are retried. */
 async function startElsewhere({ redis, prefix }: TestQueue, offsetMs: number) {
   const { env } = await aShiftedClock(await useTempDir(), offsetMs);
   const script = fileURLToPath(new URL("child-failing-worker.ts", import.meta.url));
@@ -23,7 +23,7 @@ async function startElsewhere({ redis, prefix }: TestQueue, offsetMs: number) {
 }
 
 test.each([twoHours, -twoHours])(
-  "what a server tries again whose clock is off by %i ms is done in time by another",
+  "a retry scheduled by a server whose clock is off by %i ms runs in time on another server",
   async (ms) => {
     const queue = await useQueue();
     await queue.queue.enqueue([aRequest()]);
@@ -43,7 +43,7 @@ test.each([twoHours, -twoHours])(
 );
 
 test.each([twoHours, -twoHours])(
-  "a server whose clock is off by %i ms tries again what another has put off, and waits for it quietly",
+  "a server whose clock is off by %i ms runs the retries of another, and waits for them without polling",
   async (ms) => {
     const queue = await useQueue();
     await queue.queue.enqueue([aRequest()]);

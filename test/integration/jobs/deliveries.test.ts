@@ -20,7 +20,7 @@ function answered(more: Partial<AnsweredDelivery> = {}): AnsweredDelivery {
   return { forge: "gitea", at: Date.now(), ms: 3, status: 202, event: push, ...more };
 }
 
-test("what came last is remembered, bounded, and not driven out by what is not genuine", async () => {
+test("the latest deliveries are stored in limited number, and forged ones do not displace genuine ones", async () => {
   const redis = useRedisServer();
   await redis.start();
   const prefix = uniquePrefix();

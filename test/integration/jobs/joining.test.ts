@@ -13,7 +13,9 @@ const ask = (cause: Cause, more: Partial<ReconcileRequest> = {}): ReconcileReque
   deployment: key,
 });
 
-/** A deployment that is at the commit of its branch: only drift is a reason to compare it with the cluster. */
+/**
+ * A deployment that is already at the commit of its branch: drift is the only reason to compare it with the cluster.
+ */
 async function useReconciling() {
   const world = aWorld(aDeployment({ key, status: upToDate }));
   const outcomes: (Outcome | "busy")[] = [];
@@ -25,27 +27,24 @@ async function useReconciling() {
   return { ...(await useQueue()), reconcile, outcomes };
 }
 
-test.for(causes)(
-  "a drift request that joins a waiting job of the cause %s is served, and so is the other way round",
-  async (cause) => {
-    for (const [first, second] of [
-      [cause, "drift"],
-      ["drift", cause],
-    ] as const) {
-      const { queue, work, reconcile, outcomes } = await useReconciling();
-      await queue.enqueue([ask(first)]);
-      await queue.enqueue([ask(second)]);
-      await queue.enqueue([ask(first)]);
+test.for(causes)("drift that joins a waiting job with the cause %s is handled, and vice versa", async (cause) => {
+  for (const [first, second] of [
+    [cause, "drift"],
+    ["drift", cause],
+  ] as const) {
+    const { queue, work, reconcile, outcomes } = await useReconciling();
+    await queue.enqueue([ask(first)]);
+    await queue.enqueue([ask(second)]);
+    await queue.enqueue([ask(first)]);
 
-      work(reconcile);
-      await vi.waitFor(() => expect(outcomes).toHaveLength(1), patience);
-      expect(outcomes).toMatchObject([{ kind: "done" }]);
-      await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
-    }
-  },
-);
+    work(reconcile);
+    await vi.waitFor(() => expect(outcomes).toHaveLength(1), patience);
+    expect(outcomes).toMatchObject([{ kind: "done" }]);
+    await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
+  }
+});
 
-test.for(causes)("a drift request is served though a request of the cause %s takes its place", async (cause) => {
+test.for(causes)("drift is handled even if a request with the cause %s replaces it", async (cause) => {
   const { queue, work, reconcile, outcomes } = await useReconciling();
   const running = gate();
   let runs = 0;
@@ -65,7 +64,7 @@ test.for(causes)("a drift request is served though a request of the cause %s tak
   expect(outcomes).toMatchObject([{ kind: "done" }]);
 });
 
-test.for(causes)("drift that waits for another try is not forgotten for a request of the cause %s", async (cause) => {
+test.for(causes)("drift that waits for a retry is not lost when a request with the cause %s arrives", async (cause) => {
   const { queue, work, reconcile, outcomes } = await useReconciling();
   let tries = 0;
   work(async (request) => {
@@ -81,7 +80,7 @@ test.for(causes)("drift that waits for another try is not forgotten for a reques
   expect(outcomes).toMatchObject([{ kind: "done" }]);
 });
 
-test("what has been done is no reason for the next job, and what came meanwhile is", async () => {
+test("causes that were handled are not passed to the next job, and causes that arrived meanwhile are", async () => {
   const { queue, work } = await useQueue();
   const runs: ReconcileRequest[] = [];
   const second = gate();
@@ -112,7 +111,7 @@ test("what has been done is no reason for the next job, and what came meanwhile 
   ]);
 });
 
-test("requests of several servers at once lose no cause", async () => {
+test("concurrent requests of several servers lose no cause", async () => {
   const server = await useQueue();
   const others = await Promise.all([1, 2, 3].map(() => useQueue(server)));
   for (let round = 0; round < 20; round++) {

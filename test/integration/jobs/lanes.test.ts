@@ -12,7 +12,7 @@ const status: CommitStatusRequest = {
   repo: "git.example.com/org/shop" as RepoId,
 };
 
-test("what was asked for together is worked off by lanes, none of which waits for another", async () => {
+test("requests that were queued together run in separate lanes that do not wait for each other", async () => {
   const { queue, work, workOn } = await useQueue();
   const names = Array.from({ length: 20 }, (_, i) => `d${i}`);
   const asked = [...names.map((name) => aRequest(name)), aPreviewRequest(1), aPreviewRequest(2), report, status];
@@ -46,7 +46,7 @@ test("what was asked for together is worked off by lanes, none of which waits fo
   await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });
 
-test("what a person asks for waits behind nothing else, though all workers are busy with the same and other deployments", async () => {
+test("a manual request does not wait, even if all workers are busy with the same and other deployments", async () => {
   const { queue, work, workOn } = await useQueue();
   const busy = gate();
   let running = 0;
@@ -71,7 +71,7 @@ test("what a person asks for waits behind nothing else, though all workers are b
   expect(running).toBe(4);
 });
 
-test("requests for one pull request collapse however its repository is spelled; its report is something else", async () => {
+test("requests for one pull request collapse however its repository is spelled, but not with its report", async () => {
   const { queue, workOn } = await useQueue();
   const spelled = (repoName: string) => ({
     ...aPreviewRequest(),
@@ -98,12 +98,12 @@ test("requests for one pull request collapse however its repository is spelled; 
   await vi.waitFor(async () => expect(await queue.depth("report")).toEqual(nothing), patience);
 });
 
-test("a changed pull request makes the waiting preview of a moved base its own", async () => {
+test("a request for a changed pull request takes over the waiting preview of its moved base branch", async () => {
   const { queue, workOn } = await useQueue();
   await queue.enqueue([1, 2, 3].map((number) => aPreviewRequest(number, "base")));
 
   await queue.enqueue([{ ...aPreviewRequest(3), delivery: "d1", receivedAt: 1_000 }]);
-  await queue.enqueue([aPreviewRequest(3, "sweep")]); // less urgent: takes nothing away
+  await queue.enqueue([aPreviewRequest(3, "sweep")]); // less urgent, so it replaces nothing
 
   const runs: LaneRequests["preview"][] = [];
   workOn(
@@ -121,7 +121,7 @@ test("a changed pull request makes the waiting preview of a moved base its own",
   expect(runs[0]).toMatchObject({ cause: "pull-request", delivery: "d1", receivedAt: 1_000 });
 });
 
-test("a report that fails is tried again, and a request that comes meanwhile does not wait for that", async () => {
+test("a failed report is retried, and a new request does not wait for the retry", async () => {
   const { queue, workOn } = await useQueue();
   const attempts: number[] = [];
   workOn("report", async (_, { attempt }) => {

@@ -8,7 +8,7 @@ const nothing = { waiting: 0, active: 0, delayed: 0 };
 const report: Request = { kind: "report", pullRequest: aPullRequestKey() };
 const later = (afterMs: number): Outcome => ({ kind: "later", afterMs, why: "the forge's rate limit is used up" });
 
-test("what a forge needs time for is put off until it is done, told once, and uses up no tries", async () => {
+test("work that a forge's rate limit delays is deferred until it succeeds, is logged once and uses up no attempts", async () => {
   const lines: { msg: string; why: string }[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const { queue, workOn } = await useQueue();
@@ -31,7 +31,7 @@ test("what a forge needs time for is put off until it is done, told once, and us
   ]);
 });
 
-test("each request that comes while its subject is put off makes one run, which is put off in turn", async () => {
+test("each request that arrives while its subject is deferred causes one run, which is deferred in turn", async () => {
   const { queue, workOn } = await useQueue();
   let runs = 0;
   workOn("report", async () => {
@@ -46,7 +46,7 @@ test("each request that comes while its subject is put off makes one run, which 
   }
 });
 
-test("a request that comes while its subject finds out that it has to wait waits with it", async () => {
+test("a request that arrives during the run that is deferred waits with it", async () => {
   const { queue, workOn } = await useQueue();
   let runs = 0;
   workOn("report", async () => {
@@ -62,13 +62,13 @@ test("a request that comes while its subject finds out that it has to wait waits
   await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });
 
-test("a forge that wants to be left alone for a year is asked again within the hour", async () => {
+test("a forge that asks for a pause of a year gets the next request within the hour", async () => {
   const { queue, workOn, redis, prefix } = await useQueue();
   workOn("report", async () => later(365 * 24 * 3_600_000));
   await queue.enqueue([report]);
   await vi.waitFor(async () => expect(await queue.depth("report")).toMatchObject({ delayed: 1 }), patience);
 
   const [, score = "0"] = await redis.client().zrange(`${prefix}:report:delayed`, "0", "0", "WITHSCORES");
-  // BullMQ keeps the time with 12 further bits for the order.
+  // BullMQ stores the time with 12 additional bits for the order.
   expect(Number(score) / 4_096 - Date.now()).toBeLessThanOrEqual(3_600_000);
 });

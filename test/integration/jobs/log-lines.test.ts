@@ -9,7 +9,7 @@ const [shop, other] = [
 ];
 const aLine = (text: string) => ({ at: 1, job: "one", command: "deploy", text });
 
-test("another replica reads what was said, from where it had read to; it is bounded, and goes by itself", async () => {
+test("another replica reads new log lines from where it stopped; their number is limited, and they expire", async () => {
   const redis = useRedisServer({ appendOnly: false });
   await redis.start();
   const prefix = uniquePrefix();
@@ -41,7 +41,7 @@ test("another replica reads what was said, from where it had read to; it is boun
   const [all] = await reader.read([{ key: shop, last: "0" }]);
   expect(all?.lines.at(-1)).toEqual(aLine("entry 69"));
 
-  // Without Redis nothing is told, and nobody is held up.
+  // Without Redis, lines are dropped and the writer does not block.
   await redis.stop();
   writer.tell(shop, aLine("lost"));
   await writer.flush();

@@ -42,7 +42,7 @@ async function answers(socket: string): Promise<boolean> {
   return up;
 }
 
-test("a private Redis keeps its data from one start to the next, and nobody else can talk to it", async () => {
+test("a private Redis keeps its data across restarts, and no other user can connect to it", async () => {
   const dataDir = useDataDir();
   const first = await start(dataDir);
   await client(first.socket).set("remembered", "yes");
@@ -55,7 +55,7 @@ test("a private Redis keeps its data from one start to the next, and nobody else
   expect(await client(second.socket).get("remembered")).toBe("yes");
 });
 
-test("a private Redis ends when the server is killed, and the next server takes over its data at once", async () => {
+test("a private Redis ends when its server is killed, and the next server takes over its data at once", async () => {
   const dataDir = useDataDir();
   const script = fileURLToPath(new URL("child-private-redis.ts", import.meta.url));
   const server = spawn(process.execPath, [script, dataDir], { stdio: ["ignore", "pipe", "inherit"] });
@@ -72,7 +72,7 @@ test("a private Redis ends when the server is killed, and the next server takes 
   expect(await answers(socket)).toBe(false);
 });
 
-test("a data directory that another server uses is refused by name", async () => {
+test("a data directory that another server uses is refused, and the error names it", async () => {
   const dataDir = useDataDir();
   const first = await start(dataDir);
 
@@ -80,7 +80,7 @@ test("a data directory that another server uses is refused by name", async () =>
   expect(await client(first.socket).ping()).toBe("PONG");
 });
 
-test("a private Redis that dies is started again with its data", async () => {
+test("a private Redis that dies is restarted with its data", async () => {
   const redis = await start(useDataDir());
   const connection = client(redis.socket);
   await connection.set("remembered", "yes");
@@ -92,7 +92,7 @@ test("a private Redis that dies is started again with its data", async () => {
   await vi.waitFor(async () => expect(await client(redis.socket).get("remembered")).toBe("yes"), patience);
 });
 
-test("a data directory too deep for a unix socket gets one elsewhere, only for us", async () => {
+test("if the data directory's path is too long for a unix socket, the socket is in a directory that only its owner can enter", async () => {
   const dataDir = join(useDataDir(), "d".repeat(100));
   const redis = await start(dataDir);
   onTestFinished(() => rmSync(join(redis.socket, ".."), { recursive: true, force: true }));
@@ -102,7 +102,7 @@ test("a data directory too deep for a unix socket gets one elsewhere, only for u
   expect((await stat(join(redis.socket, ".."))).mode & 0o777).toBe(0o700);
 });
 
-test("without a Redis to start, the error says what to do", async () => {
+test("if there is no Redis to start, the error says what to do", async () => {
   const path = process.env["PATH"];
   onTestFinished(() => void (process.env["PATH"] = path));
   process.env["PATH"] = "/nonexistent";
@@ -113,7 +113,7 @@ test("without a Redis to start, the error says what to do", async () => {
   await expect(failure).rejects.toThrow(/install redis-server .* or set TOWLINE_REDIS_URL/);
 });
 
-test("a Redis that does not start says why", async () => {
+test("a Redis that does not start is reported with its exit code", async () => {
   const dataDir = useDataDir();
   await expect(start(dataDir, "/bin/false")).rejects.toThrow(/did not start: exit code 1/);
   expect(existsSync(join(dataDir, "redis"))).toBe(true);

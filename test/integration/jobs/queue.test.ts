@@ -3,7 +3,7 @@ import type { RepoId, ReconcileRequest } from "../../../src/model.ts";
 import { aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 
-test("pushes that arrive while a deployment runs collapse into one more run, for the last of them", async () => {
+test("pushes that arrive while a deployment is in progress collapse into one more run, for the last of them", async () => {
   const { queue, work } = await useQueue();
   const runs: ReconcileRequest[] = [];
   const firstRun = gate();
@@ -23,7 +23,7 @@ test("pushes that arrive while a deployment runs collapse into one more run, for
   expect(runs.map(({ delivery }) => delivery)).toEqual([undefined, "c"]);
 });
 
-test("while a job waits, more requests for it add nothing", async () => {
+test("while a job waits, more requests for its deployment add nothing", async () => {
   const { queue } = await useQueue();
 
   const queued = [];
@@ -33,7 +33,7 @@ test("while a job waits, more requests for it add nothing", async () => {
   expect(await queue.depth()).toMatchObject({ waiting: 1 });
 });
 
-test("an interval that comes due while its deployment is at work asks for no second run", async () => {
+test("an interval that comes due while its deployment is in progress does not cause a second run", async () => {
   const { queue, work } = await useQueue();
   const runs: ReconcileRequest[] = [];
   const firstRun = gate();
@@ -52,7 +52,7 @@ test("an interval that comes due while its deployment is at work asks for no sec
   expect(runs).toHaveLength(1);
 });
 
-test("a push does not wait for the next try of a failed run", async () => {
+test("a push does not wait for the retry of a failed run", async () => {
   const { queue, work } = await useQueue();
   const attempts: number[] = [];
   work(async (_, { attempt }) => {
@@ -68,7 +68,7 @@ test("a push does not wait for the next try of a failed run", async () => {
   await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3, 1]), patience);
 });
 
-test("a push that arrived during a run that failed runs at once, instead of another try", async () => {
+test("a push that arrived during a failed run runs at once, instead of the retry", async () => {
   const { queue, work } = await useQueue();
   const runs: ReconcileRequest[] = [];
   const firstRun = gate();
@@ -87,12 +87,12 @@ test("a push that arrived during a run that failed runs at once, instead of anot
   await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }), patience);
 });
 
-test("a push makes the interval's waiting job its own", async () => {
+test("a push takes over the interval's waiting job", async () => {
   const { queue, work } = await useQueue();
   await queue.enqueue(["a", "b", "c"].map((name) => aRequest(name, "interval")));
 
   await queue.enqueue([aRequest("c", "push", { delivery: "d1", receivedAt: 1_000 })]);
-  await queue.enqueue([aRequest("c", "change")]); // less urgent: takes nothing away
+  await queue.enqueue([aRequest("c", "change")]); // less urgent, so it replaces nothing
 
   const runs: ReconcileRequest[] = [];
   work(
@@ -124,7 +124,7 @@ test("a push to one repository does not wait behind two hundred deployments of a
   expect(order.indexOf("single")).toBeLessThan(4);
 });
 
-test("the urgent comes before the less urgent, whoever asked first", async () => {
+test("urgent requests run before less urgent ones, in whatever order they were queued", async () => {
   const { queue, work } = await useQueue();
   for (const cause of ["interval", "sweep", "push"] as const) await queue.enqueue([aRequest(cause, cause)]);
 
@@ -140,11 +140,11 @@ test("the urgent comes before the less urgent, whoever asked first", async () =>
   await vi.waitFor(() => expect(order).toEqual(["push", "sweep", "interval"]), patience);
 });
 
-test("a thousand requests are taken at once, and once", async () => {
+test("a thousand requests are queued at once, and only once", async () => {
   const { queue } = await useQueue();
   const requests = Array.from({ length: 1_000 }, (_, i) => aRequest(`d${i}`));
 
-  // A busy machine may need longer than a sender is kept waiting: who hears of that sends again.
+  // On a busy machine this may exceed the sender's timeout; a sender then sends again.
   const send = () => vi.waitFor(() => queue.enqueue(requests), patience);
 
   await send();
@@ -153,7 +153,7 @@ test("a thousand requests are taken at once, and once", async () => {
   expect(await queue.depth()).toMatchObject({ waiting: 1_000 });
 });
 
-test("nothing but names is kept in Redis, even when the work fails", async () => {
+test("Redis stores names only, even if a job fails", async () => {
   const { queue, work, redis } = await useQueue();
   let tries = 0;
   work(async () => {
@@ -172,7 +172,7 @@ test("nothing but names is kept in Redis, even when the work fails", async () =>
   expect(JSON.stringify(hashes)).not.toContain("canary-5f0e");
 });
 
-test("the last move of a repository has a new name each time, and none that Redis does not know", async () => {
+test("each recorded move of a repository has a new id, and a repository that never moved has none", async () => {
   const { queue } = await useQueue();
   const repo = "git.example.com/org/shop" as RepoId;
 
@@ -190,14 +190,14 @@ test("the last move of a repository has a new name each time, and none that Redi
   expect(new Set(names).size).toBe(6);
 });
 
-test("a claim is given once in its time", async () => {
+test("a claim can be taken once until it expires", async () => {
   const { queue } = await useQueue();
 
   expect([await queue.claim("shop", 1_500), await queue.claim("shop", 1_500)]).toEqual([true, false]);
   await vi.waitFor(async () => expect(await queue.claim("shop", 200)).toBe(true), patience);
 });
 
-test("what failed for good is tried again when somebody asks, once, and is no failure any more", async () => {
+test("a permanently failed job is retried once on request, and no longer counts as failed", async () => {
   const { queue, work } = await useQueue();
   let mended = false;
   const runs: ReconcileRequest[] = [];
@@ -222,7 +222,7 @@ test("what failed for good is tried again when somebody asks, once, and is no fa
   expect(await queue.retryFailed("reconcile", "reconcile:apps/shop")).toBeUndefined();
 });
 
-test("what failed when somebody asked for it is tried again as what is to be looked at: nobody waits for an answer now", async () => {
+test("a failed manual request is retried with the cause `change`, because no user waits for its answer any more", async () => {
   const { queue, work, workOn } = await useQueue();
   workOn("manual", () => Promise.resolve({ kind: "failed", retry: "person", message: "a template is wrong" }));
   await queue.enqueue([aRequest("shop", "manual")]);

@@ -1,4 +1,4 @@
-/** A Redis whose certificate we are told to trust, found by sentinels that have a password of their own. */
+/** A Redis with a certificate of a private CA, found through a sentinel that has a password of its own. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis, type RedisOptions } from "ioredis";
@@ -13,7 +13,7 @@ import { silentLog } from "../../support/fakes.ts";
 import { useTempDir } from "../../support/world.ts";
 import { patience } from "../../support/patience.ts";
 
-/** Two Redises, one of which follows the other, and a sentinel; all of them by TLS only. */
+/** A primary, its replica and a sentinel, all with TLS only. */
 async function useSentinel() {
   const dir = await useTempDir();
   const authority = createCertificateAuthority("those who run it");
@@ -40,7 +40,7 @@ async function useSentinel() {
   const own = { password: "of-redis", tls: { ca: authority.cert } };
   const follower = look({ ...own, port: second });
   await expect.poll(() => follower.info("replication"), patience).toContain("master_link_status:up");
-  // It never thinks by itself that one of them is down: on a busy machine it would be wrong.
+  // The sentinel never marks a Redis as down on its own: on a busy machine it would be wrong.
   const watch = [`monitor mymaster 127.0.0.1 ${first} 1`, "auth-pass mymaster of-redis"];
   const patiently = ["down-after-milliseconds mymaster 600000"];
   const lines = [...watch, ...patiently].map((line) => `sentinel ${line}`);
@@ -50,7 +50,7 @@ async function useSentinel() {
     address: `127.0.0.1:${sentinel}`,
     first,
     second,
-    /** Lets the second take the place of the first. */
+    /** Promotes the replica to primary. */
     async failOver() {
       const asked = look({ ...own, port: sentinel, password: "of-sentinel" });
       const order = () => asked.call("SENTINEL", "failover", "mymaster").catch(String);
@@ -61,12 +61,12 @@ async function useSentinel() {
 
 function look(options: RedisOptions): Redis {
   const redis = new Redis({ host: "127.0.0.1", ...options, retryStrategy: () => 50, maxRetriesPerRequest: null });
-  redis.on("error", () => undefined); // it is not there yet
+  redis.on("error", () => undefined); // the server may not be listening yet
   onTestFinished(() => redis.disconnect());
   return redis;
 }
 
-/** As the configuration says. */
+/** Connects as the configuration says. */
 async function connect(redis: object, how: typeof connectWorker = connectWorker): Promise<Redis> {
   const { address } = await findRedis(parseConfig({ env: {}, file: { redis } }), silentLog);
   const client = how(address, silentLog);
@@ -76,7 +76,7 @@ async function connect(redis: object, how: typeof connectWorker = connectWorker)
 
 const portOf = async (redis: Redis) => Number(((await redis.config("GET", "tls-port")) as string[])[1]);
 
-test("the Redis that a sentinel knows is used and trusted, also after another has taken its place", async () => {
+test("the Redis that a sentinel names is used and trusted, also after a failover", async () => {
   const { authority, address, first, second, failOver } = await useSentinel();
   const redis = await connect({
     url: "rediss://mymaster",
@@ -86,11 +86,11 @@ test("the Redis that a sentinel knows is used and trusted, also after another ha
     sentinelPassword: "of-sentinel",
   });
   expect(await portOf(redis)).toBe(first);
-  // Nobody told this one whom to trust.
+  // This client does not know the CA.
   const wary = await connect({ url: `rediss://127.0.0.1:${first}`, password: "of-redis" }, connectProducer);
   const why = await new Promise((resolve) => wary.once("error", (error) => resolve(describeRedisError(error))));
   expect(why).toMatch(/certificate.*set TOWLINE_REDIS_CA_FILE to the CA that signed its certificate/);
-  // A sentinel answers, and knows no Redis of this name.
+  // The sentinel answers, but knows no Redis of this name.
   const lost = await connect(
     { url: "rediss://another", caFile: authority, sentinels: [address], sentinelPassword: "of-sentinel" },
     connectProducer,
@@ -104,7 +104,7 @@ test("the Redis that a sentinel knows is used and trusted, also after another ha
   await expect.poll(() => redis.set("written", "by us"), patience).toBe("OK");
 });
 
-test("a file that holds no certificate is named", async () => {
+test("a CA file without a certificate is named in the error", async () => {
   const caFile = join(await useTempDir(), "ca.crt");
   const redis = { url: "rediss://redis", caFile };
   await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} cannot be read: no such file`);

@@ -18,7 +18,7 @@ async function refusedInTime(work: () => Promise<unknown>): Promise<void> {
   await expect(work()).rejects.toThrow(QueueUnavailableError);
 }
 
-test("with Redis down when we start, requests are refused in time, and taken and run once it is up", async () => {
+test("if Redis is down at start, requests are refused in time, and accepted and run once it is up", async () => {
   const server = useRedisServer();
   const prefix = uniquePrefix();
   const fairness = createFairness();
@@ -46,7 +46,7 @@ test("with Redis down when we start, requests are refused in time, and taken and
   await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 });
 
-test("with Redis frozen when we start, requests are refused in time, and taken once it has thawed", async () => {
+test("if Redis is frozen at start, requests are refused in time, and accepted once it has thawed", async () => {
   const server = useRedisServer();
   await server.start();
   server.freeze();
@@ -65,7 +65,7 @@ test("with Redis frozen when we start, requests are refused in time, and taken o
   expect(await queue.depth()).toMatchObject({ waiting: 1 });
 });
 
-test("with Redis frozen later, requests are refused in time, and work goes on once it has thawed", async () => {
+test("if Redis freezes later, requests are refused in time, and work continues once it has thawed", async () => {
   const { queue, work, redis } = await useQueue();
   const runs: ReconcileRequest[] = [];
   work(async (request) => {
@@ -109,7 +109,7 @@ test("a job that runs while Redis restarts from its append-only file is finished
   await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
 });
 
-test("when Redis forgets everything during a job, the next request is taken and runs", async () => {
+test("if Redis loses its data during a job, the next request is accepted and runs", async () => {
   const { queue, work, redis } = await useQueue();
   const runs: ReconcileRequest[] = [];
   const held = gate();
@@ -128,7 +128,7 @@ test("when Redis forgets everything during a job, the next request is taken and 
   await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
 });
 
-test("a full Redis refuses requests by name, and takes them again when there is room", async () => {
+test("a full Redis refuses requests with its own error, and accepts them again once there is room", async () => {
   const { queue, redis } = await useQueue();
   await queue.enqueue([aRequest("first")]);
   await redis.client().config("SET", "maxmemory", "1");
@@ -139,7 +139,7 @@ test("a full Redis refuses requests by name, and takes them again when there is 
   expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
 });
 
-test("an idle worker finds work again after Redis was away", async () => {
+test("an idle worker finds work again after an outage of Redis", async () => {
   const { queue, work, redis } = await useQueue();
   const runs: ReconcileRequest[] = [];
   work(async (request) => {
@@ -157,7 +157,7 @@ test("an idle worker finds work again after Redis was away", async () => {
   await vi.waitFor(() => expect(runs.map(({ deployment }) => deployment.name)).toContain("after"), patience);
 });
 
-test("a worker stops in time although Redis is away", async () => {
+test("a worker stops in time during an outage of Redis", async () => {
   const { queue, work, redis } = await useQueue();
   const worker = work(() => new Promise(() => undefined));
   await queue.enqueue([aRequest()]);
@@ -167,7 +167,7 @@ test("a worker stops in time although Redis is away", async () => {
   await worker.stop(100);
 });
 
-test("a Redis that would drop queued work is named as a problem, one without a file as a warning", async () => {
+test("an eviction policy that would drop queued work is reported as a problem, a Redis without persistence as a warning", async () => {
   const server = useRedisServer({ appendOnly: false });
   await server.start();
   const client = server.client();
@@ -181,7 +181,7 @@ test("a Redis that would drop queued work is named as a problem, one without a f
   expect(bad.problems).toEqual([expect.stringContaining("noeviction")]);
 });
 
-test("a password never reaches a log or an error", async () => {
+test("logs and errors never contain the password", async () => {
   const server = useRedisServer();
   await server.start();
   await server.client().config("SET", "requirepass", "right");

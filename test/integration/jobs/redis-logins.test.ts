@@ -1,4 +1,4 @@
-/** A password that is exchanged, of a real Redis that ends every connection when it is. */
+/** Rotates the password of a real Redis; all connections are cut at each rotation. */
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { freePort } from "../../../dev/parts/port.ts";
@@ -8,7 +8,7 @@ import { silentLog } from "../../support/fakes.ts";
 import { patience } from "../../support/patience.ts";
 import { useRedisServer } from "../../support/redis.ts";
 
-test("file and Redis change in either order, and everybody finds back, also a worker's own connections", async () => {
+test("the file and Redis may change in either order, and all clients reconnect, including a worker's own connections", async () => {
   const port = await freePort();
   const server = useRedisServer({ password: "one", args: ["--port", String(port)] });
   await server.start();
@@ -21,7 +21,8 @@ test("file and Redis change in either order, and everybody finds back, also a wo
 
   const cutEverybody = async (password: string) => {
     const admin = new Redis({ path: server.socket, password });
-    // Where its password was exchanged Redis may have cut them already, and a producer refuses what it cannot send at once.
+    // After a rotation Redis may have cut the clients already, and a producer rejects commands that it cannot send at
+    // once.
     const ids = await vi.waitFor(() => Promise.all(clients.map((client) => client.client("ID"))), patience);
     for (const id of ids) await admin.call("CLIENT", "KILL", "ID", String(id));
     admin.disconnect();
@@ -34,12 +35,12 @@ test("file and Redis change in either order, and everybody finds back, also a wo
     }, patience);
 
   await vi.waitFor(() => expect(clients.map(({ status }) => status)).toEqual(["ready", "ready", "ready"]), patience);
-  // The file says so first.
+  // The file changes first.
   logins.replace({ password: "two" });
   await allAreBack(await cutEverybody("one"));
   await vi.waitFor(() => producer.config("SET", "requirepass", "two"), patience);
   await allAreBack(await cutEverybody("two"));
-  // Redis says so first.
+  // Redis changes first.
   await vi.waitFor(() => producer.config("SET", "requirepass", "three"), patience);
   const before = await cutEverybody("three");
   logins.replace({ password: "three" });

@@ -21,7 +21,7 @@ async function useReports(options: { keepMs?: number } = {}) {
   return { redis, prefix, another, reports: another(), client: () => redis.client() };
 }
 
-test("a report is given back as it was saved, by another replica too", async () => {
+test("a report is returned as it was saved, also by another replica", async () => {
   const { reports, another } = await useReports();
   await reports.save(aReport({ obstacle: { kind: "conflict", paths: ["a.yaml"] }, earlierHeads: ["3".repeat(40)] }));
 
@@ -40,7 +40,7 @@ test("a pull request is the same however its repository is spelled", async () =>
   expect(await reports.openInto(repo, "main")).toEqual([aPullRequestKey()]);
 });
 
-test("whoever writes beside a commit learns of all open pull requests that propose it", async () => {
+test("all open pull requests that propose a commit are found", async () => {
   const { reports, another } = await useReports();
   const head = "4".repeat(40);
   await reports.save(aReport({ pullRequest: aPullRequestKey(1), head }));
@@ -55,7 +55,7 @@ test("whoever writes beside a commit learns of all open pull requests that propo
   expect(await reports.proposing(repo, head)).toHaveLength(1);
 });
 
-test("open pull requests are known by their base branch, and no longer once they are closed or retargeted", async () => {
+test("open pull requests are found by their base branch until they are closed or retargeted", async () => {
   const { reports, another } = await useReports();
   for (const number of [1, 2, 3, 4]) await reports.save(aReport({ pullRequest: aPullRequestKey(number) }));
   await reports.save(aReport({ pullRequest: aPullRequestKey(5), repo: "git.example.com/org/other" as RepoId }));
@@ -71,7 +71,7 @@ test("open pull requests are known by their base branch, and no longer once they
   expect(await reports.find(aPullRequestKey(1))).toMatchObject({ state: "closed" });
 });
 
-test("two replicas that save at once lose none of each other's", async () => {
+test("two replicas that save concurrently lose none of each other's reports", async () => {
   const { reports, another } = await useReports();
   const replicas = [reports, another()];
   await Promise.all(
@@ -81,7 +81,7 @@ test("two replicas that save at once lose none of each other's", async () => {
   expect(await reports.openInto(repo, "main")).toHaveLength(40);
 });
 
-test("reports are forgotten in time, and so is that their pull requests are open", async () => {
+test("reports expire, and so does the list of open pull requests", async () => {
   const { reports, client: connect, prefix } = await useReports();
   const client = connect();
   await reports.save(aReport());
@@ -96,13 +96,13 @@ test("reports are forgotten in time, and so is that their pull requests are open
   await hasty.save(aReport());
   await vi.waitFor(async () => {
     expect(await hasty.find(aPullRequestKey())).toBeUndefined();
-    // Another one keeps the list alive.
+    // Saving another one keeps the list alive.
     await hasty.save(aReport({ pullRequest: aPullRequestKey(8) }));
     expect(await hasty.openInto(repo, "main")).toEqual([aPullRequestKey(8)]);
   }, patience);
 });
 
-test("statuses of a commit are kept beside each other, whoever saves them", async () => {
+test("statuses of a commit are stored side by side, whichever replica saves them", async () => {
   const { reports, another } = await useReports();
   await Promise.all([
     reports.saveStatuses(commit, [pending]),
@@ -113,7 +113,7 @@ test("statuses of a commit are kept beside each other, whoever saves them", asyn
   expect(contexts.toSorted()).toEqual(["__proto__", pending.context].toSorted());
 });
 
-test("statuses are given back as they were saved last", async () => {
+test("statuses are returned as they were last saved", async () => {
   const { reports, another } = await useReports();
   expect(await reports.statuses(commit)).toEqual([]);
   await reports.saveStatuses(commit, [pending]);
@@ -122,7 +122,7 @@ test("statuses are given back as they were saved last", async () => {
   expect(await reports.statuses(commit)).toEqual([{ ...pending, state: "success", url: "https://git.example.com/" }]);
 });
 
-test("groups of a merge queue at one commit have a status each, by their branches", async () => {
+test("merge queue groups at one commit each have a status of their own, by branch", async () => {
   const { reports, another, client, prefix } = await useReports();
   const base = "b".repeat(40);
   const group = { ...commit, branch: `gh-readonly-queue/main/pr-7-${base}`, base };
@@ -142,7 +142,7 @@ test("groups of a merge queue at one commit have a status each, by their branche
   expect(await client().pttl(key)).toBeGreaterThan(13 * 24 * 3_600_000);
 });
 
-test("whatever somebody else puts in their place counts as nothing", async () => {
+test("foreign data under the same keys is ignored", async () => {
   const { reports, client: connect, prefix } = await useReports();
   const client = connect();
   await reports.save(aReport());
@@ -161,7 +161,7 @@ test("whatever somebody else puts in their place counts as nothing", async () =>
   }
 });
 
-test("commits are unsettled until they are not, whatever else stands there", async () => {
+test("commits are listed as unsettled until they are settled, and foreign entries are ignored", async () => {
   const { reports, another, client, prefix } = await useReports();
   const other = { ...commit, commit: "e".repeat(40) };
   await reports.setUnsettled(commit, repo, true);
@@ -176,7 +176,7 @@ test("commits are unsettled until they are not, whatever else stands there", asy
   expect(await reports.unsettled(repo)).toEqual([other]);
 });
 
-test("what a forge refused is remembered by forge until it is told, whatever else stands there", async () => {
+test("refused pull requests are listed by forge until they are reported, and foreign entries are ignored", async () => {
   const { reports, another, client, prefix } = await useReports();
   const [one, other] = [aPullRequestKey(), { ...aPullRequestKey(), number: 8 }];
   await reports.setRefused(one, true);
@@ -193,7 +193,7 @@ test("what a forge refused is remembered by forge until it is told, whatever els
   expect(await reports.refused(one.forge)).toEqual([other]);
 });
 
-test("what is too large for Redis is refused, and what was there stays", async () => {
+test("an entry that is too large for Redis is refused, and the previous one stays", async () => {
   const { reports } = await useReports();
   await reports.save(aReport());
 
@@ -206,7 +206,7 @@ test("what is too large for Redis is refused, and what was there stays", async (
   expect(await reports.find(aPullRequestKey())).toEqual(aReport());
 });
 
-test("a Redis that forgets everything knows no reports, and takes new ones", async () => {
+test("after Redis lost its data there are no reports, and new ones are accepted", async () => {
   const { reports, client } = await useReports();
   await reports.save(aReport());
   await reports.saveStatuses(commit, [pending]);
@@ -220,7 +220,7 @@ test("a Redis that forgets everything knows no reports, and takes new ones", asy
 });
 
 test.each(["frozen", "stopped"] as const)(
-  "with Redis %s everything is refused in time, and works after it",
+  "with Redis %s, all calls are refused in time, and work afterwards",
   async (how) => {
     const { reports, redis } = await useReports();
     await reports.save(aReport());

@@ -15,14 +15,14 @@ function follow(name: string, { url }: Repo, status: object): GitDeployment {
   return { ...deployment, repo: repoId(url)!, spec: { ...deployment.spec, source } } as GitDeployment;
 }
 
-/** Answers fetches, or all, a byte at a time, and comes to an end when it is told to. */
+/** Answers the given kinds of requests one byte at a time; returns a function that ends the answers. */
 function drip(host: GitHost, kinds: readonly string[]): () => void {
   const open = new Set<() => void>();
   host.fault = (_req, res, kind) => {
     if (!kinds.includes(kind)) return false;
     const type = kind === "info" ? "advertisement" : "result";
     res.writeHead(200, { "content-type": `application/x-git-upload-pack-${type}` });
-    // A line of 65 kB begins, of what the server is able to, or of what it has to say to people.
+    // Begins a line of 65 kB: of the server's capabilities for `info`, otherwise of progress messages for the user.
     res.write(kind === "info" ? "001e# service=git-upload-pack\n0000000eversion 2\nfff0" : "000dpackfile\nfff0\u0002");
     const timer = setInterval(() => res.write("x"), 100);
     const end = () => {
@@ -49,13 +49,13 @@ const ask = ({ key: deployment, repo }: GitDeployment, cause: Cause): ReconcileR
   repo,
 });
 
-// Before a job is sure that there is something to do, and after that; when it asks for refs, and when it fetches.
+// Before and after a job knows that there is something to do; while it lists refs and while it fetches.
 test.for<[Cause, object, readonly string[]]>([
   ["push", upToDate, ["info"]],
   ["change", {}, ["info"]],
   ["push", upToDate, ["fetch"]],
   ["change", {}, ["fetch"]],
-])("jobs (%s) that wait for a host that drips bytes leave their slots to others", async ([cause, status, kinds]) => {
+])("jobs (%s) that wait for a host that drips bytes free their slots for others", async ([cause, status, kinds]) => {
   const [slowHost, fineHost] = [await useGitHost(), await useGitHost()];
   const [slowRepo, fineRepo] = [slowHost.repo("slow"), fineHost.repo("fine")];
   slowRepo.push();
@@ -81,14 +81,14 @@ test.for<[Cause, object, readonly string[]]>([
   await vi.waitFor(() => expect(sources.slowForMs(first.repo)).toBeGreaterThan(0), patience);
   await queue.enqueue([ask(fine, "change")]);
   await vi.waitFor(() => expect(ended).toEqual(["fine"]), patience);
-  expect(sources.slowForMs(first.repo)).toBeGreaterThan(0); // still
+  expect(sources.slowForMs(first.repo)).toBeGreaterThan(0); // the call still runs
 
   stop();
   await vi.waitFor(() => expect(new Set(ended)).toEqual(new Set([...slow, fine].map(({ key }) => key.name))), patience);
   expect(sources.slowForMs(first.repo)).toBeUndefined();
 });
 
-test("a host that drips bytes on all its places keeps nobody waiting for one in a slot", async () => {
+test("a host that drips bytes on all its calls makes no job wait in a slot for a free one", async () => {
   const [slowHost, fineHost] = [await useGitHost(), await useGitHost()];
   const slow = [1, 2, 3, 4, 5].map((n) => {
     const repo = slowHost.repo(`slow-${n}`);
@@ -122,13 +122,13 @@ test("a host that drips bytes on all its places keeps nobody waiting for one in 
   await vi.waitFor(() => expect(ended).toEqual(["fine"]), patience);
   expect(talking()).toHaveLength(2);
   await vi.waitFor(() => expect(pauses.length).toBeGreaterThan(0), patience);
-  expect(Math.min(...pauses)).toBeGreaterThan(0); // also of those whose own repositories are not slow
+  expect(Math.min(...pauses)).toBeGreaterThan(0); // also for jobs whose own repositories are not slow
 
   stop();
   await vi.waitFor(() => expect(new Set(ended)).toEqual(new Set([...slow, fine].map(({ key }) => key.name))), patience);
 });
 
-test("who wants to be answered shares a question with who leaves a slow host, and stays when the other goes", async () => {
+test("a caller that waits and one that leaves a slow host share one request, and the first keeps waiting when the other leaves", async () => {
   const host = await useGitHost();
   const [slow, shop] = [host.repo("slow"), host.repo("shop")];
   slow.push();

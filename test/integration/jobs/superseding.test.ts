@@ -8,7 +8,7 @@ import { patience } from "../../support/patience.ts";
 
 const nothing = { waiting: 0, active: 0, delayed: 0 };
 
-/** Previews that take until they are let go, or are broken off. */
+/** Previews that run until they are ended or aborted. */
 function usePreviews({ workOn }: TestQueue) {
   const runs: { request: LaneRequests["preview"]; attempt: number; signal: AbortSignal; end: () => void }[] = [];
   const results: WorkResult[] = [];
@@ -30,7 +30,7 @@ async function ask({ queue }: TestQueue, cause: PreviewCause, number = 7): Promi
   await queue.enqueue([aPreviewRequest(number, cause)]);
 }
 
-test("a preview is broken off when its pull request changes, and the newer one runs", async () => {
+test("a preview is aborted when its pull request changes, and the newer one runs", async () => {
   const jobs = await useQueue();
   const { runs, results } = usePreviews(jobs);
   await ask(jobs, "pull-request");
@@ -48,7 +48,7 @@ test("a preview is broken off when its pull request changes, and the newer one r
   expect(results.toSorted()).toEqual(["done", "done", "skipped"]);
 });
 
-test("a branch that moves all the time breaks a preview off three times, and then lets it end", async () => {
+test("a base branch that moves all the time aborts a preview three times, and then lets it finish", async () => {
   const jobs = await useQueue();
   const { runs, results } = usePreviews(jobs);
   await ask(jobs, "pull-request");
@@ -58,7 +58,7 @@ test("a branch that moves all the time breaks a preview off three times, and the
   }
   await vi.waitFor(() => expect(runs).toHaveLength(4), patience);
   await ask(jobs, "base");
-  // Another one is broken off meanwhile: so this one has been looked at, and left alone.
+  // Another preview is aborted meanwhile, which shows that this one was considered and left running.
   await ask(jobs, "base", 8);
   await vi.waitFor(() => expect(runs).toHaveLength(5), patience);
   await ask(jobs, "base", 8);
@@ -68,11 +68,11 @@ test("a branch that moves all the time breaks a preview off three times, and the
   runs[3]?.end();
   await vi.waitFor(() => expect(runs).toHaveLength(7), patience);
   await ask(jobs, "base");
-  await vi.waitFor(() => expect(runs).toHaveLength(8), patience); // it has ended once: it gives way again
+  await vi.waitFor(() => expect(runs).toHaveLength(8), patience); // it has finished once, so it can be aborted again
   expect(results.filter((result) => result === "done")).toHaveLength(1);
 });
 
-test("a sweep that sees a pull request while it is previewed neither ends that preview nor asks for another", async () => {
+test("a sweep that finds a pull request during its preview neither aborts that preview nor queues another", async () => {
   const jobs = await useQueue();
   const { runs, results } = usePreviews(jobs);
   await ask(jobs, "pull-request");
@@ -80,7 +80,7 @@ test("a sweep that sees a pull request while it is previewed neither ends that p
   await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
 
   await ask(jobs, "sweep");
-  // Of what comes together, the change counts: it is told of by the host, while the sweep has seen the same.
+  // Of the two, the change takes precedence: the git host reported it, while the sweep found the same state.
   await Promise.all([ask(jobs, "sweep", 8), ask(jobs, "pull-request", 8)]);
 
   await vi.waitFor(() => expect(runs).toHaveLength(3), patience);
@@ -91,7 +91,7 @@ test("a sweep that sees a pull request while it is previewed neither ends that p
   expect(results.toSorted()).toEqual(["done", "done", "skipped"]);
 });
 
-test("a changed pull request is always newer, however often its preview gave way", async () => {
+test("a change of the pull request always aborts its preview, however often that happened before", async () => {
   const jobs = await useQueue();
   const { runs } = usePreviews(jobs);
   await ask(jobs, "pull-request");
@@ -102,7 +102,7 @@ test("a changed pull request is always newer, however often its preview gave way
   await vi.waitFor(() => expect(runs).toHaveLength(7), patience);
 });
 
-test("a preview that is broken off although it could have ended keeps its outcome, and the newer one runs", async () => {
+test("a preview that finishes although it was aborted keeps its outcome, and the newer one runs", async () => {
   const jobs = await useQueue();
   const results: WorkResult[] = [];
   let runs = 0;
@@ -139,7 +139,7 @@ test("a server that stops hands its previews to another", async () => {
   expect(again[0]?.attempt).toBe(1);
 });
 
-test("a preview outlives a restart of Redis, and still gives way to what comes after it", async () => {
+test("a preview survives a restart of Redis, and can still be superseded", async () => {
   const jobs = await useQueue();
   const { runs } = usePreviews(jobs);
   await ask(jobs, "pull-request");
@@ -153,7 +153,7 @@ test("a preview outlives a restart of Redis, and still gives way to what comes a
   await vi.waitFor(() => expect(runs.length).toBeGreaterThan(1), patience);
 });
 
-test("what cannot be read behind one preview keeps no other from giving way", async () => {
+test("an unreadable request behind one preview does not keep others from being superseded", async () => {
   const jobs = await useQueue();
   const { runs } = usePreviews(jobs);
   await ask(jobs, "pull-request", 6);
@@ -168,7 +168,7 @@ test("what cannot be read behind one preview keeps no other from giving way", as
   expect(runs[0]?.signal.aborted).toBe(false);
 });
 
-test("a merge queue's group is broken off when it ended, and not when it is announced again", async () => {
+test("the preview of a merge queue group is aborted when the group ends, and not when it is announced again", async () => {
   const jobs = await useQueue();
   const { runs, results } = usePreviews(jobs);
   const [base, commit] = ["b".repeat(40), "c".repeat(40)];
@@ -178,7 +178,7 @@ test("a merge queue's group is broken off when it ended, and not when it is anno
   await announce(false);
   await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
   await announce(false);
-  // Another one is broken off meanwhile: so this one has been looked at, and left alone.
+  // Another preview is aborted meanwhile, which shows that this one was considered and left running.
   await ask(jobs, "pull-request", 8);
   await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
   await ask(jobs, "pull-request", 8);
@@ -195,7 +195,7 @@ test("a merge queue's group is broken off when it ended, and not when it is anno
   expect(results.filter((result) => result === "skipped")).toHaveLength(2);
 });
 
-test("the end of a merge queue's group takes the place of the group that still waits", async () => {
+test("the end of a merge queue group replaces its waiting request", async () => {
   const jobs = await useQueue();
   const [base, commit] = ["b".repeat(40), "c".repeat(40)];
   const branch = `gh-readonly-queue/main/pr-7-${base}`;

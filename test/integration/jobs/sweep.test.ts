@@ -6,7 +6,7 @@ import { silentLog } from "../../support/fakes.ts";
 import { done, useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 
-test("whenever Redis forgets everything, the sweep brings what was lost back to it", async () => {
+test("whenever Redis loses its data, the sweep queues the lost work again", async () => {
   const { queue, work, redis } = await useQueue();
   const recorded = new Map<string, string>();
   let head = "c1";

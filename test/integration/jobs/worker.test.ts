@@ -11,7 +11,7 @@ import { patience } from "../../support/patience.ts";
 
 const nothing = { waiting: 0, active: 0, delayed: 0 };
 
-test("a job whose worker is killed is run by another, and so is the push that came meanwhile", async () => {
+test("a job whose worker is killed is run by another worker, and so is a push that arrived meanwhile", async () => {
   const { queue, work, redis, prefix } = await useQueue();
   await queue.enqueue([aRequest("shop", "interval")]);
   const script = fileURLToPath(new URL("child-worker.ts", import.meta.url));
@@ -34,7 +34,7 @@ test("a job whose worker is killed is run by another, and so is the push that ca
   ]);
 });
 
-test("a job whose lease somebody else holds comes back until it is free, without using up its tries", async () => {
+test("a job whose lease another server holds is repeated until the lease is free, without using up attempts", async () => {
   const { queue, work } = await useQueue();
   const attempts: number[] = [];
   work(async (_, { attempt }) => {
@@ -48,7 +48,7 @@ test("a job whose lease somebody else holds comes back until it is free, without
   await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });
 
-test("what only a person can mend is not tried again, and a later push runs", async () => {
+test("a permanent failure is not retried, and a later push runs", async () => {
   const { queue, work } = await useQueue();
   const runs: ReconcileRequest[] = [];
   work(async (request) => {
@@ -63,7 +63,7 @@ test("what only a person can mend is not tried again, and a later push runs", as
   await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
 });
 
-test("one deployment that always fails does not hold up the others", async () => {
+test("a deployment that always fails does not block the others", async () => {
   const { queue, work } = await useQueue();
   const finished = new Set<string>();
   work(async ({ deployment }) => {
@@ -78,7 +78,7 @@ test("one deployment that always fails does not hold up the others", async () =>
   expect(await queue.depth()).toMatchObject({ delayed: 1 });
 });
 
-test("work that finds Redis away is tried again, and told of by the connection alone", async () => {
+test("work that fails because Redis is away is retried, and only the connection logs it", async () => {
   const lines: string[] = [];
   const { queue, work } = await useQueue();
   let runs = 0;
@@ -95,7 +95,7 @@ test("work that finds Redis away is tried again, and told of by the connection a
   expect(lines.join("")).not.toContain("job failed unexpectedly");
 });
 
-test("a job that cannot be read is dropped, and the next one runs", async () => {
+test("an unreadable job is dropped, and the next one runs", async () => {
   const lines: string[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(line) });
   const { queue, work, redis, prefix } = await useQueue();
@@ -128,7 +128,7 @@ test("a job that cannot be read is dropped, and the next one runs", async () => 
   expect(lines.filter((line) => line.includes("cannot read"))).toHaveLength(hostile.length + 1);
 });
 
-test("a job that took too many workers along is given up with a log line, and can be asked for again", async () => {
+test("a job that took down too many workers is given up with a log line, and can be requested again", async () => {
   const lines: string[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(line) });
   const { queue, work, redis, prefix } = await useQueue();
@@ -152,7 +152,7 @@ test("a job that took too many workers along is given up with a log line, and ca
   await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 });
 
-test("a worker that stops lets running work end", async () => {
+test("a worker that stops lets running work finish", async () => {
   const { queue, work } = await useQueue();
   const held = gate();
   const worker = work(async () => {
@@ -171,12 +171,12 @@ test("a worker that stops lets running work end", async () => {
   expect({ active, left: waiting + delayed }).toEqual({ active: 0, left: 1 });
 });
 
-test("a job that is about to begin when its worker stops is left to another one", async () => {
+test("a job that is about to start when its worker stops is left to another worker", async () => {
   const { queue, work, redis } = await useQueue();
   const [asking, held] = [gate(), gate()];
   const connection = redis.worker();
   const evalsha = connection.evalsha.bind(connection);
-  // Why it was asked for is the last question to Redis before it begins.
+  // Reading the causes is the last command to Redis before a job starts.
   connection.evalsha = (async (...args: Parameters<typeof evalsha>) => {
     asking.open();
     await held.opened;
@@ -203,7 +203,7 @@ test("a job that is about to begin when its worker stops is left to another one"
   await vi.waitFor(() => expect(runs).toEqual(["another, push 1"]), patience);
 });
 
-test("work that does not end in time is handed to another worker at once, as if it had not been tried", async () => {
+test("work that does not finish in time is handed to another worker at once, without counting an attempt", async () => {
   const { queue, work } = await useQueue();
   const first = work(
     (_, { signal }) => new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
@@ -222,7 +222,7 @@ test("work that does not end in time is handed to another worker at once, as if 
   await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });
 
-test("work that ignores that it is aborted is taken over when its lock has run out", async () => {
+test("work that ignores its abort signal is taken over when its lock expires", async () => {
   const { queue, work } = await useQueue();
   const first = work(() => new Promise(() => undefined));
   await queue.enqueue([aRequest()]);
@@ -237,7 +237,7 @@ test("work that ignores that it is aborted is taken over when its lock has run o
   await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 });
 
-test("after its last try a job is given up until its interval brings it back", async () => {
+test("after its last attempt a job is given up until its interval queues it again", async () => {
   const { queue, work } = await useQueue();
   const tries: boolean[] = [];
   work(async (_, { lastAttempt }) => {
