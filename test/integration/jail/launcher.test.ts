@@ -1,4 +1,4 @@
-/** The jail that kluctl runs in, with a program that tries what kluctl would not: beside the same without a jail. */
+/** Runs a program in kluctl's jail that attempts forbidden actions, and compares it with a run outside the jail. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
@@ -12,7 +12,7 @@ import { inJail } from "../../../src/jail/jail.ts";
 import { startVictim } from "../../support/victim.ts";
 import { uniqueName, useTempDir } from "../../support/world.ts";
 
-/** Prints the name of each attempt that succeeds. The numbers of calls are those of x86-64, and of arm64. */
+/** Prints the name of each attempt that succeeds. The syscall numbers are those of x86-64 and arm64. */
 const [ptrace, prlimit, setpriority, unshare, memfd, shmget] =
   process.arch === "arm64" ? [117, 261, 140, 97, 279, 194] : [101, 302, 141, 272, 319, 29];
 const program = String.raw`
@@ -70,7 +70,7 @@ async function useTries() {
   const descriptor = openSync(join(dir, "left"), "r");
   onTestFinished(() => closeSync(descriptor));
 
-  /** With the Landlock of a kernel; `undefined`: without a jail. */
+  /** With the Landlock version `abi`; `undefined` means without a jail. */
   return async (abi: number | undefined, isWatched = false): Promise<string[]> => {
     const demands = { abi, files: false, network: false };
     const [read, execute] = [["/dev/null"], ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache"]];
@@ -87,9 +87,9 @@ async function useTries() {
   };
 }
 
-/** What a kernel or user may not have anyway. */
+/** Attempts that a kernel or user may not be able to do anyway. */
 const mayLack = ["makes a namespace", "connects by MPTCP", "traces"];
-/** What older versions of Landlock do not know, by the version that brought it. */
+/** Attempts that older versions of Landlock cannot prevent, by the version that introduced it. */
 const since = [
   ["reads a file", 1],
   ["lists a directory", 1],
@@ -100,7 +100,7 @@ const since = [
   ["connects to an abstract socket", 6],
 ] as const;
 
-test("what kluctl's jail keeps from it is to be had without one", async () => {
+test("attempts that kluctl's jail prevents succeed outside it", async () => {
   const tries = await useTries();
   const free = await tries(undefined);
   expect([...free, ...mayLack]).toEqual(
@@ -119,8 +119,8 @@ test("what kluctl's jail keeps from it is to be had without one", async () => {
   );
 });
 
-describe.each([false, true])("with its connections watched: %s,", (isWatched) => {
-  test.each([0, 1, 2, 3, 4, 5, 6])("kluctl's jail lacks no more than version %i of Landlock", async (abi) => {
+describe.each([false, true])("with connections watched: %s,", (isWatched) => {
+  test.each([0, 1, 2, 3, 4, 5, 6])("kluctl's jail prevents everything that Landlock version %i can", async (abi) => {
     const tries = await useTries();
     const got = await tries(abi, isWatched);
     const missing = since

@@ -1,4 +1,7 @@
-/** What each setting stops of two branches that try everything: as docs/preview-security.md has it in its table. */
+/**
+ * What each setting prevents for two hostile branches that try everything, compared with the table in
+ * docs/preview-security.md.
+ */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,7 +16,7 @@ import type { TestCluster } from "../../support/world-cluster.ts";
 const run = promisify(execFile);
 const repository = join(import.meta.dirname, "../../..");
 
-/** The table's first column. */
+/** The first column of the table. */
 const rows: Readonly<Record<Aim, string>> = {
   programs: "start programs, fork, `git push`, or leave a process running, from a template",
   connections: "connect to Redis, to sockets of the server, to the cloud's metadata or to DNS, from a template",
@@ -32,7 +35,7 @@ const rows: Readonly<Record<Aim, string>> = {
   memory: "use more memory, output, CPU time or disk than a preview may",
 };
 
-/** Where a cell says it in other words. */
+/** Cells that use other words. */
 const words: Partial<Record<Aim, Readonly<Record<"possible" | "stopped", string>>>> = {
   memory: { possible: "ends at the timeout", stopped: "fails alone" },
 };
@@ -59,7 +62,7 @@ async function readTable(): Promise<Map<string, Record<string, string>>> {
   );
 }
 
-/** The same of what was seen. What neither worked wholly nor not at all is told as what it was. */
+/** The observed results as cells. An attempt that worked only in part is shown as it was found. */
 function toCells({ found }: Seen): Record<string, string> {
   return Object.fromEntries(aims.map((aim) => [rows[aim], toCell(aim, found)]));
 }
@@ -73,7 +76,7 @@ function toCell(aim: Aim, found: Seen["found"]): string {
   return `got ${got.map((one) => one.join(" ")).join(", ") || "nothing"}, and not ${lacking.join(", ") || "anything"}`;
 }
 
-/** A namespace with a Secret that only its readers may know. */
+/** A namespace with a Secret that only accounts with read access may see. */
 async function useSecret(): Promise<TestCluster> {
   const cluster = await useCluster();
   const body = { metadata: { name: "login" }, stringData: { vars: "found: CANARY-secret\n" } };
@@ -88,7 +91,7 @@ test("the documentation has a column for each setting, and a row for each kind o
 });
 
 test.each(Object.keys(settings) as SettingName[])(
-  "with %s two hostile branches get what the documentation says, and no more",
+  "with %s, two hostile branches can do what the documentation says, and no more",
   async (name) => {
     const [table, cluster, binary, unpackedDir, dir] = await Promise.all([
       readTable(),
@@ -111,7 +114,7 @@ test.each(Object.keys(settings) as SettingName[])(
 );
 
 test.each(["`auto` without Landlock", "`required`", "`forks: isolated`"] satisfies SettingName[])(
-  "in a restricted pod %s stops the same",
+  "in a restricted pod, %s prevents the same",
   async (name) => {
     const [table, cluster, towline] = await Promise.all([readTable(), useSecret(), useTowlinePod()]);
     const { pod, unpackedDir } = towline;

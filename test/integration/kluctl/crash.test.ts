@@ -15,7 +15,7 @@ interface Server {
   readonly binary: string;
   readonly kubeconfig: string;
   readonly projectDir?: string;
-  /** Without a renewed lease. */
+  /** How long the lease may go without a renewal before kluctl is killed. */
   readonly silenceMs?: number;
 }
 
@@ -32,7 +32,7 @@ function startServer({
   return server as ChildProcess & { pid: number };
 }
 
-/** A kluctl that writes a journal for ever. */
+/** A kluctl that writes to a journal forever. */
 async function useJournal(silenceMs?: number) {
   const dir = await useTempDir();
   const binary = await createFakeKluctl(
@@ -47,10 +47,10 @@ async function useJournal(silenceMs?: number) {
   return { dir, server, journal, pid: Number(await readFile(join(dir, "pid"), "utf8")) };
 }
 
-test("a frozen server's kluctl is dead within the silence, and the server says so when it wakes", async () => {
+test("a frozen server's kluctl is killed within the lease's silence limit, and the server reports it when it wakes", async () => {
   const { server, pid, journal } = await useJournal();
   const said = text(server.stdout!);
-  // Two silences of work with renewals: it is not the clock that kills it.
+  // Works for twice the silence limit while the lease is renewed: elapsed time alone does not kill it.
   const written = (await journal()).length;
   await vi.waitFor(async () => expect((await journal()).length).toBeGreaterThan(written + 1_000), patience);
 
@@ -61,7 +61,7 @@ test("a frozen server's kluctl is dead within the silence, and the server says s
 });
 
 test("a killed server's kluctl dies at once", async () => {
-  const { server, pid, dir } = await useJournal(300_000); // not by its silence
+  const { server, pid, dir } = await useJournal(300_000); // so that the silence limit does not kill it
 
   server.kill("SIGKILL");
   await vi.waitFor(() => expect(isRunning(pid)).toBe(false), patience);
@@ -92,5 +92,5 @@ spec:
   await once(server, "exit");
 
   await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
-  expect(await readdir(join(dir, "work"))).toHaveLength(1); // what the next server sweeps
+  expect(await readdir(join(dir, "work"))).toHaveLength(1); // removed by the next server
 });

@@ -1,4 +1,4 @@
-/** What a deployment's keys decrypt: the real kluctl, with the real libraries of the clouds. */
+/** Which files a deployment's keys decrypt: with the real kluctl and the cloud providers' real libraries. */
 import { generateKeyPairSync } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 import { cacheDir } from "../../../dev/cache.ts";
 import { patience } from "../../support/patience.ts";
 
-/** A ConfigMap with the value of each file of vars, which is encrypted for the key of its name. */
+/** A ConfigMap with the value of each vars file, which is encrypted for the key of the same name. */
 async function createEncrypted(
   dir: string,
   namespace: string,
@@ -55,7 +55,7 @@ async function useDecryption() {
   const env = {
     PATH: process.env["PATH"],
     ...clouds.env,
-    // The server's own, of which none may decrypt anything here.
+    // The server's own keys and logins, none of which may decrypt anything here.
     SOPS_AGE_KEY: blueKey.identity,
     GNUPGHOME: dir,
     GOOGLE_CREDENTIALS: "{}",
@@ -130,7 +130,7 @@ test("age, PGP, Vault, AWS, Azure and Google keys decrypt, from one Secret and i
     expect(logged).not.toContain(secret);
 });
 
-test("the role of a service account decrypts in place of the server's own", async () => {
+test("the role of a service account decrypts instead of the server's own", async () => {
   const { namespace, dir, clouds, diff } = await useDecryption();
   const aws = { dataKey: cloudKey, masterKeys: cloudMasterKeys.aws };
   const project = await createEncrypted(join(dir, "aws"), namespace, { aws });
@@ -142,7 +142,7 @@ test("the role of a service account decrypts in place of the server's own", asyn
   ]);
 });
 
-test("a run that is broken off leaves no agent behind", async () => {
+test("an aborted run leaves no agent behind", async () => {
   const dir = await useTempDir();
   const binary = await createFakeKluctl(dir, `ls "$GNUPGHOME" > $here/seen; exec sleep 600`);
   const { armored } = await createPgpKey(dir);
@@ -162,7 +162,7 @@ test("a run that is broken off leaves no agent behind", async () => {
   expect(await readdir(join(dir, "work"))).toEqual([]);
 });
 
-test("without the key nothing is decrypted, whatever the server has, and it is said what to do", async () => {
+test("without its key a file is not decrypted, whatever keys the server has, and the error says what to do", async () => {
   const { namespace, dir, diff, kluctl } = await useDecryption();
   const pgp = await createPgpKey(dir);
   const pgpDataKey = testDataKey("pgp");

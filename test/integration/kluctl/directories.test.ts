@@ -9,7 +9,7 @@ async function useDirectories() {
   const create = () => createDirectories({ cacheDir: join(dir, "cache"), workDir: join(dir, "work") });
   const directories = create();
   await directories.prepare();
-  /** Where kluctl looks: 2.22 below its base, later ones in their cache directory. */
+  /** Where kluctl looks: 2.22 below its base directory, later versions in their cache directory. */
   async function placesOf(namespace: string, of: { bringsLogins?: boolean; cluster?: string }, name: string) {
     const job = await directories.create(namespace, { bringsLogins: false, ...of });
     const { KLUCTL_BASE_TMP_DIR: base = "", KLUCTL_CACHE_DIR: cache = "" } = job.env;
@@ -22,7 +22,7 @@ async function useDirectories() {
   return { dir, create, placesOf };
 }
 
-test("what is known of one cluster is known of no other, and by no other namespace", async () => {
+test("the cache of one cluster is not used for another cluster or namespace", async () => {
   const { placesOf } = await useDirectories();
   const known = (namespace: string, of: { bringsLogins?: boolean; cluster?: string }) =>
     placesOf(namespace, of, "kube-cache");
@@ -39,7 +39,7 @@ test("what is known of one cluster is known of no other, and by no other namespa
   expect(await known("shop", { cluster: "a" })).toBe(others[0]);
 });
 
-test("charts and mirrors are the same whatever the cluster", async () => {
+test("charts and mirrors are shared by all clusters", async () => {
   const { placesOf } = await useDirectories();
   for (const name of ["git-cache", "helm-charts", "oci"]) {
     expect(await placesOf("shop", { cluster: "a" }, name)).toBe(await placesOf("pay", {}, name));
@@ -48,7 +48,7 @@ test("charts and mirrors are the same whatever the cluster", async () => {
   }
 });
 
-test("a cluster that nothing was deployed to for long is forgotten", async () => {
+test("the cache of a cluster without recent deployments is removed", async () => {
   const { dir, create, placesOf } = await useDirectories();
   for (const cluster of ["a", "b"]) await placesOf("shop", { cluster }, "kube-cache");
   const clusters = join(dir, "cache", "clusters");
@@ -60,15 +60,15 @@ test("a cluster that nothing was deployed to for long is forgotten", async () =>
   expect(await readdir(clusters)).not.toContain(forgotten);
 });
 
-test("what an image has unpacked is found through links, and what is not there any more is unpacked anew", async () => {
+test("files unpacked in an image are used through links, and missing ones are unpacked again", async () => {
   const dir = await useTempDir();
   const [cacheDir, unpackedDir] = [join(dir, "cache"), join(dir, "image")];
   const prepare = () => createDirectories({ cacheDir, workDir: join(dir, "work"), unpackedDir }).prepare();
-  await prepare(); // without an image it is as ever
+  await prepare(); // without an image, nothing changes
   await mkdir(join(unpackedDir, "python/python-1/bin"), { recursive: true });
   await mkdir(join(unpackedDir, "tmp/go-embedded-1"), { recursive: true });
   await writeFile(join(unpackedDir, "python/python-1.lock"), "");
-  await mkdir(join(cacheDir, "python/libraries-1")); // kluctl's own, from before
+  await mkdir(join(cacheDir, "python/libraries-1")); // unpacked by kluctl itself earlier
   await Promise.all([prepare(), prepare()]);
   expect(await readdir(join(cacheDir, "python"))).toEqual(["libraries-1", "python-1"]);
   expect(await readlink(join(cacheDir, "python/python-1"))).toBe(join(unpackedDir, "python/python-1"));

@@ -22,7 +22,7 @@ import { patience } from "../../support/patience.ts";
 const signal = new AbortController().signal;
 const emptyResult = `echo 'id: one' > $out`;
 
-/** A server's kluctl that runs `body`. */
+/** A server's kluctl, replaced by a script with this body. */
 async function useFake(body: string, deps: Partial<KluctlDeps> = {}, version?: string) {
   const dir = await useTempDir();
   const { log, lines } = collectLogs();
@@ -32,14 +32,14 @@ async function useFake(body: string, deps: Partial<KluctlDeps> = {}, version?: s
   return { dir, kluctl, diff, lines, seen: (name: string) => readFile(join(dir, name), "utf8") };
 }
 
-/** The error a promise ends with. */
+/** The error that a promise rejects with; `undefined` if it resolves. */
 const failure = (promise: Promise<unknown>) =>
   promise.then(
     () => undefined,
     (error: unknown) => error as Error,
   );
 
-test("nothing of the server's environment reaches kluctl but what is meant for it", async () => {
+test("of the server's environment, kluctl only gets the variables meant for it", async () => {
   const env = {
     PATH: process.env["PATH"],
     TOWLINE_CANARY: "canary-1",
@@ -80,13 +80,13 @@ test("nothing of the server's environment reaches kluctl but what is meant for i
         "KUBECONFIG",
       ]
         .concat(["KLUCTL_REGISTRY_2_TOKEN", "PATH", "TMPDIR"])
-        .concat(["PWD", "OLDPWD", "SHLVL", "_", ""]) // the shells' own
+        .concat(["PWD", "OLDPWD", "SHLVL", "_", ""]) // variables of the shell itself
         .filter((name) => names.includes(name)),
     ),
   );
 });
 
-test("kluctl computes with one thread once it was over in a moment", async () => {
+test("after a short run, kluctl gets one thread only", async () => {
   const { diff, seen } = await useFake(`echo "threads \${GOMAXPROCS-any}" >> $here/threads; ${emptyResult}`);
   await diff();
   expect(await seen("threads")).toBe("threads any\n");
@@ -96,7 +96,7 @@ test("kluctl computes with one thread once it was over in a moment", async () =>
   }, patience);
 });
 
-test("metacharacters reach kluctl as they are, and no secret is on its command line", async () => {
+test("metacharacters are passed to kluctl unchanged, and its command line contains no secret", async () => {
   const { diff, seen } = await useFake(
     `printf '%s\\n' "$@" > $here/argv; cat $KUBECONFIG > $here/kubeconfig; ${emptyResult}`,
     {
@@ -124,7 +124,7 @@ test("metacharacters reach kluctl as they are, and no secret is on its command l
   expect(await seen("kubeconfig")).toBe("# for system:serviceaccount:shop:deployer");
 });
 
-test("logins are files and variables of the run, and gone after it", async () => {
+test("logins are passed as files and variables of the run, and removed after it", async () => {
   const { diff, seen, dir } = await useFake(
     `env > $here/env; stat -c %a . *.key result.yaml 2>/dev/null > $here/modes; cat *.key $SSH_KNOWN_HOSTS > $here/files; ${emptyResult}; stat -c %a $out >> $here/modes`,
     { env: { PATH: process.env["PATH"], KLUCTL_GIT_0_HOST: "theirs" } },
@@ -155,7 +155,7 @@ test("logins are files and variables of the run, and gone after it", async () =>
   await expect.poll(() => readdir(join(dir, "work"))).toEqual([]);
 });
 
-test("runs with logins share their caches within a namespace only, and nobody shares working files", async () => {
+test("runs with logins share caches within their namespace only, and no runs share working files", async () => {
   const { diff, seen } = await useFake(
     `readlink -f $KLUCTL_BASE_TMP_DIR/*/git-cache $KLUCTL_CACHE_DIR/go-embed-jinja2 >> $here/caches; echo $KLUCTL_BASE_TMP_DIR $TMPDIR >> $here/places; ${emptyResult}`,
   );
@@ -186,7 +186,7 @@ test("runs with logins share their caches within a namespace only, and nobody sh
   expect(new Set(places.map(([, temporary]) => temporary)).size).toBe(1);
 });
 
-test("a hanging kluctl that ignores SIGTERM is killed, with everything it started", async () => {
+test("a hanging kluctl that ignores SIGTERM is killed, with all processes it started", async () => {
   const body = `trap '' TERM; echo $$ > $here/pid; sleep 1000 & while :; do sleep 1000; done`;
   const { diff, dir } = await useFake(body, { limits: { graceMs: 100, overtimeMs: 0 } });
 
@@ -197,7 +197,7 @@ test("a hanging kluctl that ignores SIGTERM is killed, with everything it starte
   await expect.poll(() => readdir(join(dir, "work"))).toEqual([]);
 });
 
-test("processes that kluctl leaves behind are ended, and do not hold up its result", async () => {
+test("processes that kluctl leaves behind are ended, and do not delay its result", async () => {
   const { diff, seen } = await useFake(`sleep 1000 & echo $! > $here/pid; ${emptyResult}`);
 
   await diff();
@@ -206,7 +206,7 @@ test("processes that kluctl leaves behind are ended, and do not hold up its resu
   await vi.waitFor(() => expect(isRunning(pid)).toBe(false), patience);
 });
 
-test("a flood of output is bounded, and what comes last is kept", async () => {
+test("a flood of output is truncated, and the end is kept", async () => {
   const { diff, lines } = await useFake(
     `head -c 50000000 /dev/zero | tr '\\0' 'x' >&2; yes | head -n 2000000 >&2; echo >&2; echo the end >&2; exit 1`,
     {
@@ -222,7 +222,7 @@ test("a flood of output is bounded, and what comes last is kept", async () => {
   expect(lines[0]?.msg).toHaveLength(4_097);
 });
 
-test("colours and control characters reach neither logs nor messages", async () => {
+test("logs and messages contain no colours or control characters", async () => {
   const { diff, lines } = await useFake(
     `printf 'Rendering templates\\n\\e[31mred\\e[0m \\a\\xe2\\x80\\xaebad\\r\\nsecond\\n' >&2; exit 1`,
   );
@@ -231,7 +231,7 @@ test("colours and control characters reach neither logs nor messages", async () 
   expect(lines.map(({ msg }) => msg)).toEqual(["Rendering templates", "red bad", "second"]);
 });
 
-test("a password that a remote repeats is masked in messages and logs", async () => {
+test("a password that a remote repeats is redacted in messages and logs", async () => {
   const { diff, lines } = await useFake(`echo 'fatal: https://bot:hunter2-hunter2@git/ refused' >&2; exit 1`);
   const credentials = gitLogins({ host: "git", secretName: "login", username: "bot", password: "hunter2-hunter2" });
 
@@ -283,7 +283,7 @@ test.for([
   expect(error?.message ?? "").not.toContain("s3cret");
 });
 
-test("a missing or too old kluctl is unavailable until it is replaced", async () => {
+test("a kluctl that is missing or too old is unavailable until it is replaced", async () => {
   const { kluctl, diff, dir } = await useFake(emptyResult, {}, "2.19.4");
   const message = `kluctl 2.19.4 at ${join(dir, "kluctl")} is too old: 2.22.1 or newer is needed (set TOWLINE_KLUCTL to another binary)`;
   await expect(kluctl.version()).rejects.toEqual(new KluctlUnavailableError(message));
@@ -299,7 +299,7 @@ test("a missing or too old kluctl is unavailable until it is replaced", async ()
   await expect(newKluctl(dir, { binary: join(dir, "garbage") }).version()).rejects.toThrow(KluctlUnavailableError);
 });
 
-test("what changes the cluster does not start without the lease", async () => {
+test("mutating runs do not start without the lease", async () => {
   const { kluctl, dir } = await useFake(`touch $here/started; ${emptyResult}`);
   const lost = fakeHeld();
   lost.lose();
@@ -311,15 +311,15 @@ test("what changes the cluster does not start without the lease", async () => {
   expect(await readdir(dir)).not.toContain("started");
 });
 
-test("without renewals of the lease kluctl is killed, with them it goes on", async () => {
+test("kluctl is killed unless its lease is renewed", async () => {
   const { kluctl, dir, seen } = await useFake(`while :; do echo >> $here/alive; sleep 0.05; done`, {
-    limits: { leaseSilenceMs: 1_500 }, // so long may a busy machine keep this process from renewing
+    limits: { leaseSilenceMs: 1_500 }, // a busy machine may keep this process from renewing for this long
   });
   const held = fakeHeld();
   const startedAt = performance.now();
   const deploy = failure(kluctl.deploy(newRun({ held }), noDeployOptions, signal));
   const renewals = setInterval(held.renew, 100);
-  // Longer than it would live without them.
+  // Longer than it would live without renewals.
   await vi.waitFor(async () => {
     expect(performance.now() - startedAt).toBeGreaterThan(2_500);
     expect((await seen("alive")).length).toBeGreaterThan(15);
@@ -331,7 +331,7 @@ test("without renewals of the lease kluctl is killed, with them it goes on", asy
   await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
 });
 
-test("stopping ends what runs and starts nothing more", async () => {
+test("stopping ends running processes and starts no new ones", async () => {
   const { kluctl, diff, dir } = await useFake(`touch $here/started; sleep 1000`);
   const run = failure(diff());
   await vi.waitFor(async () => expect(await readdir(dir)).toContain("started"), patience);
@@ -343,7 +343,7 @@ test("stopping ends what runs and starts nothing more", async () => {
   expect(await failure(diff())).toMatchObject({ why: "stopped" });
 });
 
-test("work directories of a server that is gone are removed at the next start", async () => {
+test("work directories of a dead server are removed at the next start", async () => {
   const { dir, diff } = await useFake(emptyResult);
   const gone = join(dir, "work", `${2 ** 22 + 1}-abcdef`);
   const alive = join(dir, "work", `${process.ppid}-abcdef`);
@@ -355,7 +355,7 @@ test("work directories of a server that is gone are removed at the next start", 
   await expect.poll(() => readdir(join(dir, "work"))).toEqual([`${process.ppid}-abcdef`]);
 });
 
-test("what killed kluctls left in the caches goes after a day, and what makes the next one fast stays", async () => {
+test("leftovers of killed runs in the caches are removed after a day, and files that speed up later runs stay", async () => {
   const { dir, diff } = await useFake(emptyResult);
   const mirrors = join(dir, "cache/namespaces/shop/git-cache");
   const temporary = join(dir, "cache/tmp");
@@ -373,7 +373,7 @@ test("what killed kluctls left in the caches goes after a day, and what makes th
   expect((await readdir(temporary)).toSorted()).toEqual(["go-embedded-python", "kustomize-2"]);
 });
 
-test("a work directory that cannot be used is named, with what to do, until it can", async () => {
+test("a work directory that cannot be used is named, with what to do, until it is usable", async () => {
   const { dir, diff, kluctl } = await useFake(emptyResult);
   const work = join(dir, "work");
   await writeFile(work, "in the way");
@@ -387,7 +387,7 @@ test("a work directory that cannot be used is named, with what to do, until it c
   expect(await kluctl.version()).toBe("2.22.1");
 });
 
-test("a work directory that is removed while the server runs comes back", async () => {
+test("a work directory that was removed while the server runs is created again", async () => {
   const { dir, kluctl } = await useFake(emptyResult);
   await kluctl.version();
 
@@ -397,7 +397,7 @@ test("a work directory that is removed while the server runs comes back", async 
   expect(await kluctl.version()).toBe("2.28.2");
 });
 
-test("the system's Python is asked for where kluctl can use it, and it is told once where it cannot", async () => {
+test("the system's Python is used if kluctl supports it; otherwise a warning is logged once", async () => {
   const body = `echo "$@" >> $here/arguments; ${emptyResult}`;
   const [newer, older] = [
     await useFake(body, { systemPython: true }, "2.28.2"),

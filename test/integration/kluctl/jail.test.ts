@@ -25,7 +25,7 @@ import { uniqueName, useCluster, useKluctl, useTempDir } from "../../support/wor
 
 const signal = new AbortController().signal;
 
-/** Unpacking Python takes seconds: once for all tests of this file. */
+/** Unpacking Python takes seconds, so it is done once for all tests of this file. */
 let cacheDir: string;
 beforeAll(async () => {
   cacheDir = await mkdtemp(join(tmpdir(), "towline-test-"));
@@ -33,8 +33,8 @@ beforeAll(async () => {
 });
 
 /**
- * The same kluctl twice: as deploys use it, and as previews do, whose access is the cluster itself, with nothing between
- * them. With `warm` the renderers are copies of a fork server, else each starts cold.
+ * The same kluctl twice: `open` as for deploys, and `jailed` as for previews, which here access the cluster directly,
+ * without a proxy. With `warm`, renderers are forked from a fork server, otherwise each starts cold.
  */
 async function useJail({
   ports = [],
@@ -61,7 +61,7 @@ async function useJail({
     dir,
     lines,
     slot,
-    /** Of the project that lies in the slot. */
+    /** A run of the project in the slot. */
     run: (more: Parameters<typeof newRun>[0]) => newRun({ cold: true, slot, ...more }),
     open,
     jailed,
@@ -74,7 +74,7 @@ interface ExampleProject {
   create(dir: string): Promise<string>;
 }
 
-/** Of examples/, and of the blocks of the documentation that make one. */
+/** The projects in examples/ and those that blocks of the documentation create. */
 async function findProjects(): Promise<ExampleProject[]> {
   const root = join(import.meta.dirname, "../../..");
   const targetsIn = (text: string) =>
@@ -102,7 +102,7 @@ async function findProjects(): Promise<ExampleProject[]> {
 const warm = { warm: true };
 const again = "preview renderers must be restarted";
 
-/** What became of each object's data. */
+/** The merged `data` of all rendered objects. */
 function data(result: CommandResult): Record<string, string> {
   const found = result.objects.map(({ rendered = "{}" }) => (JSON.parse(rendered) as { data?: object }).data);
   return Object.assign({}, ...found) as Record<string, string>;
@@ -122,7 +122,7 @@ describe.each([
   ["from the fork server", warm],
   ["from one of the system's Python", { ...warm, systemPython: true }],
 ] as const)("renderers %s", (how, options) => {
-  test("every example renders in a jail what it renders outside of one, byte for byte", async () => {
+  test("every example renders the same in a jail as outside of it, byte for byte", async () => {
     const { open, jailed, run, slot } = await useJail(options);
     for (const { name, targets, create } of await findProjects()) {
       const projectDir = await create(join(slot, "clone"));
@@ -134,7 +134,7 @@ describe.each([
 
         expect(inside.errors, name).toEqual([]);
         expect(inside.objects.length, name).toBeGreaterThan(0);
-        // kluctl lists them in another order each time.
+        // kluctl lists objects in a different order each time.
         const texts = ({ objects }: CommandResult) => objects.map(({ rendered }) => rendered).sort();
         expect(texts(inside), name).toEqual(texts(outside));
         expect(inside.objectsHash, name).toBe(outside.objectsHash);
@@ -143,7 +143,7 @@ describe.each([
     }
   });
 
-  test("a template's code finds no environment, no file, no process and no socket", async () => {
+  test("a template's code reaches no environment variable, file, process or socket", async () => {
     const { jailed, run, slot, dir, cluster, lines } = await useJail(options);
     const canary = join(dir, "canary");
     await writeFile(canary, "CANARY-file");
@@ -170,7 +170,7 @@ describe.each([
   });
 });
 
-test("the fork server that dies is followed by another, which has learnt nothing from a preview", async () => {
+test("a fork server that dies is replaced by one that has seen no preview", async () => {
   const { jailed, run, slot, cluster, lines } = await useJail(warm);
   const how = `{{ cycler.__init__.__globals__["__builtins__"]["__import__"]("sys").orig_argv | length }}`;
   const projectDir = await createProject(join(slot, "clone"), {
@@ -180,7 +180,7 @@ test("the fork server that dies is followed by another, which has learnt nothing
   const preview = async () => data(await jailed.diff(run({ projectDir }), noDiffOptions, signal))["found"];
   const pids = () => lines.filter(({ msg }) => msg === "preview renderers are kept warm").map((line) => line["pid"]);
   const first = await preview();
-  expect(Number(first)).toBeGreaterThan(3); // arguments of the fork server
+  expect(Number(first)).toBeGreaterThan(3); // a renderer from the fork server has more arguments
 
   process.kill(Number(pids()[0]), "SIGKILL");
   await vi.waitFor(() => expect(lines.map(({ msg }) => msg)).toContain(again), patience);
@@ -189,10 +189,10 @@ test("the fork server that dies is followed by another, which has learnt nothing
   expect(new Set(pids()).size).toBe(2);
 });
 
-describe("what a hostile branch declares, which kluctl itself obeys,", () => {
+describe("what a hostile branch declares to kluctl itself", () => {
   const nothing = "deployments: [{path: app}]";
 
-  test("gives nothing away", async () => {
+  test("reveals nothing", async () => {
     const { jailed, run, slot, dir, cluster } = await useJail();
     const canary = join(dir, "canary.yaml");
     await writeFile(canary, "canary: CANARY-file\n");
@@ -245,7 +245,7 @@ describe("what a hostile branch declares, which kluctl itself obeys,", () => {
   test.each([
     ["on the disk", (clone: string) => `file://${clone}/none.git`],
     ["behind ssh", () => "ssh://git@127.0.0.1/none.git"],
-  ])("a kustomization of a repository %s starts no program of the project", async (_name, repository) => {
+  ])("a kustomization from a repository %s starts no program of the project", async (_name, repository) => {
     const { jailed, run, slot } = await useJail();
     const clone = join(slot, "clone");
     const projectDir = await createProject(clone, {
@@ -263,7 +263,7 @@ describe("what a hostile branch declares, which kluctl itself obeys,", () => {
     expect(told).toMatch(/transport '(?:file|ssh)' not allowed/);
   });
 
-  test("another machine is not reached at a port that kluctl may connect to on this one", async () => {
+  test("a port that kluctl may connect to on this machine is not reachable on another", async () => {
     let hits = 0;
     const elsewhere = createServer((socket) => {
       hits++;
@@ -282,7 +282,7 @@ describe("what a hostile branch declares, which kluctl itself obeys,", () => {
     expect(hits).toBe(0);
   });
 
-  test("systemEnvVars show none of the server's", async () => {
+  test("systemEnvVars contain none of the server's variables", async () => {
     const { jailed, run, slot, cluster } = await useJail();
     const names = ["KLUCTL_GIT_PASSWORD", "KLUCTL_GIT_0_PASSWORD", "AWS_SECRET_ACCESS_KEY"];
     const projectDir = await createProject(join(slot, "clone"), {
@@ -318,7 +318,7 @@ describe("a branch that exhausts", () => {
     ["memory", `{{ "x" * 3000000000 }}`],
     ["output", `{{ "x" * 400000000 }}`],
     ["processor time", `{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}`],
-  ])("%s fails alone, and the next one works", async (_name, found) => {
+  ])("%s fails without affecting others, and the next one works", async (_name, found) => {
     const limits = { previewRendererSeconds: 3, kluctlBytes: 600 * 1024 ** 2 };
     const { failure, next } = await renderAlone(found, { ...warm, limits });
 
@@ -326,7 +326,7 @@ describe("a branch that exhausts", () => {
     expect(next).toBe("42");
   });
 
-  test("the memory of the server's container is ended before that is, and the next one works", async () => {
+  test("the container's memory is killed before the container runs out, and the next one works", async () => {
     const limitBytes = 1_000 * 1024 ** 2;
     let share = 0.9;
     const { jailed, run, slot, cluster } = await useJail({
@@ -349,7 +349,7 @@ describe("a branch that exhausts", () => {
     expect(data(await preview(false))["found"]).toBe("None");
   });
 
-  test("the disk fails alone, in words that say so, and leaves nothing behind", async () => {
+  test("the disk fails with an error that says so, affects no others and leaves no files behind", async () => {
     const { jailed, run, slot, dir, cluster } = await useJail({ limits: { writtenBytes: 8 * 1024 ** 2 } });
     const files = Object.fromEntries(
       Array.from({ length: 40 }, (_, at) => [
@@ -366,11 +366,11 @@ describe("a branch that exhausts", () => {
     const failed = await jailed.diff(run({ projectDir }), noDiffOptions, signal).catch((error: Error) => error);
 
     expect(String(failed)).toMatch(/wrote more than 8 MiB|file too large/);
-    await expect.poll(() => readdir(join(dir, "work")).then((left) => left.length)).toBeLessThan(2); // the stand-in's place
+    await expect.poll(() => readdir(join(dir, "work")).then((left) => left.length)).toBeLessThan(2); // for the stand-in
   });
 });
 
-test("what kluctl starts stays in its group, which ends with the run, and connects to sockets of the run alone", async () => {
+test("processes that kluctl starts stay in its group, end with the run, and can only connect to the run's own sockets", async () => {
   const dir = await useTempDir();
   const [own, other] = [join(dir, "own"), join(dir, "other")];
   for (const place of [own, other]) {
@@ -402,8 +402,8 @@ exit 3;
   expect(ended).toMatchObject({ code: 3, stdout: "connected\nPermission denied\nPermission denied\n" });
 });
 
-describe("a kernel with an older Landlock", () => {
-  test.each([1, 3, 6])("version %i lets a template find as little", async (abi) => {
+describe("on a kernel with an older Landlock,", () => {
+  test.each([1, 3, 6])("with version %i, a template finds no more than with the current one", async (abi) => {
     const { jailed, run, slot, dir, cluster } = await useJail({
       ...warm,
       jail: { abi, network: abi >= 4 },
@@ -424,7 +424,7 @@ describe("a kernel with an older Landlock", () => {
   test.each([
     [0, /no Landlock, which keeps files apart/],
     [3, /no rules for ports/],
-  ])("version %i does not do where it is demanded, and nothing is rendered", async (abi, words) => {
+  ])("with version %i, nothing is rendered if the missing protection is required", async (abi, words) => {
     const { jailed, run, slot } = await useJail({ jail: { abi } });
     const projectDir = await createProject(join(slot, "clone"), { "deployment.yaml": "deployments: []" });
 

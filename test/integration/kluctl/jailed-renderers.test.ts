@@ -1,4 +1,4 @@
-/** The renderers of previews one by one, as kluctl starts them: whom they belong to, and when they end. */
+/** Individual renderers of previews, as kluctl starts them: which run they belong to, and when they end. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
@@ -14,8 +14,8 @@ import { useTempDir } from "../../support/world.ts";
 const gibibyte = 1024 ** 3;
 
 /**
- * A fork server that knows its libraries, by links that are gone meanwhile, as every run of kluctl has its own; and two runs of
- * it, each with a file that the other may not read.
+ * A fork server that imported its libraries through links that no longer exist, because every run of kluctl has its
+ * own; and two runs, each with a file that the other may not read.
  */
 async function useRuns() {
   const [python, dir] = await Promise.all([useKluctlPython(), useTempDir()]);
@@ -40,7 +40,7 @@ async function useRuns() {
   };
   const [a, b] = [await createRun("a"), await createRun("b")];
 
-  /** What kluctl would have started, with this environment. */
+  /** Starts what kluctl would start, with this environment. */
   const start = (env: Readonly<Record<string, string>>) => {
     const home = join(place.ways.env["TMPDIR"] ?? "", basename(python.home));
     const child = spawn(join(home, "bin/python3"), [python.main], {
@@ -49,7 +49,7 @@ async function useRuns() {
       stdio: "pipe",
     });
     onTestFinished(() => void child.kill("SIGKILL"));
-    child.stdin.on("error", () => undefined); // it ended before it read all
+    child.stdin.on("error", () => undefined); // the renderer may exit before it has read everything
     const ended = Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
     return {
       process: child,
@@ -75,7 +75,7 @@ async function useRuns() {
 const read = (path: string) => `${reach}{{ module("builtins").open("${path}").read() }}`;
 const howItStarted = `${reach}{{ module("sys").orig_argv | join(" ") }}`;
 
-test("a renderer reads what its own run may read, whatever it says of itself", async () => {
+test("a renderer may only read files of its own run, whatever its environment says", async () => {
   const { a, b, start } = await useRuns();
 
   expect(await start(a.env).render(read(join(a.slot, "file")))).toEqual({ result: "of a" });
@@ -84,7 +84,7 @@ test("a renderer reads what its own run may read, whatever it says of itself", a
   expect(other.error).toContain("Permission denied");
 });
 
-test("a template that fails says why, warm as cold", async () => {
+test("a failing template reports the same error from a warm and a cold renderer", async () => {
   const { a, b, start } = await useRuns();
   const warm = start(a.env).render("{{ nobody.knows }}");
   const cold = start({ ...b.env, TOWLINE_RENDERER_PASS: "guessed" }).render("{{ nobody.knows }}");
@@ -94,7 +94,7 @@ test("a template that fails says why, warm as cold", async () => {
   expect(await warm).toEqual(await cold);
 });
 
-test("without the pass of a run that is not over, there is none from the fork server", async () => {
+test("without the pass of a running preview, the fork server provides no renderer", async () => {
   const { a, b, start, lines } = await useRuns();
   expect((await start(a.env).render(howItStarted)).result).toContain("fork-server");
   a.end();
@@ -109,7 +109,7 @@ test("without the pass of a run that is not over, there is none from the fork se
   expect(refused).toHaveLength(1);
 });
 
-test("a renderer finds neither the pass of another run nor its files in what it is a copy of", async () => {
+test("a renderer's memory contains neither the pass nor the files of another run", async () => {
   const { a, b, start } = await useRuns();
   const search = `${reach}{% set at = namespace(frame=module("sys")._getframe(), text="") %}
     {%- for _ in range(100) %}{% if at.frame %}
@@ -117,12 +117,12 @@ test("a renderer finds neither the pass of another run nor its files in what it 
     {%- endif %}{% endfor %}{{ at.text }}`;
   const { result = "" } = await start(a.env).render(search);
 
-  expect(result).toContain(a.slot); // of the server's own variables
+  expect(result).toContain(a.slot); // found in the server's own variables
   expect(result).not.toContain(b.slot);
   expect(result).not.toContain(b.env["TOWLINE_RENDERER_PASS"]);
 });
 
-test("a renderer that has closed all that it has open ends with its kluctl", async () => {
+test("a renderer that has closed all its file descriptors ends with its kluctl", async () => {
   const { a, start } = await useRuns();
   const started = start(a.env);
   started.process.stdin.write(ask([`${reach}{{ module("os").getpid() }}`]));
@@ -137,7 +137,7 @@ test("a renderer that has closed all that it has open ends with its kluctl", asy
   await expect.poll(() => isRunning(pid), patience).toBe(false);
 });
 
-test("when its fork server is killed, the next place has another", async () => {
+test("after the fork server is killed, the next place gets another one", async () => {
   const { place, a, start, lines } = await useRuns();
   expect(place.start()).toBe("warm");
   const pid = forkServerPid(lines);
@@ -150,7 +150,7 @@ test("when its fork server is killed, the next place has another", async () => {
   expect(result).not.toContain("fork-server");
 });
 
-test("a place that is used no more goes with its last run, the fork server and its files included", async () => {
+test("a retired place is removed after its last run, including its fork server and files", async () => {
   const { place, a, b, start, lines } = await useRuns();
   const pid = forkServerPid(lines);
   place.retire();

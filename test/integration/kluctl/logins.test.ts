@@ -1,4 +1,4 @@
-/** Logins for what a project includes, with the real kluctl and hosts that speak the real protocols. */
+/** Logins for repositories that a project includes, with the real kluctl and hosts that use the real protocols. */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -11,7 +11,7 @@ import { login as password, useGitHost } from "../../support/source.ts";
 import { aStrangersKey, useSshHost } from "../../support/ssh-host.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 
-/** Unpacking Python takes seconds: once for all tests of this file. */
+/** Unpacking Python takes seconds, so it is done once for all tests of this file. */
 let cacheDir: string;
 beforeAll(async () => {
   cacheDir = await mkdtemp(join(tmpdir(), "towline-test-"));
@@ -53,7 +53,7 @@ async function useIncludeOverSsh(env?: Environment) {
   return { host, dir, login, lines, diff: (...credentials: GitCredential[]) => diff(projectDir, credentials) };
 }
 
-test("a repository that the project includes is fetched over ssh with the key of the run", async () => {
+test("a repository that the project includes is fetched over SSH with the key of the run", async () => {
   const { diff, login } = await useIncludeOverSsh();
 
   const result = await diff(login());
@@ -69,7 +69,7 @@ test("the path and the order of logins decide which key is tried", async () => {
   await expect(diff(stranger, login())).rejects.toThrow(/ssh: handshake failed: ssh: unable to authenticate/);
 });
 
-test("a host whose key is another, or that nobody has named, is not talked to", async () => {
+test("no connection is made to a host with a different or unknown host key", async () => {
   const { diff, host, login } = await useIncludeOverSsh();
   const other = await useSshHost("/nonexistent");
   const strangers = other.knownHosts.replace(`:${other.port}`, `:${host.port}`);
@@ -82,7 +82,7 @@ test("a host whose key is another, or that nobody has named, is not talked to", 
   }
 });
 
-test("a host that the server knows needs no known hosts of the deployment", async () => {
+test("a host that the server's known hosts list needs no known hosts in the deployment", async () => {
   const dir = await useTempDir();
   const knownHosts = join(dir, "known_hosts");
   const { diff, host, login } = await useIncludeOverSsh({ SSH_KNOWN_HOSTS: knownHosts });
@@ -91,7 +91,7 @@ test("a host that the server knows needs no known hosts of the deployment", asyn
   expect((await diff(login({ knownHosts: undefined }))).errors).toEqual([]);
 });
 
-test("a project that includes nothing takes a login for ssh that nobody needs", async () => {
+test("a project that includes nothing accepts an SSH login that is not needed", async () => {
   const { diff, dir, configMap } = await useDiff();
   const projectDir = await createProject(join(dir, "project"), {
     "deployment.yaml": "deployments: [{path: app}]",
@@ -102,7 +102,7 @@ test("a project that includes nothing takes a login for ssh that nobody needs", 
   expect(await diff(projectDir, [login])).toMatchObject({ errors: [], objects: [{ ref: { name: "one" } }] });
 });
 
-test("the login of a source goes to other ports of its host when they ask for it, and to no other host", async () => {
+test("the login of a source is sent to other ports of its host if they ask for it, and to no other host", async () => {
   const { diff, dir, configMap } = await useDiff();
   const library = async (name: string) => {
     const host = await useGitHost({ secured: true });

@@ -1,4 +1,7 @@
-/** A project rendered from its files alone, by the real kluctl in its jail: what strangers propose. */
+/**
+ * Renders a project from its files alone, with the real kluctl in its jail: used for pull requests of untrusted
+ * authors.
+ */
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
@@ -13,7 +16,7 @@ import { useKluctl, useTempDir } from "../../support/world.ts";
 
 const signal = new AbortController().signal;
 
-/** Unpacking Python takes seconds: once for all tests of this file. */
+/** Unpacking Python takes seconds, so it is done once for all tests of this file. */
 let cacheDir: string;
 beforeAll(async () => {
   cacheDir = await mkdtemp(join(tmpdir(), "towline-test-"));
@@ -63,7 +66,7 @@ async function failureOf(rendering: Promise<unknown>): Promise<Error> {
   );
 }
 
-test("all objects of the shop come out, and the same again, though nobody has a kubeconfig", async () => {
+test("all objects of the shop are rendered, repeatably and without a kubeconfig", async () => {
   const { clone, render, opened } = await useOffline();
   const projectDir = await createShop(clone);
   const shop = { target: "staging", args: { environment: "t" } };
@@ -78,12 +81,12 @@ test("all objects of the shop come out, and the same again, though nobody has a 
   expect(opened).toEqual([]);
 });
 
-test("a project without objects gives none", async () => {
+test("a project without objects renders none", async () => {
   const { clone, render } = await useOffline();
   expect((await render(await createProject(clone, { "deployment.yaml": "deployments: []" }))).objects).toEqual([]);
 });
 
-test("what only the cluster or the network has is asked for in vain, and that is why it fails", async () => {
+test("a project that needs the cluster or the network fails, and the error says which", async () => {
   const { clone, render } = await useOffline();
   let hits = 0;
   const listener = createServer((socket) => (hits++, socket.end())).listen(0, "127.0.0.1");
@@ -112,7 +115,7 @@ test("what only the cluster or the network has is asked for in vain, and that is
   expect(hits).toBe(0);
 });
 
-test("neither a template's code nor what kluctl obeys finds anything", async () => {
+test("neither a template's code nor kluctl itself can reach files, sockets or variables", async () => {
   const { clone, dir, render } = await useOffline();
   const canary = join(dir, "canary.yaml");
   await writeFile(canary, "found: CANARY-file");
@@ -145,7 +148,7 @@ test("neither a template's code nor what kluctl obeys finds anything", async () 
   expect((await render(asking)).objects[0]?.rendered).toContain("nothing");
 });
 
-test("it is refused where nothing confines it, or where a part of that is missing", async () => {
+test("rendering is refused if there is no jail, or if a part of it is missing", async () => {
   for (const options of [{ confine: undefined }, { jail: { files: false } }, { jail: { network: false } }]) {
     const { clone, render } = await useOffline(options as Parameters<typeof useOffline>[0]);
     const projectDir = await createProject(clone, { "deployment.yaml": app, "app/found.yaml": configMap("x") });
@@ -155,7 +158,7 @@ test("it is refused where nothing confines it, or where a part of that is missin
   }
 });
 
-test("where the machine reaches nothing a kernel without rules for ports is enough, and there is no socket all the same", async () => {
+test("on a machine without network access, a kernel without port rules is sufficient, and sockets are still unavailable", async () => {
   let cutOff = true;
   const jail = { network: false, abi: 3, reachesNothing: () => cutOff };
   const { clone, render } = await useOffline({ jail });
@@ -180,8 +183,8 @@ test("where the machine reaches nothing a kernel without rules for ports is enou
   expect(await failureOf(render(plain))).toBeInstanceOf(PreviewRefusedError);
 });
 
-// docs/preview-security.md says so: Landlock has no rule for it.
-test("a template can tell that a file is there, how large it is and where a link leads, and nothing of what is in it", async () => {
+// Documented in docs/preview-security.md: Landlock has no rule for it.
+test("a template can find out whether a file exists, its size and a link's target, but not its content", async () => {
   const { clone, dir, render } = await useOffline();
   const canary = join(dir, "canary");
   await writeFile(canary, "CANARY-file");
@@ -204,7 +207,7 @@ except OSError:
   );
 });
 
-test("more objects than anybody reads are refused", async () => {
+test("rendering more objects than the size limit allows is refused", async () => {
   const { clone, render } = await useOffline();
   const projectDir = await createProject(clone, {
     "deployment.yaml": app,

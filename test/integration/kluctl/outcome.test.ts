@@ -11,7 +11,7 @@ const ended = { exitCode: 0, stdout: "", stderr: "" };
 test.each([
   ["a link to a file of the server's", (path: string, other: string) => symlink(other, path)],
   ["a pipe that nobody writes to", (path: string) => promisify(execFile)("mkfifo", [path])],
-])("%s is no result of kluctl's", async (_name, make) => {
+])("%s is not accepted as a result of kluctl", async (_name, make) => {
   const dir = await useTempDir();
   const [result, other] = [join(dir, "result.yaml"), join(dir, "other.yaml")];
   await writeFile(other, "errors: []\n");

@@ -1,4 +1,7 @@
-/** Both canary branches in one setting, by a process of its own: `node pod-canaries-fixture.ts <setting> <deps as JSON>`. */
+/**
+ * Runs both canary branches with one setting in a process of its own: `node pod-canaries-fixture.ts <setting> <deps as
+ * JSON>`.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { argv } from "node:process";
 import { examineMachine } from "../../../src/app/isolation.ts";
@@ -7,7 +10,7 @@ import { type CanaryDeps, type SettingName, settings, tryCanaries } from "../../
 const [name, text = ""] = argv.slice(2);
 const deps = JSON.parse(text) as CanaryDeps;
 
-/** What the process itself may do, and whom the kernel takes it for. */
+/** The rights and ids of the process itself. */
 function examineSelf() {
   const status = readFileSync("/proc/self/status", "utf8");
   const line = (field: string) => new RegExp(`^${field}:\\s*(\\S+)`, "m").exec(status)?.[1];

@@ -1,4 +1,7 @@
-/** Directories that are another user's. The account that runs the tests may be root, which nothing is closed to. */
+/**
+ * Directories of another user. The program drops its privileges, because tests may run as root, which can enter all
+ * directories.
+ */
 import { execFile } from "node:child_process";
 import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -20,7 +23,7 @@ async function asAnotherUser(path: string): Promise<string> {
 }
 
 test.runIf(process.getuid?.() === 0)(
-  "a directory of another user is named, with whose it is and what to do",
+  "the error about another user's directory names the directory, its owner and what to do",
   async () => {
     const dir = await useTempDir();
     await chmod(dir, 0o755);

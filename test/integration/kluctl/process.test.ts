@@ -33,17 +33,17 @@ describe.each([
   { by: "the server", useStart: () => Promise.resolve(startWatched) },
   { by: "the starter", useStart: useStarter },
 ])("started by $by", ({ useStart }) => {
-  test("exit status and output pass through", async () => {
+  test("exit status and output are passed on", async () => {
     const start = await useStart();
     expect(await run("echo out; echo err >&2; exit 3", { start })).toEqual({
       exitCode: 3,
       stdout: "out\n",
       stderr: "err\n",
     });
-    expect(await run("cat", { start })).toMatchObject({ exitCode: 0, stdout: "" }); // nobody is asked anything
+    expect(await run("cat", { start })).toMatchObject({ exitCode: 0, stdout: "" }); // standard input is empty
   });
 
-  test("it leads its own group, has no heartbeats to read, keeps its files to itself, and lets the server go first", async () => {
+  test("a process leads its own group, cannot read heartbeats, writes private files, dumps no core and has a lower priority than the server", async () => {
     const start = await useStart();
     const { stdout } = await run(`ps -o pgid= -p $$; test -e /proc/$$/fd/3 || echo none; ulimit -c; umask; nice`, {
       start,
@@ -53,18 +53,18 @@ describe.each([
     expect(rest).toEqual(["none", "0", "0077", "10"]);
   });
 
-  test("a command that is not there, or is no program, ends like in a shell", async () => {
+  test("a missing or non-executable command ends with the exit code of a shell", async () => {
     const start = await useStart();
     expect(await run("", { start, command: "/nowhere" })).toMatchObject({ exitCode: 127 });
     expect(await run("", { start, command: "/etc/passwd" })).toMatchObject({ exitCode: 126 });
   });
 
-  test("what cannot be spawned is an error", async () => {
+  test("a failed spawn is an error", async () => {
     const start = await useStart();
     await expect(run("", { start, cwd: "/nowhere" })).rejects.toThrow("ENOENT");
   });
 
-  test("somebody who left the group but holds our pipes does not hold up the end", async () => {
+  test("a process that left the group but holds our pipes does not delay the end", async () => {
     const start = await useStart();
     const cwd = await useTempDir();
     const left = `setsid sh -c 'echo $$ >pid; exec sleep 300' & until [ -s pid ]; do :; done`;
@@ -74,7 +74,7 @@ describe.each([
     process.kill(pid);
   });
 
-  test("each line is told as it comes, and all that is left is ended with it", async () => {
+  test("each line is passed on as it is written, and remaining processes end with the main one", async () => {
     const start = await useStart();
     const cwd = await useTempDir();
     const lines: string[] = [];
@@ -92,11 +92,11 @@ describe.each([
     expect(isRunning(Number(await readFile(join(cwd, "pid"), "utf8")))).toBe(false);
   });
 
-  test("heartbeats count from the renewal that they stand for: late ones keep nothing alive, and start nothing", async () => {
+  test("heartbeats count from the renewal they stand for: late ones neither keep a process alive nor start one", async () => {
     const start = await useStart();
     const cwd = await useTempDir();
     const lost = new AbortController().signal;
-    /** A server that goes on telling of one renewal, as one does whose messages are late. */
+    /** A lease that repeats one renewal, like a server whose messages arrive late. */
     const renewed = (at: number) => ({
       lost,
       onRenewed(callback: (renewedAt: number) => void) {
@@ -114,7 +114,7 @@ describe.each([
     expect(await run("ls", { cwd })).toMatchObject({ stdout: "" });
   });
 
-  test("it is ended when no longer needed, and killed if it does not mind", async () => {
+  test("an aborted process is ended, and killed if it ignores SIGTERM", async () => {
     const start = await useStart();
     const aborted = new AbortController();
     const running = run("trap '' TERM; echo begun >&2; while :; do sleep 0.02; done", {
@@ -125,7 +125,7 @@ describe.each([
   });
 });
 
-test("an abort before the start starts nothing", async () => {
+test("an abort before the start prevents the start", async () => {
   const dir = await useTempDir();
   await expect(run("touch started", { cwd: dir, signal: AbortSignal.abort() })).rejects.toMatchObject({
     why: "stopped",
@@ -133,7 +133,7 @@ test("an abort before the start starts nothing", async () => {
   expect(await run("ls", { cwd: dir })).toMatchObject({ stdout: "" });
 });
 
-test("under a lease it starts only once that was renewed", async () => {
+test("under a lease, a process starts only after the lease was renewed", async () => {
   const dir = await useTempDir();
   const callbacks = new Set<(renewedAt: number) => void>();
   const onRenewed = (callback: (renewedAt: number) => void) => {
@@ -155,7 +155,7 @@ test("under a lease it starts only once that was renewed", async () => {
   await expect(waiting).rejects.toMatchObject({ why: "stopped" });
 });
 
-test("nothing of a run that is over is kept by the signal that may end all of them", async () => {
+test("finished runs are not kept in memory by the signal that stops the server", async () => {
   setFlagsFromString("--expose-gc");
   const collectGarbage = runInNewContext("gc") as () => void;
   const stopping = new AbortController();

@@ -35,14 +35,14 @@ async function useRealKluctl(): Promise<Setting> {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
   const { log, lines } = collectLogs();
-  // A lease of these tests is renewed once, at the start, and unpacking Python takes a busy machine seconds.
+  // The lease of these tests is renewed only once, at the start, and unpacking Python takes seconds on a busy machine.
   const limits = { leaseSilenceMs: 60_000 };
   const kluctl = newKluctl(dir, { binary, log, kubeconfigFor: () => kubeconfig, cacheDir, limits });
   onTestFinished(() => kluctl.stop());
   return { kluctl, cluster, dir, logs: lines };
 }
 
-/** Unpacking Python takes seconds: once for all tests of this file. */
+/** Unpacking Python takes seconds, so it is done once for all tests of this file. */
 let cacheDir: string;
 beforeAll(async () => {
   cacheDir = await mkdtemp(join(tmpdir(), "towline-test-"));
@@ -55,7 +55,7 @@ const configMap = (name: string, namespace: string, data = "1") =>
   `{apiVersion: v1, kind: ConfigMap, metadata: {name: ${name}, namespace: ${namespace}}, data: {value: "${data}"}}\n`;
 
 describe("the real kluctl", () => {
-  test("a diff and a deploy of the shop give the same hash, and a second deploy changes nothing", async () => {
+  test("a diff and a deploy of the shop have the same hash, and a second deploy changes nothing", async () => {
     const { kluctl, dir, cluster, logs } = await useRealKluctl();
     const environment = uniqueName("t");
     onTestFinished(async () => void (await cluster.core.deleteNamespace({ name: `shop-${environment}` })));
@@ -91,7 +91,7 @@ describe("the real kluctl", () => {
     );
   });
 
-  test("a project that is not ready does not validate, and says which object it is", async () => {
+  test("a project that is not ready fails validation, which names the object", async () => {
     const { kluctl, dir, cluster } = await useRealKluctl();
     const projectDir = await createProject(join(dir, "project"), {
       "deployment.yaml": "deployments: [{path: app}]",
@@ -107,7 +107,7 @@ describe("the real kluctl", () => {
     expect(there).toMatchObject({ ready: true, errors: [] });
   });
 
-  test("images of the resource are used by validate, with a target and without", async () => {
+  test("validate uses the images of the KluctlDeployment, with and without a target", async () => {
     const { kluctl, dir, cluster } = await useRealKluctl();
     const pod = `
 apiVersion: apps/v1
@@ -174,7 +174,7 @@ spec:
     ]);
   });
 
-  test("delete takes what carries the discriminator and leaves the rest", async () => {
+  test("delete removes objects with the discriminator and leaves all others", async () => {
     const { kluctl, dir, cluster } = await useRealKluctl();
     const discriminator = uniqueName("mine");
     const project = (name: string, mark: string) =>
@@ -202,7 +202,7 @@ spec:
     expect(await cluster.find("v1", "ConfigMap", "other")).toBeDefined();
   });
 
-  test("what a project does not have any more is an orphan, and can be pruned whatever holds it up", async () => {
+  test("an object that was removed from the project is an orphan, and can be pruned even if finalizers delay its deletion", async () => {
     const { kluctl, dir, cluster } = await useRealKluctl();
     const { namespace } = cluster;
     const files = {
@@ -239,12 +239,12 @@ spec:
     expect(await there("one")).toMatchObject({ name: "one" });
     const again = await kluctl.diff(one, noDiffOptions, signal);
     expect(again.objects.filter(({ orphan }) => orphan)).toHaveLength(stuck.length);
-    expect(findDoomed(again)).toEqual([]); // what goes already is not asked to go again
+    expect(findDoomed(again)).toEqual([]); // an object that is already being deleted is not listed again
     for (const name of stuck)
       await cluster.patch({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, finalizers: null as never } });
   });
 
-  test("a project that cannot be rendered is a PrepareError in kluctl's own words", async () => {
+  test("a project that cannot be rendered is a PrepareError with kluctl's own message", async () => {
     const { kluctl, dir } = await useRealKluctl();
     const projectDir = await createProject(join(dir, "project"), {
       "deployment.yaml": "deployments: [{path: app}]",
@@ -260,7 +260,7 @@ spec:
     expect(await diff("prod")).toEqual(new PrepareError("target prod not existent in kluctl project config"));
   });
 
-  test("an object that the API server refuses is an error of the result, and the others are applied", async () => {
+  test("an object that the API server rejects is an error in the result, and the others are applied", async () => {
     const { kluctl, dir, cluster } = await useRealKluctl();
     const projectDir = await createProject(join(dir, "project"), {
       "deployment.yaml": "deployments: [{path: bad}, {path: good}]",
@@ -276,7 +276,7 @@ spec:
     expect(await cluster.find("v1", "ConfigMap", "good")).toBeDefined();
   });
 
-  test("arguments arrive as what they are, however they look", async () => {
+  test("arguments arrive unchanged, whatever they look like", async () => {
     const { kluctl, dir, cluster } = await useRealKluctl();
     const args = { file: "@/etc/hostname", truth: "true", number: "1e3", nothing: "null", shell: "a;$(id) 'b'" };
     const data = Object.keys(args)
@@ -294,7 +294,7 @@ spec:
     expect(Object.fromEntries(seen)).toEqual(args);
   });
 
-  test("a private repository that the project includes is fetched with the login of the run, and with no other", async () => {
+  test("a private repository that the project includes is fetched with the login of the run, and no other", async () => {
     const { kluctl, dir, cluster } = await useRealKluctl();
     const login = { username: "bot", password: "hunter2-hunter2" };
     const git = await useGitServer(login);
@@ -320,8 +320,8 @@ spec:
     }
   });
 
-  describe("while it waits for something that never gets ready", () => {
-    /** A Deployment whose pods never are: nothing knows their node. */
+  describe("while kluctl waits for an object that never gets ready", () => {
+    /** A Deployment whose pods never get ready: they select a node that does not exist. */
     const stuck = (namespace: string) => `
 apiVersion: apps/v1
 kind: Deployment
@@ -346,7 +346,7 @@ spec:
       return { ...setting, waits, run: newRun({ projectDir, held: fakeHeld(), ...run }) };
     }
 
-    test("its own time-out ends it with a result that says so", async () => {
+    test("its own timeout ends it with a result that says so", async () => {
       const { kluctl, run } = await useStuck({ timeoutMs: 3_000 });
 
       const result = await kluctl.deploy(run, noDeployOptions, signal);
@@ -354,7 +354,7 @@ spec:
       expect(result.errors).not.toEqual([]);
     });
 
-    test("an abort ends it at once and leaves no process and no file", async () => {
+    test("an abort ends it at once and leaves no process or file behind", async () => {
       const { kluctl, run, dir, waits } = await useStuck();
       const abort = new AbortController();
       const deploy = kluctl.deploy(run, noDeployOptions, abort.signal).catch((error: unknown) => error);

@@ -9,17 +9,17 @@ import { uniqueName } from "../../support/world.ts";
 import { ask, reach, type Renderers, type Started, useRenderers } from "../../support/renderers.ts";
 import { patience } from "../../support/patience.ts";
 
-/** What kluctl says to each of its renderers at last. */
+/** The last line that kluctl sends to each of its renderers. */
 const ending = `{"cmd":"exit","templates":null,"opts":null}\n`;
 const two = `[{"result": "2"}]\n`;
 
-/** Both ways, of the same input. */
+/** Runs the same input cold and warm. */
 async function both(renderers: Renderers, input: string, env: Record<string, string> = {}) {
   const [cold, warm] = await Promise.all([renderers.run("cold", input, env), renderers.run("warm", input, env)]);
   return { cold, warm };
 }
 
-/** Asks for one template, and returns what it became. */
+/** Renders one template, and returns the result. */
 async function render(renderers: Renderers, template: string): Promise<string> {
   const { stdout, stderr } = await renderers.run("warm", ask([template]));
   const [{ result, error }] = JSON.parse(stdout || `[{"error": ${JSON.stringify(stderr)}}]`) as [
@@ -28,14 +28,16 @@ async function render(renderers: Renderers, template: string): Promise<string> {
   return result ?? `error: ${error}`;
 }
 
-/** Starts a template that never ends, and resolves with the ids of the renderer and of a process that it has started. */
+/**
+ * Starts a template that never ends, and resolves with the process ids of the renderer and of a child that it started.
+ */
 async function startEndless(renderers: Renderers): Promise<Started & { pids: [number, number] }> {
   const started = renderers.start("warm");
   const file = join(renderers.dir, uniqueName("pids"));
   const template = `${reach}
     {%- set child = module("subprocess").Popen(["sleep", "600"]) %}
     {%- set _ = module("pathlib").Path("${file}").write_text("%d %d" % (module("os").getpid(), child.pid)) %}
-    {%- set _ = module("builtins").max(module("itertools").count()) %}`; // in C, deaf to everything
+    {%- set _ = module("builtins").max(module("itertools").count()) %}`; // loops in C code, which ignores signals
   started.write(ask([template]));
   const pids = await vi.waitFor(async () => {
     const found = (await readFile(file, "utf8")).split(" ").map(Number);
@@ -48,7 +50,7 @@ async function startEndless(renderers: Renderers): Promise<Started & { pids: [nu
 const gone = (pids: readonly number[]) => vi.waitFor(() => expect(pids.filter(isRunning)).toEqual([]), patience);
 
 describe("a warm renderer", () => {
-  test("gives byte for byte what a cold one gives, whatever the template", async () => {
+  test("produces the same output as a cold one, byte for byte, for any template", async () => {
     const renderers = await useRenderers();
     const word = fc.constantFrom("a", "b", "missing", "list", "1", "'x'", "none", "{'k': [1, 2]}", "a.b.c", "ü");
     const filter = fc.constantFrom(
@@ -96,7 +98,7 @@ describe("a warm renderer", () => {
     expect(renderers.refusals).toEqual([]);
   });
 
-  test("breaks off, fails and recurses as a cold one does", async () => {
+  test("exits, fails and recurses like a cold one", async () => {
     const renderers = await useRenderers();
     const depth = "{% macro down(n) %}{{ n }} {{ down(n + 1) }}{% endmacro %}{{ down(0) }}";
     const inputs = [
@@ -114,10 +116,10 @@ describe("a warm renderer", () => {
     }
   });
 
-  test("does not start for nothing: it waits for work before it does", async () => {
+  test("only starts Python when there is work", async () => {
     const renderers = await useRenderers();
     const job = ask(["{{ 1 + 1 }}"]);
-    const starts = { PYTHONVERBOSE: "1" }; // a Python that starts says much; and this one starts cold
+    const starts = { PYTHONVERBOSE: "1" }; // makes Python write to stderr at its start; with it the renderer starts cold
     const isStarted = async (...pieces: string[]) => {
       const started = renderers.start("warm", { env: starts, piped: true });
       for (const piece of pieces) {
@@ -138,7 +140,7 @@ describe("a warm renderer", () => {
       expect(await isStarted(...input), JSON.stringify(input)).toEqual({ stdout, status: 0, started });
   });
 
-  test("gives the same through a pipe", async () => {
+  test("produces the same output through a pipe", async () => {
     const renderers = await useRenderers();
     const job = ask(["{{ 1 + 1 }}"]);
     for (const input of ["", ending, `${job}${job}${ending}`, `${ending}${job}`, job.trimEnd(), "no json\n"]) {
@@ -153,7 +155,7 @@ describe("a warm renderer", () => {
     expect(renderers.refusals).toEqual([]);
   });
 
-  test("has the environment, directory, arguments and limits that kluctl gave it, and nothing of the server's", async () => {
+  test("has the environment, directory, arguments and limits set by kluctl, and nothing of the server's", async () => {
     const renderers = await useRenderers();
     await mkdir(join(renderers.dir, "there"));
     const template = `${reach}{% set os, sys = module("os"), module("sys") %}{{ [os.environ | dictsort, os.getcwd(), sys.argv,
@@ -166,13 +168,13 @@ describe("a warm renderer", () => {
     });
     const [cold, warm] = await Promise.all(started);
 
-    // It runs as kluctl does below the watchdog: nobody else reads what it writes.
+    // The umask differs because it runs as kluctl does below the watchdog: no other user reads what it writes.
     expect(warm?.stdout.replace(", 63,", ", 18,")).toBe(cold?.stdout);
     expect(warm?.stdout).toContain(await realpath(join(renderers.dir, "there")));
     expect(warm?.stdout).toContain("TOKEN");
   });
 
-  test("sees nothing of another one, before it or beside it", async () => {
+  test("sees nothing of previous or concurrent renderers", async () => {
     const renderers = await useRenderers();
     const look = `${reach}{{ module("jinja2").mark is defined }} {{ "Ab" | upper }} {{ module("os").environ.mark is defined }}`;
     const spoil = `${reach}
@@ -197,24 +199,27 @@ describe("a warm renderer", () => {
     expect(new Set(drawn).size).toBe(4);
   });
 
-  test.each([true, false])("ends with its stand-in, and so does what it started (light: %s)", async (light) => {
-    const renderers = await useRenderers({}, light);
-    for (const signal of ["SIGKILL", "SIGTERM"] as const) {
-      const { process, pids } = await startEndless(renderers);
-      expect(pids.every(isRunning)).toBe(true);
-      process.kill(signal);
-      await gone(pids);
-    }
-    expect(await render(renderers, "{{ 1 + 1 }}")).toBe("2");
-  });
+  test.each([true, false])(
+    "ends with its stand-in, together with the processes it started (light: %s)",
+    async (light) => {
+      const renderers = await useRenderers({}, light);
+      for (const signal of ["SIGKILL", "SIGTERM"] as const) {
+        const { process, pids } = await startEndless(renderers);
+        expect(pids.every(isRunning)).toBe(true);
+        process.kill(signal);
+        await gone(pids);
+      }
+      expect(await render(renderers, "{{ 1 + 1 }}")).toBe("2");
+    },
+  );
 
-  test("that ends leaves nothing running that its templates have started", async () => {
+  test("that ends leaves no process of its templates running", async () => {
     const renderers = await useRenderers();
     const child = await render(renderers, `${reach}{{ module("subprocess").Popen(["sleep", "600"]).pid }}`);
     await gone([Number(child)]);
   });
 
-  test("that takes too much memory fails alone, as it would anywhere", async () => {
+  test("that uses too much memory fails without affecting others, like a cold one", async () => {
     const renderers = await useRenderers({ rendererBytes: 256 * 1024 ** 2 });
     const [big, small] = await Promise.all([
       renderers.run("warm", ask([`{{ ("x" * 300000000) | length }}`])),
@@ -224,14 +229,14 @@ describe("a warm renderer", () => {
     expect(small).toBe("2");
   });
 
-  test("that takes too much CPU is killed", async () => {
+  test("that uses too much CPU time is killed", async () => {
     const renderers = await useRenderers({ rendererSeconds: 1 });
     const { pids, end } = await startEndless(renderers);
     expect(await end()).toMatchObject({ status: 137 });
     await gone(pids);
   });
 
-  test("does not notice that the fork server is killed", async () => {
+  test("is not affected when the fork server is killed", async () => {
     const renderers = await useRenderers();
     const started = renderers.start("warm");
     started.write(ask(["one"]));
@@ -249,8 +254,8 @@ describe("a warm renderer", () => {
   });
 });
 
-describe("a renderer starts cold, and gives the same,", () => {
-  test("when the fork server is gone", async () => {
+describe("a renderer starts cold, with the same result,", () => {
+  test("if the fork server has ended", async () => {
     const renderers = await useRenderers();
     const before = await renderers.run("warm", ask(["{{ 1 + 1 }}"]));
     await renderers.stop();
@@ -259,7 +264,7 @@ describe("a renderer starts cold, and gives the same,", () => {
     expect(renderers.failures).toEqual([]);
   });
 
-  test("when the fork server is frozen, and what it does when it wakes harms nobody", async () => {
+  test("if the fork server is frozen, and the fork server does no harm when it wakes", async () => {
     const renderers = await useRenderers();
     process.kill(renderers.forkServerPid, "SIGSTOP");
     const started = renderers.start("warm");
@@ -273,7 +278,7 @@ describe("a renderer starts cold, and gives the same,", () => {
     expect(renderers.failures).toEqual([]);
   });
 
-  test("when kluctl asks for another interpreter than the one that runs", async () => {
+  test("if kluctl requests a different interpreter", async () => {
     const renderers = await useRenderers();
     const hash = ask([`${reach}{{ module("builtins").hash("a") }}`]);
     await renderers.run("warm", hash);
@@ -283,7 +288,7 @@ describe("a renderer starts cold, and gives the same,", () => {
     expect(renderers.refusals).toEqual(["its environment asks for another interpreter"]);
   });
 
-  test("when kluctl's libraries are others than those that were imported", async () => {
+  test("if kluctl's libraries differ from the imported ones", async () => {
     const renderers = await useRenderers();
     await render(renderers, "1");
     await mkdir(join(renderers.dir, "other"));
@@ -297,7 +302,7 @@ describe("a renderer starts cold, and gives the same,", () => {
   });
 });
 
-test("the fork server ends when nobody holds its standard input any more, and its socket is for us alone", async () => {
+test("the fork server ends when its standard input is closed, and only its own user can access its socket", async () => {
   const renderers = await useRenderers();
   expect((await stat(renderers.dir)).mode & 0o077).toBe(0);
   await renderers.stop();

@@ -1,4 +1,4 @@
-/** kluctl since 2.25, which takes `python3` from PATH: played by a script that starts its Python as that version does. */
+/** kluctl since 2.25, which takes `python3` from PATH, replaced by a script that starts Python the same way. */
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -49,7 +49,7 @@ echo "errors: []" > $out`,
   return {
     lines,
     starts,
-    /** What four renderers answer, the version that Python says it has, and what \`python3\` is to other programs. */
+    /** The answers of four renderers, the version that Python reports, and the path of `python3` for other programs. */
     async diff(request: string, run: Partial<Parameters<typeof newRun>[0]> = {}) {
       await writeFile(join(dir, "request"), request);
       await kluctl.diff(newRun({ projectDir: dir, ...run }), noDiffOptions, signal);
@@ -60,7 +60,7 @@ echo "errors: []" > $out`,
   };
 }
 
-test("kluctl since 2.25 is told to take the stand-in from PATH, and only its renderers get it", async () => {
+test("kluctl since 2.25 takes the stand-in from PATH, and only its renderers use it", async () => {
   const { diff, starts, messages } = await useFakeKluctl("2.28.2");
   const request = ask(["{{ 6 * 7 }} {{ 'x y' | slugify }}", "{{ missing }}"]);
   const command = ask([`${reach}{{ module("pathlib").Path("/proc/self/cmdline").read_text() }}`]);
@@ -76,14 +76,14 @@ test("kluctl since 2.25 is told to take the stand-in from PATH, and only its ren
 
   expect(before.answers[0]).toContain("42 x-y");
   expect(warm).toEqual(before);
-  // In the namespace's own cache the libraries have another path, and are the same.
+  // The namespace's own cache has the same libraries at another path.
   for (const { answers } of [forked, namespaced])
     expect(answers.every((one) => one.includes("fork-server.py"))).toBe(true);
   expect(cold.answers.some((one) => one.includes("fork-server.py"))).toBe(false);
   expect(starts).toEqual(["cold", "warm", "warm", "warm", "cold"]);
 });
 
-test("a kluctl that only uses its own Python goes on as ever, and the log says once why", async () => {
+test("a kluctl that only uses its own Python works as before, and the log says once why", async () => {
   const { diff, starts, lines } = await useFakeKluctl("2.24.1");
   const request = ask(["{{ 6 * 7 }}"]);
 

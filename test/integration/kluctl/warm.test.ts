@@ -30,7 +30,7 @@ const signal = new AbortController().signal;
 const kept = "kluctl's renderers are kept warm";
 const cold = /^(a renderer of kluctl starts|kluctl's renderers start) cold/;
 
-/** The real kluctl with warm renderers, which are there. */
+/** The real kluctl, after its warm renderers are available. */
 async function useWarmKluctl(deps: Partial<KluctlDeps> = {}) {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
@@ -58,12 +58,12 @@ async function useWarmKluctl(deps: Partial<KluctlDeps> = {}) {
 const configMap = (name: string, namespace: string, value: string) =>
   `{apiVersion: v1, kind: ConfigMap, metadata: {name: ${name}, namespace: ${namespace}}, data: {value: '${value}'}}\n`;
 
-/** A template that says its process in a file and then never ends, deaf to everything. */
+/** A template that writes its process id to a file and then loops forever without handling signals. */
 const endless = (file: string) => `${reach}
   {%- set _ = module("pathlib").Path("${file}").write_text(module("os").getpid() | string) %}
   {%- set _ = module("builtins").max(module("itertools").count()) %}`;
 
-/** What a result says, without the API server's times; kluctl's own order of objects is not always the same. */
+/** A result without the API server's timestamps and in a fixed order; kluctl's own order of objects varies. */
 function essence({ objects, objectsHash, errors, warnings, document }: CommandResult) {
   const { deployment, target, targetKey } = document as Record<string, unknown>;
   const rendered = objects.map(
@@ -77,7 +77,7 @@ async function outcome(diff: Promise<CommandResult>) {
 }
 
 describe("kluctl with warm renderers", () => {
-  test("reports for every project exactly what it reports with cold ones", async () => {
+  test("has exactly the same results for every project as with cold ones", async () => {
     const { cluster, diff, project, dir, starts, lines } = await useWarmKluctl();
     const { namespace } = cluster;
     const app = { "deployment.yaml": "deployments: [{path: app}]" };
@@ -131,7 +131,7 @@ describe("kluctl with warm renderers", () => {
     expect(lines.filter(({ msg }) => cold.test(msg))).toEqual([]);
   });
 
-  test("deploys, and leaves neither a process nor a file when it stops", async () => {
+  test("deploys, and leaves no process or file behind when it stops", async () => {
     const { kluctl, cluster, project, dir, starts } = await useWarmKluctl();
     const projectDir = await project("project", {
       "deployment.yaml": "deployments: [{path: app}]",
@@ -150,7 +150,7 @@ describe("kluctl with warm renderers", () => {
     expect(await readdir(join(dir, "work"))).toEqual([]);
   });
 
-  test("shows nothing of one render to another", async () => {
+  test("shares no state between renders", async () => {
     const { cluster, project, diff } = await useWarmKluctl();
     const projectWith = (name: string, template: string) =>
       project(name, {
@@ -172,7 +172,7 @@ describe("kluctl with warm renderers", () => {
     expect(await rendered(look)).toBe("False");
   });
 
-  test("takes no notice of a locale that the machine does not have, and lets templates see it", async () => {
+  test("ignores a locale that the machine lacks, and shows it to templates", async () => {
     const { cluster, project, diff, starts, lines } = await useWarmKluctl({
       env: { PATH: process.env["PATH"], LC_ALL: "xx_XX.UTF-8" },
     });
@@ -190,7 +190,7 @@ describe("kluctl with warm renderers", () => {
     expect(lines.filter(({ msg }) => cold.test(String(msg)) || /perl/i.test(String(msg)))).toEqual([]);
   });
 
-  test("ends a template that loops at the deployment's time-out, with all that it started", async () => {
+  test("ends a looping template at the deployment's timeout, with all processes it started", async () => {
     const { project, diff, dir, kluctl } = await useWarmKluctl({ limits: { overtimeMs: 500 } });
     const file = join(dir, "pid");
     const projectDir = await project("loop", {
@@ -211,7 +211,7 @@ describe("kluctl with warm renderers", () => {
     await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
   });
 
-  test("goes on with cold renderers when the fork server dies, and says so once", async () => {
+  test("continues with cold renderers when the fork server dies, and logs it once", async () => {
     const { cluster, project, diff, lines, starts, forkServer } = await useWarmKluctl();
     const projectDir = await project("project", {
       "deployment.yaml": "deployments: [{path: app}]",
@@ -220,7 +220,7 @@ describe("kluctl with warm renderers", () => {
     const before = await diff({ projectDir });
 
     process.kill(forkServer, "SIGKILL");
-    // The first one may not know yet: then its stand-ins find nobody.
+    // The first run may start before the server notices it: then its stand-ins find no fork server.
     const after = [await diff({ projectDir }), await diff({ projectDir }), await diff({ projectDir })];
 
     for (const one of after) expect(essence(one)).toEqual(essence(before));
@@ -228,7 +228,7 @@ describe("kluctl with warm renderers", () => {
     expect(starts.slice(-2)).toEqual(["fallback", "fallback"]);
   });
 
-  test("goes on when what stands in for its Python is spoiled", async () => {
+  test("continues when the stand-in for its Python is corrupted", async () => {
     const { project, cluster, diff, dir } = await useWarmKluctl();
     const projectDir = await project("project", {
       "deployment.yaml": "deployments: [{path: app}]",
@@ -244,7 +244,7 @@ describe("kluctl with warm renderers", () => {
     expect(essence(await diff({ projectDir }))).toEqual(essence(before));
   });
 
-  test("is gone with its renderers when its server is killed, whatever they are busy with", async () => {
+  test("ends with its renderers when its server is killed, whatever they are doing", async () => {
     const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
     const empty = await createProject(join(dir, "empty"), { "deployment.yaml": "deployments: []" });
     const loop = await createProject(join(dir, "loop"), {
