@@ -1,4 +1,4 @@
-/** As whom the API server meets a preview of a deployment with a kubeconfig of its own. */
+/** Which user the API server sees when a preview's deployment has a kubeconfig of its own. */
 import { readFile } from "node:fs/promises";
 import { type KubernetesObject } from "@kubernetes/client-node";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
@@ -25,7 +25,7 @@ async function useLogins(allowServerLogin = false) {
   return { cluster, logins, user: `system:serviceaccount:${cluster.namespace}:preview` };
 }
 
-/** What the deployment's Secret says, with another login or somebody to act as. */
+/** The kubeconfig in the deployment's Secret, with a changed user. */
 async function kubeconfigText(change: (user: Record<string, unknown>) => object = (user) => user): Promise<string> {
   const config = JSON.parse(await readFile(audited.kubeconfig, "utf8")) as {
     users: { user: Record<string, unknown> }[];
@@ -37,7 +37,7 @@ async function remote(text: string, impersonate?: string): Promise<Pick<Identity
   return { impersonate, cluster: await toRemoteCluster(text, { impersonate, allowUnsafe: false }) };
 }
 
-/** By whom, and on whose behalf, a request was made that nobody else makes. */
+/** The user and the impersonated user of a request to a path that no other request has. */
 async function askedAs({ namespace }: TestCluster, access: ApiAccess) {
   const path = `/api/v1/namespaces/${namespace}/configmaps/${uniqueName("who")}`;
   const answer = await access.send({ method: "GET", path, headers: {}, signal: AbortSignal.timeout(60_000) });
@@ -46,13 +46,13 @@ async function askedAs({ namespace }: TestCluster, access: ApiAccess) {
   return { by: event?.user.username, as: event?.impersonatedUser?.username };
 }
 
-test("an account that is named asks with a token of its own, given by the kubeconfig's login", async () => {
+test("requests for a named account use a token of that account, which the kubeconfig's login creates", async () => {
   const { cluster, logins, user } = await useLogins();
   const access = await logins.login(await remote(await kubeconfigText(), user));
   expect(await askedAs(cluster, access)).toEqual({ by: user, as: undefined });
 });
 
-test("without an account the kubeconfig's login is used, and acts as whom it says", async () => {
+test("without an account, the kubeconfig's login is used, with the impersonation that it sets", async () => {
   const { cluster, logins } = await useLogins();
   const own = await logins.login(await remote(await kubeconfigText()));
   expect(await askedAs(cluster, own)).toEqual({ by: "admin", as: undefined });
@@ -63,7 +63,7 @@ test("without an account the kubeconfig's login is used, and acts as whom it say
   expect(acting.account).not.toBe(own.account);
 });
 
-test("a login that may not give tokens is named, with what it needs", async () => {
+test("a login that may not create tokens is named, with the missing permission", async () => {
   const { cluster, logins, user } = await useLogins();
   const { namespace, core } = cluster;
   const { status } = await core.createNamespacedServiceAccountToken({
@@ -78,7 +78,7 @@ test("a login that may not give tokens is named, with what it needs", async () =
   );
 });
 
-test("the server's own login is used only where that is allowed", async () => {
+test("the server's own login is used only if that is allowed", async () => {
   const { logins } = await useLogins();
   await expect(logins.login({})).rejects.toThrow("needs a service account");
   const { cluster, logins: allowing } = await useLogins(true);

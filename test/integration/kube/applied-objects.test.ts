@@ -1,4 +1,4 @@
-/** Watches of what was applied, against a real API server. */
+/** Watches of applied objects, against a real API server. */
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createAppliedObjects, type AppliedObjectsLimits } from "../../../src/kube/applied-objects.ts";
 import { createKubeClient } from "../../../src/kube/client.ts";
@@ -46,7 +46,7 @@ async function useApplied(limits: Partial<AppliedObjectsLimits> = {}) {
   return { cluster, namespace, changes, configMap, scope, watchAs };
 }
 
-test("what carries a discriminator is known by its version, and its changes are told", async () => {
+test("the versions of objects with a discriminator are known, and changes are reported", async () => {
   const { cluster, namespace, changes, configMap, watchAs } = await useApplied();
   await cluster.create(configMap("one"));
   const { found, find, applied } = watchAs(cluster.kubeconfig);
@@ -69,7 +69,7 @@ test("what carries a discriminator is known by its version, and its changes are 
   expect([...(await found()).keys()]).toEqual([`/ConfigMap/${namespace}/two`]);
 });
 
-test("where the server may not watch, the account that deploys does; and where nobody may, that is said", async () => {
+test("if the server may not watch, the account that deploys does; if neither may, the log says so", async () => {
   const { cluster, namespace, configMap, scope, watchAs } = await useApplied();
   await createAccount(cluster, "deployer");
   await createAccount(cluster, "stranger", ["namespaces"]);
@@ -106,11 +106,11 @@ test("where the server may not watch, the account that deploys does; and where n
       expect(find(elsewhere)).toMatchObject({ unknown: expect.stringContaining("is not allowed to list") as string }),
     patience,
   );
-  expect(told()).toHaveLength(2); // what the server alone may not, and what the account may not elsewhere
+  expect(told()).toHaveLength(2); // one for the server's cluster-wide watch, and one for the account in another namespace
   expect(JSON.stringify(lines)).not.toContain("forbidden");
 });
 
-test("beyond its budget nothing more is watched, and that is said once", async () => {
+test("above the limit no more watches are started, and the log says so once", async () => {
   const { cluster, configMap, scope, watchAs } = await useApplied({ watches: 1 });
   await cluster.create(configMap("one"));
   const { found, find, lines } = watchAs(cluster.kubeconfig);

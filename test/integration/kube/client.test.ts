@@ -8,7 +8,7 @@ import { useKube } from "../../support/kube.ts";
 const version = { method: "GET", path: "/version" } as const;
 const isVersion = (request: string) => request === "GET /version";
 
-test("a request that may be repeated is repeated after 429, 5xx and a reset, and after what Retry-After says", async () => {
+test("a repeatable request is repeated after 429, 5xx and a connection reset, and honours Retry-After", async () => {
   const { proxied, proxy } = await useKube();
   proxy.answer(isVersion, { status: 429, headers: { "Retry-After": "1" } }, 1);
   proxy.answer(isVersion, { status: 500 }, 1);
@@ -22,7 +22,7 @@ test("a request that may be repeated is repeated after 429, 5xx and a reset, and
   expect(proxy.requests.filter(isVersion)).toHaveLength(5);
 });
 
-test("what may not be done twice is not repeated when it may have been done", async () => {
+test("a request that must not be made twice is not repeated if it may have been executed", async () => {
   const { namespace, client, proxied, proxy } = await useKube();
   const path = `/api/v1/namespaces/${namespace}/configmaps`;
   proxy.swallow((request) => request === `POST ${path}`);
@@ -34,7 +34,7 @@ test("what may not be done twice is not repeated when it may have been done", as
   expect(items).toHaveLength(1);
 });
 
-test("an error says what the API server said, once, and is not repeated when that cannot help", async () => {
+test("an error contains the API server's message once, and the request is not repeated if that cannot help", async () => {
   const { proxied, proxy } = await useKube();
   const path = "/api/v1/namespaces/absent/secrets/absent";
 
@@ -45,7 +45,7 @@ test("an error says what the API server said, once, and is not repeated when tha
   expect(proxy.requests.filter((request) => request.endsWith(path))).toHaveLength(1);
 });
 
-test("an API server that does not answer is given up in time, and one that comes back is used again", async () => {
+test("a request to an API server that does not answer ends in time, and later requests succeed when it is back", async () => {
   const { proxied, proxy } = await useKube();
   proxy.blackHole(true);
   await expect(proxied.request({ ...version, timeoutMs: 200, totalMs: 600 })).rejects.toMatchObject({
@@ -57,7 +57,7 @@ test("an API server that does not answer is given up in time, and one that comes
   await expect(proxied.request(version)).resolves.toMatchObject({ major: "1" });
 });
 
-test("a request waits for an API server that is not there yet", async () => {
+test("a request waits for an API server that is not listening yet", async () => {
   const { proxied, proxy } = await useKube();
   await proxy.close();
   const answer = proxied.request(version);
@@ -65,7 +65,7 @@ test("a request waits for an API server that is not there yet", async () => {
   await expect(answer).resolves.toMatchObject({ major: "1" });
 });
 
-test("who waits in person is told soon of an API server that never answered, and not of one that only pauses", async () => {
+test("with `untilAnsweredMs`, a request to an API server that never answered fails soon, and one during an outage waits", async () => {
   const { proxy } = await useKube();
   const client = createKubeClient({ text: proxy.kubeconfig, untilAnsweredMs: 300 });
   onTestFinished(() => client.close());
@@ -77,12 +77,12 @@ test("who waits in person is told soon of an API server that never answered, and
   await client.request(version);
   await proxy.close();
   const later = client.request(version);
-  await sleep(600); // longer than it would have been tried before
+  await sleep(600); // longer than `untilAnsweredMs`
   await proxy.open();
   await expect(later).resolves.toMatchObject({ major: "1" });
 });
 
-test("a request ends with its signal", async () => {
+test("an aborted signal ends the request", async () => {
   const { proxied, proxy } = await useKube();
   proxy.blackHole(true);
   const abort = new AbortController();
@@ -91,12 +91,12 @@ test("a request ends with its signal", async () => {
   await expect(answer).rejects.toThrow("stopped");
 });
 
-test("a long list comes whole, in pages, even if its snapshot expires on the way", async () => {
+test("a long list is read completely, in pages, even if its snapshot expires in between", async () => {
   const { proxied, proxy } = await useKube();
   const path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
   const whole = await proxied.list(path);
   const next = (request: string) => request.includes("continue=");
-  // The real server's pages would have to be 500 long: one that never ends is enough to see what follows.
+  // Real pages hold 500 items: one artificial page with a `continue` token is enough to test what follows.
   const page = { kind: "List", metadata: { resourceVersion: "1", continue: "more" }, items: [{}] };
   proxy.answer((request) => request.startsWith(`GET ${path}?limit`), { status: 200, body: JSON.stringify(page) }, 1);
   proxy.answer(next, { status: 410 }, 1);
@@ -104,7 +104,7 @@ test("a long list comes whole, in pages, even if its snapshot expires on the way
   await expect(proxied.list(path)).resolves.toMatchObject({ items: { length: whole.items.length } });
 });
 
-test("a page may be longer than a call has room for arguments", async () => {
+test("a page may have more items than a function call can have arguments", async () => {
   const { proxied, proxy } = await useKube();
   const path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
   const page = { kind: "List", metadata: { resourceVersion: "1" }, items: Array(200_000).fill({}) };
@@ -113,7 +113,7 @@ test("a page may be longer than a call has room for arguments", async () => {
   await expect(proxied.list(path)).resolves.toMatchObject({ items: { length: 200_000 } });
 });
 
-test("the cluster's id is the UID of kube-system, also for those who may only list", async () => {
+test("the cluster's id is the UID of kube-system, also for an account that may only list namespaces", async () => {
   const { client, proxied, proxy } = await useKube();
   const { metadata } = (await client.request({ method: "GET", path: "/api/v1/namespaces/kube-system" })) as {
     metadata: { uid: string };
@@ -126,12 +126,12 @@ test("the cluster's id is the UID of kube-system, also for those who may only li
   expect(proxy.requests.filter((request) => request.includes("kube-system"))).toHaveLength(2);
 });
 
-test("a context that is not in the kubeconfig is named with those that are", async () => {
+test("if the kubeconfig lacks a context, the error lists those it has", async () => {
   const { kubeconfig } = await useKube();
   expect(() => createKubeClient({ kubeconfig, context: "absent" })).toThrow(/no context "absent"; it has: \w+/);
 });
 
-test("a Secret is read decoded, and an absent one is absent", async () => {
+test("a Secret is read decoded, and a missing one is `undefined`", async () => {
   const { client, namespace } = await useKube();
   const utf16 = Buffer.from("\uFEFFä", "utf16le");
   const data = { windows: utf16.toString("base64"), other: Buffer.from(utf16).swap16().toString("base64") };
@@ -144,7 +144,7 @@ test("a Secret is read decoded, and an absent one is absent", async () => {
   await expect(secrets.get(namespace, "absent")).resolves.toBeUndefined();
 });
 
-test("a service account's annotations are read, and a token for others says who it is", async () => {
+test("annotations of a service account are read, and a token for another audience identifies the account", async () => {
   const { client, namespace } = await useKube();
   const accounts = createServiceAccounts({ client });
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts`;
@@ -163,7 +163,7 @@ test("a service account's annotations are read, and a token for others says who 
   await expect(absent).rejects.toThrow(/serviceaccounts "absent" not found/);
 });
 
-test("the API server knows by name who writes to it", async () => {
+test("the field manager of the server's writes is `towline`", async () => {
   const { namespace, client } = await useKube();
   const path = `/api/v1/namespaces/${namespace}/configmaps`;
   const made = await client.request({ method: "POST", path, body: { metadata: { name: "named" }, data: { a: "1" } } });

@@ -7,7 +7,7 @@ import { uniqueName } from "../../support/world.ts";
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/** Kinds of a group that only this test has. */
+/** Creates kinds in an API group that only this test uses. */
 function useGroup(client: KubeClient) {
   const group = `${uniqueName("facts")}.example.com`;
   const nameOf = (kind: string) => `${kind.toLowerCase()}s.${group}`;
@@ -42,7 +42,7 @@ function useGroup(client: KubeClient) {
       const body = definition(kind, fields);
       await client.request({ method: "PATCH", path: `${definitions}/${nameOf(kind)}`, body });
     },
-    /** Resolves when the API server's own documents have settled. */
+    /** Resolves when the API server's discovery and schema documents no longer change. */
     async settledFacts(asked: Pick<KubeClient, "request">): Promise<string> {
       let facts = await readClusterFacts(asked);
       await expect
@@ -60,18 +60,18 @@ function useGroup(client: KubeClient) {
   };
 }
 
-/** As an API server from 1.26 to 1.29 understands it. */
+/** A client that only accepts what API servers from 1.26 to 1.29 support. */
 function asOlder({ request }: KubeClient): Pick<KubeClient, "request"> {
   const without = (accept: string | undefined) => accept?.replace(/[^,]*;v=v2;[^,]*,/, "");
   return { request: (asked) => request({ ...asked, accept: without(asked.accept), path: asked.path }) };
 }
 
-test("a kind that is added to an existing group is another cluster, for an older API server too", async () => {
+test("a kind that is added to an existing group changes the cluster facts, also with an older API server", async () => {
   const { client } = await useKube();
   const group = useGroup(client);
   await group.add("One");
   const older = asOlder(client);
-  // The schemas would tell as well; these servers may not have them.
+  // The schemas would show the change too, but these servers may lack them.
   const withoutSchemas: Pick<KubeClient, "request"> = {
     request: (asked) => (asked.path === "/openapi/v3" ? Promise.resolve({}) : older.request(asked)),
   };
@@ -80,7 +80,7 @@ test("a kind that is added to an existing group is another cluster, for an older
   await expect.poll(() => readClusterFacts(withoutSchemas), patience).not.toBe(before);
 });
 
-test("another schema of a kind is another cluster", async () => {
+test("a changed schema of a kind changes the cluster facts", async () => {
   const { client } = await useKube();
   const group = useGroup(client);
   await group.add("One");
@@ -89,7 +89,7 @@ test("another schema of a kind is another cluster", async () => {
   await expect.poll(() => readClusterFacts(client), patience).not.toBe(before);
 });
 
-test("an API server without a list of schemas is no failure, one that does not answer is", async () => {
+test("an API server may lack a list of schemas, but a refused one is an error", async () => {
   const { proxied, proxy } = await useKube();
   const isSchemas = (request: string) => request === "GET /openapi/v3";
   proxy.answer(isSchemas, { status: 404 }, 1);

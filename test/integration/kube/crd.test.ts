@@ -1,4 +1,4 @@
-/** Our definition of KluctlDeployments beside kluctl's own: either can be installed. */
+/** Compares our definition of KluctlDeployment with kluctl's own: either can be installed. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -24,7 +24,7 @@ async function useTheirs(version: string): Promise<Definition> {
   return parse(await readFile(file, "utf8")) as Definition;
 }
 
-/** Path of a field → what is said of it, without the words for people. */
+/** Maps the path of each field to its schema, without descriptions. */
 function fieldsOf({ spec }: Definition): Record<string, Schema> {
   const fields: Record<string, Schema> = {};
   const visit = (at: string, { description: _, properties, items, required, ...words }: Schema): void => {
@@ -36,7 +36,7 @@ function fieldsOf({ spec }: Definition): Record<string, Schema> {
   return fields;
 }
 
-/** Everything but the fields: names, scope, subresources, and the columns that are kluctl's. */
+/** Everything except the fields: names, scope, subresources and kluctl's printer columns. */
 function frameOf(definition: Definition) {
   const { versions, ...rest } = definition.spec;
   return {
@@ -48,13 +48,13 @@ function frameOf(definition: Definition) {
   };
 }
 
-test("it is kluctl 2.22.1's own, field by field", async () => {
+test("our definition equals that of kluctl 2.22.1, field by field", async () => {
   const theirs = await useTheirs("2.22.1");
   expect(frameOf(ours)).toEqual(frameOf(theirs));
   expect(fieldsOf(ours)).toEqual(fieldsOf(theirs));
 });
 
-test("it is kluctl 2.28.2's own but for what that demands more of, and what nobody supports any more", async () => {
+test("our definition differs from that of kluctl 2.28.2 only in stricter required fields and removed fields", async () => {
   const theirs = await useTheirs("2.28.2");
   expect(frameOf(ours)).toEqual(frameOf(theirs));
   const [mine, other] = [fieldsOf(ours), fieldsOf(theirs)];

@@ -24,7 +24,7 @@ async function useDeployment() {
   return { ...kube, deployments, key, ref: { key, uid: created.metadata.uid }, read, lines };
 }
 
-test("the status is written field by field, under our name, also over an API server that stumbles", async () => {
+test("the status is patched field by field, under our field manager, also if the API server fails at times", async () => {
   const { deployments, ref, read, proxy, client, namespace } = await useDeployment();
   await deployments.patchStatus(ref, { lastObjectsHash: "1", observedCommit: "a", lastPrepareError: "bad" });
   proxy.answer((request) => request.startsWith("PATCH"), { status: 500 }, 3);
@@ -39,7 +39,7 @@ test("the status is written field by field, under our name, also over an API ser
   );
 });
 
-test("a status that is written late does not land on another resource of the same name", async () => {
+test("a late status update does not affect a new resource with the same name", async () => {
   const { deployments, ref, read, client, namespace } = await useDeployment();
   await deployments.patchStatus(ref, { observedCommit: "a" });
   await client.request({ method: "DELETE", path: deploymentsPath(namespace, "shop") });
@@ -49,7 +49,7 @@ test("a status that is written late does not land on another resource of the sam
   expect((await read()).status).toEqual({ conditions: [] });
 });
 
-test("a finalizer is added and removed next to those of others, even while others write", async () => {
+test("a finalizer is added and removed without touching those of others, even during concurrent writes", async () => {
   const { deployments, ref, read, client, namespace, proxy } = await useDeployment();
   const path = deploymentsPath(namespace, "shop");
   await client.request({ method: "PATCH", path, body: { metadata: { finalizers: ["others.test/one"] } } });
@@ -66,7 +66,7 @@ test("a finalizer is added and removed next to those of others, even while other
   await client.request({ method: "PATCH", path, body: { metadata: { finalizers: null } } });
 });
 
-test("what is gone needs no finalizer and no annotation removed", async () => {
+test("removing a finalizer or annotation of a deleted resource is not an error", async () => {
   const { deployments, namespace } = await useDeployment();
   const absent = { namespace, name: "absent" };
   await expect(deployments.get(absent)).resolves.toBeUndefined();
@@ -75,7 +75,7 @@ test("what is gone needs no finalizer and no annotation removed", async () => {
   await expect(deployments.removeAnnotation(gone, "a", "1")).resolves.toBeUndefined();
 });
 
-test("an annotation is removed only if it still says what was read", async () => {
+test("an annotation is removed only if its value has not changed", async () => {
   const { deployments, ref, read, client, namespace } = await useDeployment();
   const annotations = { "kluctl.io/request-deploy": "new", keep: "1" };
   await client.request({
@@ -98,7 +98,7 @@ interface EventItem {
   readonly source: { readonly component: string };
 }
 
-test("events reach people: repeated ones are counted, long ones cut, and none is an error", async () => {
+test("repeated events are counted, long ones truncated, and failures are logged", async () => {
   const { deployments, read, client, namespace, proxy, lines } = await useDeployment();
   const subject = await read();
   deployments.event(subject, "Normal", "Deployed", "1 changed object.");

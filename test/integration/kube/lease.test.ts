@@ -14,7 +14,7 @@ interface LeaseItem {
   };
 }
 
-/** Two servers on one cluster; the first one behind the proxy, the second one with a clock that the test moves. */
+/** Two servers on one cluster: the first one behind the proxy, the second one with a clock that the test controls. */
 async function useLeases(durationMs = 15_000) {
   const kube = await useKube();
   const { namespace, client, proxied, proxy } = kube;
@@ -40,7 +40,7 @@ async function useLeases(durationMs = 15_000) {
   return { ...kube, one, two, key, path, read, mustHold, clock };
 }
 
-test("one holds, the other does not, until it is released; then it is free at once", async () => {
+test("only one server holds a lease; once released, it is free at once", async () => {
   const { one, two, key, read, mustHold } = await useLeases();
   const first = await mustHold(one.hold(key));
   await expect(two.hold(key)).resolves.toBeUndefined();
@@ -54,7 +54,7 @@ test("one holds, the other does not, until it is released; then it is free at on
   expect(second.lost.aborted).toBe(false);
 });
 
-test("taking costs one request where nobody else is, and so does releasing", async () => {
+test("acquiring an uncontended lease takes one request, and so does releasing it", async () => {
   const { one, key, proxy, mustHold } = await useLeases();
   const requests = () => proxy.requests.splice(0).map((request) => request.split(" ")[0]);
   requests();
@@ -69,7 +69,7 @@ test("taking costs one request where nobody else is, and so does releasing", asy
   expect([first.untouchedSince, second.untouchedSince]).toEqual([undefined, expect.any(Number)]);
 });
 
-test("a Lease that somebody else has held meanwhile is known from one that nobody else has", async () => {
+test("a server can tell whether another one has held the lease since its own last time", async () => {
   const { one, two, key, mustHold } = await useLeases();
   await (await mustHold(one.hold(key))).release();
   await (await mustHold(two.hold(key))).release();
@@ -81,7 +81,7 @@ test("a Lease that somebody else has held meanwhile is known from one that nobod
   expect(untouchedSince).toBeGreaterThan(before);
 });
 
-test("in 200 rounds of two servers racing there are never two holders", async () => {
+test("in 200 rounds of two servers racing there is never more than one holder", async () => {
   const { one, two, key } = await useLeases();
   let holders = 0;
   const won = { one: 0, two: 0 };
@@ -101,15 +101,15 @@ test("in 200 rounds of two servers racing there are never two holders", async ()
   expect(won.one + won.two).toBeGreaterThanOrEqual(200);
 });
 
-test("a holder that is gone is succeeded only when its lease was seen unchanged for its whole duration", async () => {
+test("a dead holder's lease is taken over only after it was seen unchanged for its whole duration", async () => {
   const { one, two, key, proxy, read, mustHold, clock } = await useLeases(2_000);
   const held = await mustHold(one.hold(key));
-  // Another machine's clock says nothing: however far ahead ours is, the duration has to be seen.
+  // Another machine's clock does not count: however far ahead ours is, the whole duration has to be observed.
   clock.ms = 3_600_000;
   await expect(two.hold(key)).resolves.toBeUndefined();
   await vi.waitFor(() => expect(proxy.requests.some((request) => request.startsWith("PUT"))).toBe(true), patience);
   clock.ms += 1_500;
-  await expect(two.hold(key)).resolves.toBeUndefined(); // renewed meanwhile: counted from now
+  await expect(two.hold(key)).resolves.toBeUndefined(); // renewed meanwhile, so the duration starts again
   proxy.blackHole(true);
   await vi.waitFor(() => expect(held.lost.aborted).toBe(true), patience);
   await expect(two.hold(key)).resolves.toBeUndefined();
@@ -119,7 +119,7 @@ test("a holder that is gone is succeeded only when its lease was seen unchanged 
   expect((await read()).spec).toMatchObject({ holderIdentity: expect.stringMatching(/^two_/), leaseTransitions: 1 });
 });
 
-test("a lease that cannot be renewed is lost before anybody can take it", async () => {
+test("a lease that cannot be renewed is lost before another server can take it", async () => {
   const { one, key, proxy, mustHold } = await useLeases(9_000);
   const held = await mustHold(one.hold(key));
   let renewals = 0;
@@ -134,19 +134,19 @@ test("a lease that cannot be renewed is lost before anybody can take it", async 
   expect(String(held.lost.reason)).toContain("could not be renewed in time");
 });
 
-test("a short fault costs nobody the lease", async () => {
+test("a short fault does not lose the lease", async () => {
   const { one, key, proxy, mustHold } = await useLeases(6_000);
   const held = await mustHold(one.hold(key));
   proxy.swallow((request) => request.startsWith("PUT"));
   proxy.answer((request) => request.startsWith("PUT"), { status: 500 }, 1);
-  let renewals = -1; // the first call is not a renewal
+  let renewals = -1; // the first call is the initial acquisition, not a renewal
   held.onRenewed(() => renewals++);
 
   await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), patience);
   expect(held.lost.aborted).toBe(false);
 });
 
-test("an answer that got lost does not lock out the one who asked", async () => {
+test("a server whose response got lost still gets the lease", async () => {
   const { one, two, key, proxy, mustHold } = await useLeases();
   proxy.swallow((request) => request.startsWith("POST") && request.includes("/leases"));
   const held = await mustHold(one.hold(key));
@@ -157,7 +157,7 @@ test("an answer that got lost does not lock out the one who asked", async () => 
   await mustHold(two.hold(key));
 });
 
-test("whoever finds somebody else in the lease, or no lease, has lost it", async () => {
+test("a server that finds another holder, or no Lease, has lost it", async () => {
   const { one, key, client, path, mustHold } = await useLeases(6_000);
   const taken = await mustHold(one.hold(key));
   const deleted = await mustHold(one.hold({ ...key, name: "other" }));
@@ -170,7 +170,7 @@ test("whoever finds somebody else in the lease, or no lease, has lost it", async
   expect(String(deleted.lost.reason)).toContain("deleted");
 });
 
-test("a write of somebody who only labels the lease costs nothing", async () => {
+test("a foreign write that only changes labels does not lose the lease", async () => {
   const { one, key, client, path, mustHold } = await useLeases(6_000);
   const held = await mustHold(one.hold(key));
   const metadata = { labels: { seen: "yes" } };
@@ -182,7 +182,7 @@ test("a write of somebody who only labels the lease costs nothing", async () => 
   expect(held.lost.aborted).toBe(false);
 });
 
-test("a lease belongs to its deployment, and goes with it", async () => {
+test("a Lease is owned by its deployment, and deleted with it", async () => {
   const { one, key, client, namespace, read, mustHold } = await useLeases();
   const body = resource(namespace, key.name);
   const created = await client.request({ method: "POST", path: deploymentsPath(namespace), body });
@@ -195,12 +195,12 @@ test("a lease belongs to its deployment, and goes with it", async () => {
   await vi.waitFor(() => expect(read()).rejects.toMatchObject({ status: 404 }), patience);
 });
 
-test("a lease in a namespace that is not there is an error, not a wait", async () => {
+test("a lease in a missing namespace is an error, not a wait", async () => {
   const { one } = await useLeases();
   await expect(one.hold({ namespace: "absent", name: "shop" })).rejects.toMatchObject({ status: 404 });
 });
 
-test("what is to end in a namespace that is being deleted needs no lease, which nobody can have there", async () => {
+test("deleting a deployment in a terminating namespace needs no Lease, which cannot be created there", async () => {
   const { one, key, namespace, client, mustHold } = await useLeases(6_000);
   const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "stays", finalizers: ["example.com/stays"] } };
   const maps = `/api/v1/namespaces/${namespace}/configmaps`;
@@ -216,6 +216,6 @@ test("what is to end in a namespace that is being deleted needs no lease, which 
   const held = await mustHold(one.hold(key, { ...owner, deletionTimestamp: "2026-01-01T00:00:00Z" }));
   let renewals = 0;
   held.onRenewed(() => renewals++);
-  await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), patience); // kluctl ends with who holds it, and not before
+  await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), patience); // kluctl only runs while renewals arrive
   expect(held.lost.aborted).toBe(false);
 });

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createObjects } from "../../../src/kube/objects.ts";
 import { newRun } from "../../support/fake-kluctl.ts";
 
-/** The API server of somebody else, who may say anything. */
+/** An untrusted API server, which may answer anything. */
 async function useStranger(answer: RequestListener) {
   const server = createServer(answer).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -26,7 +26,7 @@ async function useStranger(answer: RequestListener) {
   return { remove: () => objects.delete([doomed], newRun({}), { dryRun: false }, new AbortController().signal) };
 }
 
-test("an answer without an end is given up, and is not asked for again", async () => {
+test("reading an endless response is given up, and not repeated", async () => {
   let asked = 0;
   const stranger = await useStranger((_, response) => {
     asked++;
@@ -43,7 +43,7 @@ test("an answer without an end is given up, and is not asked for again", async (
   expect(process.memoryUsage().rss - before).toBeLessThan(300_000_000);
 });
 
-test("what it says of an error is told as far as anybody would read it", async () => {
+test("its error message is truncated to a readable length", async () => {
   const stranger = await useStranger((_, response) => {
     response.writeHead(403).end(JSON.stringify({ message: "no".repeat(1_000_000) }));
   });

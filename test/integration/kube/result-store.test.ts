@@ -51,7 +51,7 @@ function commandResult(options: { startTime?: string; target?: string; deploymen
 async function useResults() {
   const kube = await useKube();
   const { client } = kube;
-  const namespace = `${kube.namespace}-results`; // not there yet
+  const namespace = `${kube.namespace}-results`; // does not exist yet
   const { log, lines } = fakeLog();
   const results = createResults({ client, namespace, log });
   onTestFinished(async () => {
@@ -64,7 +64,7 @@ async function useResults() {
 const unpack = (text: string | undefined): unknown =>
   JSON.parse(gunzipSync(Buffer.from(text ?? "", "base64")).toString());
 
-test("a command's result is stored as kluctl stores it", async () => {
+test("a command's result is stored in kluctl's format", async () => {
   const { results, stored } = await useResults();
   const { id, result, summary } = commandResult({ text: "content" });
   await expect(results.storeCommand(result, summary, [])).resolves.toBe(true);
@@ -100,7 +100,7 @@ test("a command's result is stored as kluctl stores it", async () => {
   });
 });
 
-test("of each target the newest five results of commands and two of validations are kept", async () => {
+test("for each target, the newest five command results and two validation results are kept", async () => {
   const { results, stored } = await useResults();
   const other = commandResult({ target: "test" });
   await results.storeCommand(other.result, other.summary, []);
@@ -128,7 +128,7 @@ test("of each target the newest five results of commands and two of validations 
   expect(await kept("kluctl.io/validate-result-id")()).toHaveLength(2);
 });
 
-test("results that kluctl's own controller stored count as well", async () => {
+test("results stored by kluctl's own controller count as well", async () => {
   const { client, namespace, results, stored } = await useResults();
   const first = commandResult({ startTime: "2026-02-01T00:00:00Z" });
   await results.storeCommand(first.result, first.summary, []);
@@ -148,7 +148,7 @@ test("results that kluctl's own controller stored count as well", async () => {
   expect(left).toEqual(expect.arrayContaining([first.id, last.id]));
 });
 
-test("a result too large for a Secret is stored with fewer details, which is said in it and in the log", async () => {
+test("a result too large for a Secret is stored with fewer details, and both the result and the log say so", async () => {
   const { results, stored, lines } = await useResults();
   const { result, summary } = commandResult({ text: randomBytes(1_500_000).toString("base64") });
   await expect(results.storeCommand(result, summary, [])).resolves.toBe(true);
@@ -172,7 +172,7 @@ test("a result too large for a Secret is stored with fewer details, which is sai
     expect.stringMatching(/^The result is stored with fewer details: it has \d+ bytes compressed/),
   ]);
 
-  // Not even then: a summary is cut where it is made.
+  // Still too large even without details: a summary is only shortened where it is created.
   const wide = commandResult();
   await expect(results.storeCommand(wide.result, { ...wide.summary, errors: "x".repeat(300_000) }, [])).resolves.toBe(
     false,
@@ -180,7 +180,7 @@ test("a result too large for a Secret is stored with fewer details, which is sai
   expect(lines.at(-1)?.msg).toMatch(/^The result is not stored: its summary has \d+ bytes/);
 });
 
-test("what a deployment that is no more left behind is removed", async () => {
+test("results of deleted deployments are removed", async () => {
   const { results, stored } = await useResults();
   const gone = commandResult({ deployment: { ...deployment, name: "gone" } });
   const elsewhere = commandResult({ deployment: { ...deployment, name: "gone", clusterId: "another" } });

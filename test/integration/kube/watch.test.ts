@@ -44,7 +44,7 @@ async function patch({ client, namespace }: TestKube, name: string, body: object
   await client.request({ method: "PATCH", path: deploymentsPath(namespace, name), body });
 }
 
-test("what is created, changed and deleted is seen, and found by its repository", async () => {
+test("created, changed and deleted deployments are seen, and found by their repository", async () => {
   const world = await useWatch();
   const { deployments, changes } = world;
   await create(world, "shop");
@@ -68,7 +68,7 @@ test.for([
   ["a version that is too old", ({ proxy }: TestKube) => proxy.inject({ type: "ERROR", object: { code: 410 } })],
   ["an internal error", ({ proxy }: TestKube) => proxy.inject({ type: "ERROR", object: { code: 500 } })],
   ["a line that is no JSON", ({ proxy }: TestKube) => proxy.inject("{")],
-] as const)("after %s nothing is missed and nothing is told twice", async ([, fault]) => {
+] as const)("after %s no change is missed or reported twice", async ([, fault]) => {
   const world = await useWatch();
   const { proxy, changes } = world;
   await create(world, "stays");
@@ -90,7 +90,7 @@ test.for([
   expect(changes.slice(2).sort()).toEqual(["added comes", "removed goes"]);
 });
 
-test.for([410, 429, 500, 503])("a watch that is answered with %i is begun again", async (status) => {
+test.for([410, 429, 500, 503])("a watch that is answered with %i is started again", async (status) => {
   const world = await useWatch({ start: false });
   const { proxy, changes, deployments, restarts } = world;
   proxy.answer(isWatch, { status, headers: { "Retry-After": "0" } }, 2);
@@ -101,7 +101,7 @@ test.for([410, 429, 500, 503])("a watch that is answered with %i is begun again"
   await vi.waitFor(() => expect(changes).toEqual(["added shop"]), patience);
 });
 
-test("an API server that is away, at the start or later, is waited for", async () => {
+test("an outage of the API server, at the start or later, is waited out", async () => {
   const world = await useWatch({ start: false });
   const { proxy, changes, deployments } = world;
   await create(world, "shop");
@@ -121,7 +121,7 @@ test("an API server that is away, at the start or later, is waited for", async (
   await vi.waitFor(() => expect(deployments.problem()).toBeUndefined(), patience);
 });
 
-test("a connection that is open but dead is noticed by its silence", async () => {
+test("a dead but open connection is detected by its silence", async () => {
   const world = await useWatch({ silentMs: 500 });
   const { proxy, changes, deployments } = world;
   proxy.blackHole(true);
@@ -135,7 +135,7 @@ test("a connection that is open but dead is noticed by its silence", async () =>
   expect(deployments.age()).toBeLessThan(60);
 });
 
-test("events that come twice, late or for an object of that name that is gone change nothing", async () => {
+test("duplicate and late events, and events of a deleted object with the same name, change nothing", async () => {
   const world = await useWatch();
   const { client, namespace, proxy, changes, deployments } = world;
   await create(world, "shop");
@@ -154,7 +154,7 @@ test("events that come twice, late or for an object of that name that is gone ch
   expect(deployments.all()).toMatchObject([{ spec: { intervalMs: 420_000 } }, { key: { name: "last" } }]);
 });
 
-test("a poisoned resource and a handler that throws stop nobody else", async () => {
+test("neither an invalid resource nor a handler that throws affects others", async () => {
   const world = await useWatch();
   const { namespace, proxy, changes, deployments, lines } = world;
   deployments.onChange(({ deployment }: DeploymentChange) => {
@@ -174,7 +174,7 @@ test("a poisoned resource and a handler that throws stop nobody else", async () 
   expect(lines.map(({ msg }) => msg)).toContain("could not handle a change");
 });
 
-test("a missing CRD or missing rights are said clearly, once, until they are there", async () => {
+test("a missing CRD or missing permissions are logged clearly and once, until they exist", async () => {
   const world = await useWatch({ start: false });
   const { proxy, deployments, lines } = world;
   const granted = proxy.answer(isList, { status: 403, body: JSON.stringify({ message: "forbidden" }) });
@@ -190,7 +190,7 @@ test("a missing CRD or missing rights are said clearly, once, until they are the
   await vi.waitFor(() => expect(deployments.problem()).toBeUndefined(), patience);
 });
 
-test("an object that was deleted and created again while nobody watched is another one", async () => {
+test("an object that was deleted and created again during an outage is a new object", async () => {
   const world = await useWatch();
   const { proxy, changes } = world;
   await create(world, "shop");
