@@ -1,11 +1,11 @@
-/** Logging in at a real identity provider, without a page. */
+/** Logs in at a real identity provider, without the page. */
 import { expect, test } from "vitest";
 import { type OidcConfig, Secret } from "../../../src/config.ts";
 import { createOidc } from "../../../src/login/oidc.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { createCookieJar, type IdentityProvider, useIdentityProvider } from "../../support/identity-provider.ts";
 
-const redirectUrl = "http://127.0.0.1:9/auth/callback"; // nobody is there: only where it leads is read
+const redirectUrl = "http://127.0.0.1:9/auth/callback"; // nothing listens there: only the redirect's target is read
 const ann = { email: "ann@example.com", groups: ["ops", "dev"] };
 
 function useOidc(idp: IdentityProvider, more: Partial<OidcConfig> = {}) {
@@ -15,7 +15,7 @@ function useOidc(idp: IdentityProvider, more: Partial<OidcConfig> = {}) {
   return createOidc({ config, log: silentLog });
 }
 
-/** Goes there as a browser would, and says with what it is sent back. */
+/** Follows the login like a browser, and returns the query of the redirect back to the server. */
 async function goThere(url: string): Promise<string> {
   const jar = createCookieJar();
   for (let at = url; ;) {
@@ -28,7 +28,7 @@ async function goThere(url: string): Promise<string> {
 }
 
 test.each([true, false])(
-  "who somebody is, is read from the token, or asked for (in the token: %s)",
+  "the user's name is read from the token, or requested from the provider (in the token: %s)",
   async (tellsInToken) => {
     const idp = await useIdentityProvider(redirectUrl, tellsInToken);
     idp.up = true;
@@ -49,7 +49,7 @@ test.each([true, false])(
   },
 );
 
-test("an answer counts once, for whoever began, and not when it was tampered with", async () => {
+test("a callback is valid once, only for the browser that began the login, and not if it was modified", async () => {
   const idp = await useIdentityProvider(redirectUrl);
   idp.up = true;
   idp.comes(ann);
@@ -61,7 +61,7 @@ test("an answer counts once, for whoever began, and not when it was tampered wit
   const [mine, other] = [await begin(), await begin()];
   await expect(oidc.finish(mine.query, other.flow)).rejects.toMatchObject({ status: 400 });
   const stolen = mine.query.replace(/state=[^&]+/, `state=${other.flow.state}`);
-  await expect(oidc.finish(stolen, other.flow)).rejects.toMatchObject({ status: 502 }); // another verifier
+  await expect(oidc.finish(stolen, other.flow)).rejects.toMatchObject({ status: 502 }); // the code verifier differs
   const elsewhere = other.query.replace(/iss=[^&]+/, "iss=https%3A%2F%2Fevil.example.com");
   await expect(oidc.finish(elsewhere, other.flow)).rejects.toMatchObject({ status: 503 });
   const third = await begin();
@@ -71,7 +71,7 @@ test("an answer counts once, for whoever began, and not when it was tampered wit
   await expect(oidc.finish(fourth.query, fourth.flow)).rejects.toMatchObject({ status: 502 });
 });
 
-test("a token that was signed with another key than the provider's is nobody's", async () => {
+test("a token signed with a key that is not the provider's is rejected", async () => {
   const idp = await useIdentityProvider(redirectUrl);
   Object.assign(idp, { up: true, showsOtherKey: true });
   idp.comes(ann);
@@ -80,7 +80,7 @@ test("a token that was signed with another key than the provider's is nobody's",
   await expect(oidc.finish(await goThere(url), flow)).rejects.toMatchObject({ status: 503 });
 });
 
-test("a token that whoever knows the client's secret can sign is nobody's, though the provider offers it", async () => {
+test("a token signed with the client secret is rejected, although the provider offers this algorithm", async () => {
   const idp = await useIdentityProvider(redirectUrl, true, "HS256");
   idp.up = true;
   idp.comes(ann);
@@ -93,7 +93,7 @@ test("a token that whoever knows the client's secret can sign is nobody's, thoug
   await expect(oidc.finish(await goThere(url), flow)).rejects.toMatchObject({ status: 503 });
 });
 
-test("a provider that is down, a wrong secret and a claim that nobody has are told apart, and no secret is told", async () => {
+test("an unreachable provider, a wrong client secret and a missing claim have different errors, none of which contains a secret", async () => {
   const idp = await useIdentityProvider(redirectUrl);
   idp.comes(ann);
   const oidc = useOidc(idp);
@@ -124,7 +124,7 @@ test("a provider that is down, a wrong secret and a claim that nobody has are to
 });
 
 test.each([true, false])(
-  "an address that the provider does not call verified is no name (in the token: %s)",
+  "an unverified email address is not accepted as a name (in the token: %s)",
   async (tellsInToken) => {
     const idp = await useIdentityProvider(redirectUrl, tellsInToken);
     idp.up = true;

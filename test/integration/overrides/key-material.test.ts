@@ -1,4 +1,4 @@
-/** The keys of the service in a real cluster: shared with kluctl's own controller, whoever made them. */
+/** The service's keys in a real cluster: shared with kluctl's own controller, whichever of the two created them. */
 import type { V1ConfigMap, V1Secret } from "@kubernetes/client-node";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { freePort } from "../../../dev/parts/port.ts";
@@ -40,11 +40,11 @@ function usePublished(cluster: TestCluster) {
   return { secret, ca };
 }
 
-test("they are made once, published, kept while they are of use, and replaced when they are not", async () => {
+test("keys are created once, published, kept while they are valid, and replaced when they are not", async () => {
   const { cluster } = await useWorld();
   const { load } = useMaterial(cluster);
   const { secret, ca } = usePublished(cluster);
-  // Two replicas start at once.
+  // Two replicas start concurrently.
   const [one, two] = await Promise.all([load(), load()]);
   expect(two).toEqual(one);
   expect(await ca()).toBe(one.ca);
@@ -77,14 +77,14 @@ test("they are made once, published, kept while they are of use, and replaced wh
   ]);
 });
 
-test("kluctl's controller serves with ours, and we do with its own", async () => {
+test("kluctl's controller serves with our keys, and we serve with its keys", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { load, made } = useMaterial(cluster);
   const { secret, ca } = usePublished(cluster);
   const grpc = await loadGrpc();
 
-  /** What a replica and a command line of ours get from kluctl's controller. */
+  /** Starts kluctl's controller, and connects to it as one of our replicas and as a command line. */
   async function meet(): Promise<void> {
     const port = await freePort();
     const stop = useController(world, { "source-override-bind-address": `localhost:${port}` });

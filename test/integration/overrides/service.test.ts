@@ -1,4 +1,4 @@
-/** The source-override service over real gRPC and TLS, with a client that plays kluctl's command line. */
+/** The source-override service over real gRPC and TLS, with a client that replaces kluctl's command line. */
 import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
@@ -43,7 +43,7 @@ async function useService(
   return { ...service, stop, material, workDir, left: () => readdirSync(workDir) };
 }
 
-test("a client's directory is there as long as a run, and asked for once", async () => {
+test("a client's directory is available for the duration of a run, and requested once", async () => {
   const { overrides, port, material, left } = await useService();
   const client = await useOverrideClient({
     port,
@@ -72,7 +72,7 @@ test("a client's directory is there as long as a run, and asked for once", async
   expect(left()).toEqual([]);
 });
 
-test("a replica asks the one that holds the client's connection, and whoever else asks is refused", async () => {
+test("a replica requests directories from the one with the client's connection, and all other callers are refused", async () => {
   const here = await useService();
   const there = await useService({ material: here.material });
   const stranger = await useService();
@@ -96,7 +96,7 @@ test("a replica asks the one that holds the client's connection, and whoever els
   expect(client.asked).toHaveLength(1);
 });
 
-test("a client that lies, stalls or talks out of turn is not taken, or let go", async () => {
+test("a client that fails its proof of possession, stalls or sends unrequested messages is refused or disconnected", async () => {
   const { port, material } = await useService({ limits: { handshakeMs: 300 } });
   const keys = newKeys();
   const first = await useOverrideClient({ port, ca: material.ca, keys });
@@ -129,7 +129,7 @@ test("a client that lies, stalls or talks out of turn is not taken, or let go", 
   await expect(once(stream, "end")).rejects.toThrow(/did not identify itself/);
 });
 
-test("every way in which nothing comes is told, and soon", async () => {
+test("every failure to get a directory is reported in time", async () => {
   const { overrides, port, material, left, stop } = await useService({
     limits: { archiveBytes: 100_000, answerMs: 400 },
   });
@@ -174,10 +174,10 @@ test("every way in which nothing comes is told, and soon", async () => {
   await expect.poll(() => leaving.asked).toHaveLength(1);
   await stop();
   expect(await waiting).toMatch(/the client disconnected|no response in time/);
-  expect(left().length).toBeGreaterThan(0); // until they are released
+  expect(left().length).toBeGreaterThan(0); // until the directories are released
 });
 
-test("a connection that sends much before it is known who is there is cut off", async () => {
+test("a connection that sends too much before it has identified itself is closed", async () => {
   const { port, material } = await useService({ limits: { handshakeMs: 60_000 } });
   const session = http2.connect(`https://localhost:${port}`, { ca: material.ca, checkServerIdentity: () => undefined });
   session.on("error", () => undefined);
@@ -198,7 +198,7 @@ test("a connection that sends much before it is known who is there is cut off", 
   ).accepted;
 });
 
-test("connections that say nothing keep no client out", async () => {
+test("silent connections do not keep clients out", async () => {
   const { port, material } = await useService({ limits: { connections: 5 } });
   const client = await useOverrideClient({ port, ca: material.ca });
   await client.accepted;
@@ -212,7 +212,7 @@ test("connections that say nothing keep no client out", async () => {
   expect(left).toBe("still there");
 });
 
-test("as many directories come at a time as there is room for, and the others after them", async () => {
+test("directories that exceed the memory limit are requested one after the other", async () => {
   const { overrides, port, material } = await useService({ limits: { archiveBytes: 100_000, bytesInFlight: 200_000 } });
   const answers: (() => void)[] = [];
   const answer = () =>
@@ -232,7 +232,7 @@ test("as many directories come at a time as there is room for, and the others af
   }
 });
 
-test("what is no TLS, or never says a word, holds nothing up", async () => {
+test("connections that do not use TLS, or stay silent, block nothing", async () => {
   const { port, material } = await useService();
   const plain = connect(port, "127.0.0.1");
   plain.write("GET / HTTP/1.1\r\n\r\n");
