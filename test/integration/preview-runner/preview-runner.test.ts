@@ -1,4 +1,4 @@
-/** A server and a preview runner over real connections, with a stand-in for kluctl. */
+/** A server and a preview runner over real connections, with kluctl replaced by a function. */
 import { once } from "node:events";
 import { mkdirSync } from "node:fs";
 import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
@@ -41,7 +41,7 @@ async function useRunner(deps: Partial<RunnerDeps> = {}) {
   return { runner, dir, dispatch };
 }
 
-/** A clone with these files in a slot, and what is to be done with it. */
+/** A slot with a clone that contains these files, and the task for it. */
 async function useAssignment(files: Record<string, string> = {}, access: Partial<TaskAccess> = {}) {
   const [slot, out] = [await useTempDir(), await useTempDir()];
   for (const [name, content] of Object.entries({ "clone/deployment.yaml": "deployments: []\n", ...files })) {
@@ -63,7 +63,7 @@ async function useAssignment(files: Record<string, string> = {}, access: Partial
   return { task, slot, result: join(out, "result.yaml"), accept: () => undefined } satisfies Assignment;
 }
 
-/** What knows the token, and may do with a server's connection what it wants. */
+/** A runner that knows the token and uses the server's connection in its own way. */
 async function useRogue(serve: (session: http2.ClientHttp2Session) => unknown, deps: Partial<DispatchDeps> = {}) {
   const server = tls.createServer({ ...tlsOptions, pskCallback: () => toKey(token) }, (socket) => {
     socket.on("error", () => undefined);
@@ -87,7 +87,7 @@ function request(session: http2.ClientHttp2Session, path: string, body: object =
 
 const never = new AbortController().signal;
 
-test("a runner gets the files of the slot, gives back what was written, and keeps nothing", async () => {
+test("a runner receives the slot's files, returns the result and keeps nothing", async () => {
   let seen: Record<string, string> = {};
   const { dispatch, dir } = await useRunner({
     async render(task, { slot, projectDir }, send) {
@@ -110,7 +110,7 @@ test("a runner gets the files of the slot, gives back what was written, and keep
   await expect.poll(() => readdir(dir)).toEqual([]);
 });
 
-test("links arrive as they are, wherever they lead, and nothing is written through one", async () => {
+test("links arrive unchanged, wherever they point, and no file is written through one", async () => {
   const found: string[] = [];
   const { dispatch } = await useRunner({
     async render(_task, { projectDir }) {
@@ -128,7 +128,7 @@ test("links arrive as they are, wherever they lead, and nothing is written throu
   expect(found).toEqual(["app/file", "/etc/passwd", "../../..", "[core]"]);
 });
 
-test("what kluctl connects to goes through the server, to the ports of its run alone", async () => {
+test("kluctl's connections go through the server, and only to the ports of its run", async () => {
   const echo = net.createServer((socket) => void socket.pipe(socket)).listen(0, "127.0.0.1");
   const other = net.createServer((socket) => socket.end("other")).listen(0, "127.0.0.1");
   onTestFinished(() => void [echo, other].map((server) => server.close()));
@@ -160,7 +160,7 @@ test("what kluctl connects to goes through the server, to the ports of its run a
   expect(answers).toEqual(["hello"]);
 });
 
-test("what is rendered from its files alone is given no way to the server", async () => {
+test("a project that is rendered from its files alone gets no way to the server", async () => {
   let seen: unknown;
   const { dispatch } = await useRunner({ render: async ({ call }, { access }) => void (seen = { call, access }) });
   const assignment = await useAssignment();
@@ -198,7 +198,7 @@ test("a run ends at the runner when the server no longer needs it", async () => 
   await expect.poll(() => runner.running()).toBe(0);
 });
 
-test("a runner that ends in mid-run is told as that", async () => {
+test("a runner that stops during a run is reported as such", async () => {
   const started = Promise.withResolvers<void>();
   const { dispatch, runner } = await useRunner({
     render: (_task, _place, _send, signal) => {
@@ -213,7 +213,7 @@ test("a runner that ends in mid-run is told as that", async () => {
   await expect(running).rejects.toMatchObject({ why: "signal", message: expect.stringContaining("ended") });
 });
 
-test("a runner that is asked to stop ends what it has begun, and begins nothing more", async () => {
+test("a runner that is stopped finishes its running tasks, and starts no new ones", async () => {
   const [started, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const { dispatch, runner } = await useRunner({
     async render() {
@@ -232,7 +232,7 @@ test("a runner that is asked to stop ends what it has begun, and begins nothing 
   await stopped;
 });
 
-test("what a run fails with comes back by its kind", async () => {
+test("the error of a run is returned with its kind", async () => {
   const { dispatch } = await useRunner({ render: () => Promise.reject(new PrepareError("target prod not found")) });
 
   expect(await dispatch().run(await useAssignment(), never)).toEqual({
@@ -241,7 +241,7 @@ test("what a run fails with comes back by its kind", async () => {
   });
 });
 
-test("no task goes to a runner of another version, of another token, or to none", async () => {
+test("no task goes to a runner with another version or token, or to one that is not there", async () => {
   let rendered = 0;
   const { dispatch, runner } = await useRunner({ render: async () => void rendered++ });
   const assignment = await useAssignment();
@@ -257,7 +257,7 @@ test("no task goes to a runner of another version, of another token, or to none"
   expect(rendered).toBe(0);
 });
 
-test("a run that the server does not accept there is not begun", async () => {
+test("a run that the server does not accept on this runner does not start", async () => {
   let rendered = 0;
   const { dispatch } = await useRunner({ render: async () => void rendered++ });
   const accept = () => {
@@ -269,7 +269,7 @@ test("a run that the server does not accept there is not begun", async () => {
   expect(rendered).toBe(0);
 });
 
-test("more runs than there are places wait for their turn, and a server may ask meanwhile", async () => {
+test("runs wait if all places are taken, and the server can query the runner meanwhile", async () => {
   const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let begun = 0;
   const { dispatch } = await useRunner({ render: () => gates[begun++]?.promise ?? Promise.resolve() });
@@ -283,7 +283,7 @@ test("more runs than there are places wait for their turn, and a server may ask 
   expect(await Promise.all(runs)).toEqual([{ done: true }, { done: true }, { done: true }]);
 });
 
-test("a runner can listen on a socket, also where another one was killed", async () => {
+test("a runner can listen on a socket, even if a killed one left its socket file behind", async () => {
   const path = join(await useTempDir(), "socket");
   await useRunner({ bind: { path } });
   const { dispatch } = await useRunner({ bind: { path } });
@@ -291,7 +291,7 @@ test("a runner can listen on a socket, also where another one was killed", async
   expect(await dispatch({ address: { path } }).run(await useAssignment(), never)).toEqual({ done: true });
 });
 
-test("a stranger who connects without the token gets nothing, and hinders nobody", async () => {
+test("a client without the token gets nothing, and does not affect others", async () => {
   const { dispatch, runner } = await useRunner();
   const stranger = net.connect(Number(runner.at), "127.0.0.1");
   stranger.on("error", () => undefined);
@@ -301,7 +301,7 @@ test("a stranger who connects without the token gets nothing, and hinders nobody
   expect(await text(stranger).catch(() => "")).not.toContain("HTTP");
 });
 
-test("names arrive as git has them, whatever their bytes are", async () => {
+test("names arrive as git stores them, whatever their bytes", async () => {
   const found: string[] = [];
   const { dispatch } = await useRunner({
     async render(_task, { projectDir }) {
@@ -323,7 +323,7 @@ test("names arrive as git has them, whatever their bytes are", async () => {
   expect(found.toSorted()).toEqual([...names, ".git", "deployment.yaml", "dev-disk-by\\x2dlabel.mount"].toSorted());
 });
 
-test("files arrive whole, empty and large ones, and programs stay programs", async () => {
+test("empty and large files arrive complete, and executables stay executable", async () => {
   const large = Buffer.alloc(3 * 1024 ** 2 + 1, "0123456789abcdef");
   const seen: unknown[] = [];
   const { dispatch } = await useRunner({
@@ -342,7 +342,7 @@ test("files arrive whole, empty and large ones, and programs stay programs", asy
   expect(seen).toEqual([true, "", "600", "700"]);
 });
 
-test("a tree of any depth arrives", async () => {
+test("directories of any depth arrive", async () => {
   const deep = `clone/${"d/".repeat(1_100)}file`;
   let content = "";
   const { dispatch } = await useRunner({
@@ -354,7 +354,7 @@ test("a tree of any depth arrives", async () => {
   expect(content).toBe("found");
 });
 
-test("a branch with more links than can be held is refused in words", async () => {
+test("a branch with more links than the limit is refused with an error", async () => {
   let rendered = 0;
   const { dispatch } = await useRunner({ render: async () => void rendered++ });
   const assignment = await useAssignment();
@@ -368,10 +368,10 @@ test("a branch with more links than can be held is refused in words", async () =
   expect(rendered).toBe(0);
 });
 
-test("what the runner cannot unpack is the branch's fault, and not a runner that ended", async () => {
+test("a branch that the runner cannot unpack fails as the branch's error, not as the runner's", async () => {
   const { dispatch } = await useRunner();
   const assignment = await useAssignment();
-  // As long as a path may be at the server; the runner's own directory is deeper.
+  // The longest possible path at the server; the runner's own directory is deeper.
   const deep = join(assignment.slot, "clone", "d".repeat(200), "/");
   const room = 4_090 - deep.length;
   mkdirSync(deep + `${"d".repeat(199)}/`.repeat(Math.floor(room / 200)) + "d".repeat(room % 200), { recursive: true });
@@ -383,7 +383,7 @@ test("what the runner cannot unpack is the branch's fault, and not a runner that
   });
 });
 
-test("a runner that asks for a port in a run that has none gets nothing more", async () => {
+test("a runner that requests a port in a run without ports is disconnected", async () => {
   let connections = 0;
   const listener = net.createServer((socket) => (connections++, socket.end())).listen(0, "127.0.0.1");
   onTestFinished(() => void listener.close());
@@ -400,7 +400,7 @@ test("a runner that asks for a port in a run that has none gets nothing more", a
   expect(connections).toBe(0);
 });
 
-test("a runner that gives up streams of a run does not end it", async () => {
+test("a runner that cancels streams of a run does not end it", async () => {
   const listener = net.createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void listener.close());
   await once(listener, "listening");
@@ -411,7 +411,7 @@ test("a runner that gives up streams of a run does not end it", async () => {
     await once(slot, "data");
     slot.close(http2.constants.NGHTTP2_CANCEL);
     for (let i = 0; i < 20; i++) request(session, `/ports/${port}`).close(http2.constants.NGHTTP2_CANCEL);
-    // The server has seen all of that before it hears how the run ended.
+    // The server has handled all of that before it receives the outcome.
     for (let i = 0; i < 3; i++) await new Promise((resolve) => session.ping(resolve));
     request(session, "/outcome", { failed: "prepare", message: "it cannot be unpacked" });
   });
@@ -421,7 +421,7 @@ test("a runner that gives up streams of a run does not end it", async () => {
   expect(outcome).toEqual({ failed: "prepare", message: "it cannot be unpacked" });
 });
 
-test("a runner that takes a part of the files leaves none of them open", async () => {
+test("a runner that reads only part of the files leaves none of them open", async () => {
   const dispatch = await useRogue(async (session) => {
     await text(request(session, "/task", report));
     const slot = request(session, "/slot");
@@ -449,7 +449,7 @@ test.each([
   ["the files before the task", ["/slot"]],
   ["a port before the task", ["/ports/1"]],
   ["the files after the result", ["/task", "/result", "/slot"]],
-])("a runner that asks for %s gets nothing more", async (_what, paths) => {
+])("a runner that requests %s is disconnected", async (_what, paths) => {
   const dispatch = await useRogue(async (session) => {
     for (const path of paths) await text(request(session, path, report));
   });
@@ -459,7 +459,7 @@ test.each([
   await expect(running).rejects.toThrow("the preview runner requested something twice or too early");
 });
 
-test("a run of a deployment that is looked at once a month has its time", async () => {
+test("a run with a timeout of a month is not cut short", async () => {
   const { dispatch } = await useRunner();
   const assignment = await useAssignment();
   assignment.task.run.timeoutMs = 31 * 24 * 3_600_000;
@@ -471,7 +471,7 @@ test.each([
   ["says nothing", [], { reportMs: 20 }, "did not identify itself in time"],
   ["has no place for a run", ["/task"], { placeMs: 20 }, "had no free slot for this run"],
   ["never ends a run", ["/task", "/slot"], { overtimeMs: 20 }, "did not end the run in time"],
-])("a runner that answers and %s does not hold a job for ever", async (_what, paths, patience, words) => {
+])("a runner that answers and %s does not block a job forever", async (_what, paths, patience, words) => {
   const dispatch = await useRogue(
     async (session) => {
       for (const path of paths) await text(request(session, path, report));
@@ -484,7 +484,7 @@ test.each([
   await expect(dispatch.run(assignment, never)).rejects.toThrow(words);
 });
 
-test("whatever keeps a runner from saying what it is, is heard of", async () => {
+test("every failure to identify a runner is reported", async () => {
   const heard: (object | Error)[] = [];
   const deps = { onReport: (said: object) => void heard.push(said), patience: { reportMs: 20 } };
   const silent = await useRogue(() => undefined, deps);
@@ -505,7 +505,7 @@ test("whatever keeps a runner from saying what it is, is heard of", async () => 
   expect(heard.every((said) => said instanceof Error)).toBe(true);
 });
 
-test("a runner that stops takes no task from a connection that was still being made", async () => {
+test("a runner that stops accepts no task from a connection that is still being set up", async () => {
   const { runner } = await useRunner();
   let stopped: Promise<void> | undefined;
   const socket = tls.connect({
@@ -516,14 +516,14 @@ test("a runner that stops takes no task from a connection that was still being m
       return { psk: toKey(token), identity: "towline" };
     },
   });
-  socket.on("error", () => undefined); // whether it is ended before its handshake is or after
+  socket.on("error", () => undefined); // it may be closed before or after its handshake
 
   await new Promise((resolve) => socket.once("close", resolve));
 
   await stopped;
 });
 
-test("strangers who try again and again fill no log", async () => {
+test("repeated attempts without the token are logged once", async () => {
   const lines: string[] = [];
   const log = { ...silentLog, warn: (...words: unknown[]) => void lines.push(JSON.stringify(words)) };
   const { dispatch } = await useRunner({ log: log as RunnerDeps["log"] });

@@ -19,7 +19,7 @@ import { uniqueName, useCluster, useKluctl, useTempDir } from "../../support/wor
 
 const signal = new AbortController().signal;
 
-/** Deploys one state of a project and compares another with what is there. */
+/** Deploys one version of a project and diffs another one with the cluster. */
 async function useShop() {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const cacheDir = await mkdtemp(join(tmpdir(), "towline-test-"));
@@ -92,7 +92,7 @@ function expectNoCanary(text: string): void {
   for (const piece of ["canary", "Y2FuYXJ5", "hunter2", "yesterday", "stays-as"]) expect(text).not.toContain(piece);
 }
 
-test("what the real kluctl finds is told without any secret, and with what it means", async () => {
+test("the real kluctl's diff is described without secrets, and with its risks", async () => {
   const { kluctl, runOf, namespace } = await useShop();
   const before = manifests(namespace, formerCanary, 1);
   const leaving = { ...before.config, metadata: { name: "leaving", namespace } };
@@ -154,12 +154,12 @@ test("what the real kluctl finds is told without any secret, and with what it me
   expectNoCanary(visible(maskResult(compared)));
 });
 
-/** What the status keeps. */
+/** The part that the status stores. */
 function visible({ objects, errors, warnings }: CommandResult): string {
   return JSON.stringify([objects.map(({ changes }) => changes), errors, warnings]);
 }
 
-test("the real kluctl says what was in the Secrets that it deletes, so that nothing has to be concealed", async () => {
+test("the real kluctl reports the content of deleted Secrets, so that their values can be masked and nothing has to be concealed", async () => {
   const { kluctl, runOf, namespace, discriminator } = await useShop();
   const run = await runOf("before", manifests(namespace, canary, 1));
   await kluctl.deploy(run, { ...noDeployOptions, noWait: true }, signal);
