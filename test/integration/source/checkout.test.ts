@@ -7,7 +7,7 @@ import { asOf, useGitHost, useSources } from "../../support/source.ts";
 const signal = new AbortController().signal;
 const none = { credentials: [], path: "" };
 
-test("every kind of ref leads to its commit", async () => {
+test("every kind of ref resolves to its commit", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.write("a.txt", "one");
   const first = repo.push();
@@ -36,7 +36,7 @@ test("every kind of ref leads to its commit", async () => {
   expect(work()).toEqual([]);
 });
 
-test("a checkout is a normal clone with its whole history, detached, that knows where it came from", async () => {
+test("a checkout is a normal clone with its whole history, detached, and with its remote configured", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.push("first");
   repo.write("app/deployment.yaml", "{}");
@@ -62,7 +62,7 @@ test("a checkout is a normal clone with its whole history, detached, that knows 
   expect(existsSync(root)).toBe(false);
 });
 
-test("new pushes, forced ones and new branches are seen", async () => {
+test("new pushes, force-pushes and new branches are seen", async () => {
   const repo = (await useGitHost()).repo("shop");
   const { sources, seen } = useSources();
   const main = { url: repo.url, ref: { branch: "main" }, ...none };
@@ -84,10 +84,10 @@ test("new pushes, forced ones and new branches are seen", async () => {
   const nested = await sources.checkout({ ...main, ref: { branch: "main/nested" } }, undefined, signal);
   expect(nested.commit).toBe(forced);
   await nested.release();
-  expect(seen.fetches).toBe(3); // the nested branch is an old acquaintance
+  expect(seen.fetches).toBe(3); // the nested branch points to a commit that is already there
 });
 
-test("a commit that no branch has any more can still be pinned", async () => {
+test("a commit that is no longer on any branch can still be pinned", async () => {
   const repo = (await useGitHost()).repo("shop");
   const first = repo.push();
   const lost = repo.push("lost");
@@ -106,7 +106,7 @@ test("a commit that no branch has any more can still be pinned", async () => {
 test.each([
   ["", false],
   [" where it is asked whether it goes back", true],
-])("a branch that moves between looking and fetching is looked at once more%s", async (_, compares) => {
+])("if a branch moves between listing and fetching, it is listed again%s", async (_, compares) => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   const first = repo.push();
@@ -131,7 +131,7 @@ test.each([
   await checkout.release();
 });
 
-test("two hundred checkouts of one push cost one ls-remote, one fetch and one clone", async () => {
+test("two hundred checkouts of one push take one ls-remote, one fetch and one clone", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   repo.write("a.txt", "x");
@@ -152,7 +152,7 @@ test("two hundred checkouts of one push cost one ls-remote, one fetch and one cl
   expect(mirrors()).toHaveLength(1);
 });
 
-test("an answer is used again for the move it was asked for, and for no other", async () => {
+test("a listing is reused for the same freshness, and for no other", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.push();
   const { sources, seen } = useSources();
@@ -169,7 +169,7 @@ test("an answer is used again for the move it was asked for, and for no other", 
   expect(one.defaultRef).toBe("refs/heads/main");
 });
 
-test("a damaged mirror is made anew", async () => {
+test("a damaged mirror is created again", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.write("a.txt", "x");
   repo.push();
@@ -192,7 +192,7 @@ test("a damaged mirror is made anew", async () => {
   expect(seen.fetches).toBe(2);
 });
 
-test("a cache directory that is taken away while we run is made anew", async () => {
+test("a cache directory that is deleted at runtime is created again", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.push();
   const { sources, cacheDir } = useSources();

@@ -42,7 +42,7 @@ test("an empty repository has no heads and nothing to check out", async () => {
   expect(work()).toEqual([]);
 });
 
-test("what is not there is said by its name", async () => {
+test("errors name the missing repository, ref or directory", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   repo.write("app/a.txt", "x");
@@ -76,7 +76,7 @@ test("what is not there is said by its name", async () => {
   expect(work()).toEqual([]);
 });
 
-test("a server in trouble is unreachable, and fine again when it is", async () => {
+test("a failing server is unreachable, and works again once it has recovered", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   repo.push();
@@ -93,7 +93,7 @@ test("a server in trouble is unreachable, and fine again when it is", async () =
   expect((await sources.heads(repo, asOf("1"))).commits.size).toBe(1);
 });
 
-test("a server that fails when both compare their histories is asked for everything, and is not said to want a login", async () => {
+test("if a server fails during negotiation, everything is fetched, and the error does not ask for a login", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   for (let i = 0; i < 20; i++) repo.push(`Change ${i}`);
@@ -105,7 +105,7 @@ test("a server that fails when both compare their histories is asked for everyth
   };
   await take("1", false);
   let broken = 0;
-  // As the git server of kluctl's own tests does after 16 commits: git then first asks which of them the server knows.
+  // kluctl's own test git server fails like this after 16 commits: git then negotiates which of them the server has.
   host.fault = (_req, res, kind, body) => {
     if (kind !== "fetch" || !body.includes("have ") || body.includes("done")) return false;
     broken++;
@@ -129,7 +129,7 @@ test("a server that fails when both compare their histories is asked for everyth
   expect((error as Error).message).not.toContain("login");
 });
 
-test("a server that falls silent is given up, and its git with it", async () => {
+test("a fetch from a server that stops responding is given up, and its git process ended", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   repo.push();
@@ -146,7 +146,7 @@ test("a server that falls silent is given up, and its git with it", async () => 
   await vi.waitFor(() => expect(processesAbout(repo.url)).toEqual([]), patience);
 });
 
-test("a host that takes too long is told of in words of ours, and left alone for a while", async () => {
+test("a host that takes too long is reported clearly, and gets no further requests for a while", async () => {
   const [silent, other] = [await useGitHost(), await useGitHost()];
   const [repo, fine] = [silent.repo("shop"), other.repo("shop")];
   repo.push();
@@ -164,7 +164,7 @@ test("a host that takes too long is told of in words of ours, and left alone for
   expect(seen.lsRemotes).toBe(3);
 });
 
-test("a fetch that is aborted leaves nothing behind", async () => {
+test("an aborted fetch leaves nothing behind", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   repo.push();
@@ -172,7 +172,7 @@ test("a fetch that is aborted leaves nothing behind", async () => {
   const controller = new AbortController();
   host.fault = (_req, res, kind) => {
     if (kind !== "fetch") return false;
-    // The beginning of an answer, so that git has begun to store it.
+    // The beginning of a response, so that git has started to store it.
     res.writeHead(200, { "content-type": "application/x-git-upload-pack-result" });
     res.write("000dpackfile\n");
     res.write("0021\u0001PACK\u0000\u0000\u0000\u0002\u0000\u0000\u0010\u0000aaaaaaaaaaaaaaaa");
@@ -201,7 +201,7 @@ test("a fetch that is aborted leaves nothing behind", async () => {
   await (await sources.checkout(at(repo.url), undefined, signal)).release();
 });
 
-test("who gives up waiting for a shared answer does not take it from the others", async () => {
+test("a caller that stops waiting for a shared answer does not cancel it for others", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   repo.push();
@@ -226,7 +226,7 @@ test("who gives up waiting for a shared answer does not take it from the others"
   expect(seen.lsRemotes).toBe(1);
 });
 
-test("a cache directory that cannot be written is a problem of the disk", async () => {
+test("an unwritable cache directory is reported as a disk problem", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.push();
   const file = join(useDirectory(), "file");
@@ -237,13 +237,13 @@ test("a cache directory that cannot be written is a problem of the disk", async 
   await expect(sources.checkout(at(repo.url), asOf("1"), signal)).rejects.toMatchObject({ problem: "disk" });
 });
 
-test("what a crashed process left behind and unused mirrors are removed, the rest stays", async () => {
+test("leftovers of a crashed process and unused mirrors are removed, the rest stays", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.push();
   const { sources, work, mirrors, cacheDir } = useSources();
   const checkout = await sources.checkout({ url: repo.url, ref: {}, ...none }, undefined, signal);
   const crashed = join(cacheDir, "work", "999999999-abc");
-  const before = join(cacheDir, "work", `${process.pid}-before`); // the same id, as in a container
+  const before = join(cacheDir, "work", `${process.pid}-before`); // the same process id, as in a restarted container
   for (const path of [crashed, before, join(cacheDir, "mirrors", "old")]) {
     mkdirSync(path);
     writeFileSync(join(path, "file"), "x");
@@ -274,7 +274,7 @@ function readOr(path: string): string {
   }
 }
 
-test.skipIf(!canMount())("a full disk fails the job that meets it, and nothing else once there is room", async () => {
+test.skipIf(!canMount())("a full disk fails the current job, and no other once there is room again", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.write("large.bin", randomBytes(3_000_000).toString("base64"));
   repo.push();
@@ -302,7 +302,7 @@ function canMount(): boolean {
   }
 }
 
-test("ssh is spoken with the options it knows, and leaves no key behind", async () => {
+test("ssh accepts the options it is given, and no key is left behind", async () => {
   const { sources, work } = useSources({ cacheDir: join(useDirectory(), "with a 'space'") });
   const credential = {
     host: "*",

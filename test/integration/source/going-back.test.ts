@@ -1,4 +1,4 @@
-/** A git host of several replicas may answer with an older commit than before. */
+/** A git host with several replicas may answer with an older commit than before. */
 import { expect, test } from "vitest";
 import { asOf, type GitHost, type Repo, useGitHost, useSources, type Watched } from "../../support/source.ts";
 
@@ -8,7 +8,7 @@ interface Shop extends Watched {
   readonly repo: Repo;
   readonly older: string;
   readonly newer: string;
-  /** Has the host say so from its nth answer to `ls-remote` on. */
+  /** Makes the host answer with `commit` from its nth `ls-remote` on. */
   at(answer: number, commit: string): void;
   commitNow(seen: string | undefined, name?: string): Promise<string>;
 }
@@ -41,7 +41,7 @@ async function useShop(limits = { goesBackMs: 1 }): Promise<Shop> {
   return { ...watched, repo, older, newer, at: (answer, commit) => void points.set(answer, commit), commitNow };
 }
 
-test("an answer that goes back is not believed if the next one does not", async () => {
+test("an answer with an older commit is discarded if the next one disagrees", async () => {
   const { older, newer, at, commitNow, seen } = await useShop();
   at(1, older);
   at(2, newer);
@@ -49,14 +49,14 @@ test("an answer that goes back is not believed if the next one does not", async 
   expect(seen.lsRemotes).toBe(2);
 });
 
-test("a branch that was set back is believed with the second answer", async () => {
+test("a branch that was reset is accepted with the second answer", async () => {
   const { older, newer, at, commitNow, seen } = await useShop();
   at(1, older);
   expect(await commitNow(newer)).toBe(older);
   expect(seen.lsRemotes).toBe(2);
 });
 
-test("what goes forward, or sideways, is believed at once", async () => {
+test("a branch that moved forward or was rewritten is accepted at once", async () => {
   const { repo, older, newer, commitNow, seen } = await useShop();
   expect(await commitNow(older)).toBe(newer);
   repo.git("reset", "-q", "--hard", older);
@@ -68,7 +68,7 @@ test("what goes forward, or sideways, is believed at once", async () => {
   expect(seen.lsRemotes).toBe(2);
 });
 
-test("where nobody knows the commit that was there last, git is asked twice", async () => {
+test("if the previous commit is unknown, git is asked twice", async () => {
   const { newer, commitNow, seen } = await useShop();
   expect(await commitNow("1".repeat(40))).toBe(newer);
   expect(seen.lsRemotes).toBe(2);
@@ -76,7 +76,7 @@ test("where nobody knows the commit that was there last, git is asked twice", as
   expect(seen.lsRemotes).toBe(3);
 });
 
-test("many that follow one move share the second answer too", async () => {
+test("checkouts for the same move share the second answer too", async () => {
   const { older, newer, at, commitNow, seen } = await useShop({ goesBackMs: 50 });
   at(1, older);
   at(2, newer);

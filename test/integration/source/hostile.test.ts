@@ -8,7 +8,7 @@ import { asOf, login, useDirectory, useGitHost, useSources } from "../../support
 
 const signal = new AbortController().signal;
 
-test("hostile URLs, refs and paths execute nothing and are said to be wrong", async () => {
+test("hostile URLs, refs and paths execute nothing and are reported as errors", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.push();
   const pwn = join(useDirectory(), "PWN");
@@ -63,7 +63,7 @@ test("hostile URLs, refs and paths execute nothing and are said to be wrong", as
   expect(work()).toEqual([]);
 });
 
-test("branches with strange but legal names are checked out like any other", async () => {
+test("branches with strange but legal names are checked out like all others", async () => {
   const repo = (await useGitHost()).repo("shop");
   const commit = repo.push();
   const names = ["a;$(id)", "@org/team", "@/etc/passwd", "<img/src=x>", "--upload-pack=x"];
@@ -81,7 +81,7 @@ test("branches with strange but legal names are checked out like any other", asy
   }
 });
 
-test("a name that resolves to a metadata address is refused, and the address that was judged is the one used", async () => {
+test("a name that resolves to a metadata address is refused, and git connects to the address that was checked", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   repo.push();
@@ -116,7 +116,7 @@ test("a redirect is not followed, except to the same URL with .git", async () =>
   });
 });
 
-test("nothing that the repository brings along is executed", async () => {
+test("a repository's filters, hooks and submodules are not executed", async () => {
   const repo = (await useGitHost()).repo("shop");
   const pwn = join(useDirectory(), "PWN");
   repo.write(".gitattributes", "* filter=evil diff=evil merge=evil\n*.bin filter=lfs");
@@ -162,7 +162,7 @@ test("a project directory behind a symbolic link must be inside the repository",
 
 const credential: GitCredential = { host: "", secretName: "git-login", ...login };
 
-test("a login is needed where the host wants one, and no other deployment profits from it", async () => {
+test("a login is used if the host requires it, and does not serve other deployments", async () => {
   const host = await useGitHost({ secured: true });
   const repo = host.repo("shop");
   const commit = repo.push();
@@ -194,7 +194,7 @@ test("a login is needed where the host wants one, and no other deployment profit
   await release();
 });
 
-test("the secret is in no argument, no file and no message", async () => {
+test("arguments, files and messages never contain the secret", async () => {
   const host = await useGitHost({ secured: true });
   const repo = host.repo("shop");
   repo.push();
@@ -247,7 +247,7 @@ function readOr(path: string): string {
   }
 }
 
-test("a remote that says more than anybody has to say is given up", async () => {
+test("a remote that sends too many refs is given up", async () => {
   const line = (i: number): string => `${"a".repeat(40)}\trefs/heads/${String(i).padStart(950, "x")}\n`;
   const refs = Array.from({ length: 1_000 }, (_, i) => line(i)).join("");
   const server = createServer((_req, res) => {

@@ -1,4 +1,4 @@
-/** Logins that are keys and certificates, against hosts that speak the real protocols. */
+/** Logins with keys and certificates, against hosts that use the real protocols. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { request } from "node:http";
@@ -47,7 +47,7 @@ test("a repository is read over SSH with the key and the known hosts of a secret
   expect(work()).toEqual([]); // no key is left behind
 });
 
-test("a host that the server knows is known to all", async () => {
+test("known hosts of the server apply to all deployments", async () => {
   const knownHosts = join(useDirectory(), "known_hosts");
   const { host, commit, checkout } = await useRepositoryOverSsh({ SSH_KNOWN_HOSTS: knownHosts });
   writeFileSync(knownHosts, host.knownHosts);
@@ -55,7 +55,7 @@ test("a host that the server knows is known to all", async () => {
   expect(await checkout({ ...host, knownHosts: undefined })).toMatchObject({ commit });
 });
 
-test("a repository over http is read with the server's own login where no secret fits", async () => {
+test("a repository over http is read with the server's own login if no secret matches", async () => {
   const host = await useGitHost({ secured: true });
   const repo = host.repo("shop");
   repo.write("a.txt", "one");
@@ -80,7 +80,7 @@ test("a repository over http is read with the server's own login where no secret
   );
 });
 
-test("a host that the secret does not know is not talked to", async () => {
+test("no connection is made to a host that the secret's known_hosts lacks", async () => {
   const { host, checkout } = await useRepositoryOverSsh();
   const other = await useSshHost("/nonexistent");
   const strangers = other.knownHosts.replace(`:${other.port}`, `:${host.port}`);
@@ -91,14 +91,14 @@ test("a host that the secret does not know is not talked to", async () => {
     problem: "unauthorized",
     message: expect.stringContaining("put it into known_hosts of the secret") as string,
   });
-  // Maybe it is not that host at all: nobody should just take its key over.
+  // It may not be that host at all: the error must not suggest adopting its key.
   expect(await refusal(strangers)).toMatchObject({
     problem: "unauthorized",
     message: expect.stringContaining("the host's key differs from the one in known_hosts of the secret") as string,
   });
 });
 
-test("what one login was told by a host that it knows is not told to one that does not know the host", async () => {
+test("refs read by a login that knows the host's key are not shared with a login that does not", async () => {
   const { host, commit, sources } = await useRepositoryOverSsh();
   const url = `ssh://git@127.0.0.1:${host.port}/shop.git`;
   const heads = (over: Partial<GitCredential>) =>
@@ -109,7 +109,7 @@ test("what one login was told by a host that it knows is not told to one that do
   expect((await heads({ secretName: "shop/the-same-elsewhere" })).commits.get("refs/heads/main")).toBe(commit);
 });
 
-test("a key that is not let in, and one that is none, are told apart by name of the secret", async () => {
+test("a rejected key and an invalid key have different errors, which name the secret", async () => {
   const { host, checkout, work } = await useRepositoryOverSsh();
 
   const refused = await checkout({ ...host, identity: aStrangersKey() }).catch((error: unknown) => error);
@@ -121,7 +121,7 @@ test("a key that is not let in, and one that is none, are told apart by name of 
   expect(work()).toEqual([]);
 });
 
-test("a host with a certificate of its own is trusted with the authority of the secret, and only then", async () => {
+test("a host with a private CA is trusted only with the CA of the secret", async () => {
   const plain = await useGitHost({ secured: true });
   const repo = plain.repo("shop");
   const commit = repo.push();

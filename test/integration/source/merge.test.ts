@@ -14,7 +14,7 @@ function merged(merge: Merge): Merged {
   return merge;
 }
 
-/** A branch `feature` and a `main` that has gone on since. */
+/** Creates a branch `feature` and a `main` that has moved on since. */
 function diverge(repo: Repo): { head: string; base: string } {
   repo.write("app/deployment.yaml", "replicas: 1\n");
   repo.write("README", "shop\n");
@@ -28,7 +28,7 @@ function diverge(repo: Repo): { head: string; base: string } {
   return { head, base: repo.push("on main") };
 }
 
-test("a merge has both sides' changes, and names the files in which it differs from its base", async () => {
+test("a merge has the changes of both sides, and lists the files that differ from its base", async () => {
   const repo = (await useGitHost()).repo("shop");
   const commits = diverge(repo);
   const { sources, work } = useSources();
@@ -45,7 +45,7 @@ test("a merge has both sides' changes, and names the files in which it differs f
   expect(work()).toEqual([]);
 });
 
-test("the same merge is the same commit, and the remote gets to know nothing of it", async () => {
+test("merging twice gives the same commit, and nothing is written to the remote", async () => {
   const repo = (await useGitHost()).repo("shop");
   const source = { url: repo.url, credentials: [], ...diverge(repo) };
   const { sources, seen } = useSources();
@@ -60,7 +60,7 @@ test("the same merge is the same commit, and the remote gets to know nothing of 
   await Promise.all([one.release(), other.release()]);
 });
 
-test("a branch that only goes on from its base, or lies behind it, merges to what is to be expected", async () => {
+test("a branch that is ahead of its base merges to itself, and one that is behind changes nothing", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.write("a", "1");
   const first = repo.push();
@@ -76,7 +76,7 @@ test("a branch that only goes on from its base, or lies behind it, merges to wha
   await Promise.all([ahead.release(), behind.release()]);
 });
 
-test("a moved file counts at both places", async () => {
+test("a moved file is listed with both paths", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.write("old/app.yaml", "a long enough text to be recognised as the same\n".repeat(10));
   const base = repo.push();
@@ -91,7 +91,7 @@ test("a moved file counts at both places", async () => {
   await merge.release();
 });
 
-test("a conflict names the files, and leaves nothing behind", async () => {
+test("a conflict lists its files, and leaves nothing behind", async () => {
   const repo = (await useGitHost()).repo("shop");
   const { head } = diverge(repo);
   repo.write("app/deployment.yaml", "replicas: 3\n");
@@ -105,7 +105,7 @@ test("a conflict names the files, and leaves nothing behind", async () => {
   expect(work()).toEqual([]);
 });
 
-test("commits that cannot be merged, or are not there, are said so in words", async () => {
+test("commits that are unrelated or missing are reported as errors", async () => {
   const repo = (await useGitHost()).repo("shop");
   const { base } = diverge(repo);
   repo.git("checkout", "-q", "--orphan", "elsewhere");
@@ -121,7 +121,7 @@ test("commits that cannot be merged, or are not there, are said so in words", as
   expect(work()).toEqual([]);
 });
 
-test("no project is given from outside of the merge", async () => {
+test("project directories outside the merge are refused", async () => {
   const repo = (await useGitHost()).repo("shop");
   const { base } = diverge(repo);
   repo.git("checkout", "-q", "feature");
@@ -138,7 +138,7 @@ test("no project is given from outside of the merge", async () => {
   await merge.release();
 });
 
-test("in which files two commits differ is asked of the mirror, either way, and a commit that is gone is an error", async () => {
+test("the files that differ between two commits are read from the mirror in both directions, and a missing commit is an error", async () => {
   const repo = (await useGitHost()).repo("shop");
   const { head, base } = diverge(repo);
   const { sources, seen } = useSources();
@@ -152,7 +152,7 @@ test("in which files two commits differ is asked of the mirror, either way, and 
   await expect(sources.changes(repository, "0".repeat(40), head, signal)).rejects.toThrow("there is no commit");
 });
 
-test("what is encrypted has placeholders, in the merge and in what is deployed, for all who ask", async () => {
+test("encrypted files are replaced by placeholders in the merge and in the deployed commit, for all callers", async () => {
   const repo = (await useGitHost()).repo("shop");
   const key = { dataKey: blueKey.dataKey, masterKeys: ageMasterKey(blueKey) };
   repo.write("app/secret.yaml", encryptedYaml({ password: "first" }, key));
@@ -177,7 +177,7 @@ test("what is encrypted has placeholders, in the merge and in what is deployed, 
   expect([...stubbed.encrypted.keys()].sort()).toEqual(["app/more.yaml", "app/secret.yaml"]);
   expect([...before.encrypted.keys()]).toEqual(["app/secret.yaml"]);
   expect(secretOf(stubbed)).toMatch(/^password: encrypted\w{11}\n$/);
-  expect(secretOf(unknown)).toBe(secretOf(stubbed)); // the base's
+  expect(secretOf(unknown)).toBe(secretOf(stubbed)); // that of the base
   expect(secretOf(before)).not.toBe(secretOf(stubbed));
   expect(secretOf({ projectDir: await merge.project("app") })).toContain("ENC[");
   await expect(merge.stubbed("../..", signal)).rejects.toMatchObject({ problem: "refused" });
@@ -187,7 +187,7 @@ test("what is encrypted has placeholders, in the merge and in what is deployed, 
   expect(work()).toEqual([]);
 });
 
-test("a merge without anything encrypted is not copied, and says from where its base fetches", async () => {
+test("a merge without encrypted files is not copied, and lists the hosts that its base fetches from", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.write("app/helm-chart.yaml", "helmChart:\n  repo: https://charts.example.com/stable\n  chartVersion: 1.0.0\n");
   repo.write("app/oci/helm-chart.yml", "helmChart: {repo: 'oci://registry.example.com:5000/charts/x'}\n");
@@ -216,11 +216,11 @@ test("a merge without anything encrypted is not copied, and says from where its 
   ]);
 });
 
-test("a commit of too many or too large files is not checked out, however few objects it is made of", async () => {
+test("a commit with too many or too large files is not checked out, however few objects it consists of", async () => {
   const repo = (await useGitHost()).repo("shop");
   const { head, base } = diverge(repo);
   repo.git("checkout", "-q", "-b", "bomb");
-  // Ten directories in ten directories, and so on: one blob and eight trees.
+  // Ten directories inside ten directories, and so on: one blob and eight trees.
   const cwd = repo.git("rev-parse", "--show-toplevel").trim();
   const run = (input: string) => execFileSync("git", ["mktree"], { cwd, input, encoding: "utf8" }).trim();
   const blob = repo.git("rev-parse", "HEAD:README").trim();

@@ -1,4 +1,4 @@
-/** What is known to have moved is fetched, without asking first. */
+/** A repository that is known to have moved is fetched without listing its refs first. */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -14,12 +14,12 @@ async function useShop(): Promise<{ repo: Repo; watched: Watched; repository: { 
   return { repo, watched: useSources(), repository: { url: repo.url, credentials: [] } };
 }
 
-/** So that there is a mirror. */
+/** Creates the mirror. */
 async function checkOut({ sources }: Watched, url: string, name = "start", moved = false) {
   return sources.checkout({ url, ref: {}, credentials: [], path: "" }, asOf(name, moved), signal);
 }
 
-test("a repository that has moved is fetched from without being asked first, and says the same", async () => {
+test("a repository that has moved is fetched without an ls-remote, with the same result", async () => {
   const { repo, watched, repository } = await useShop();
   const { sources, seen } = watched;
   repo.git("checkout", "-q", "-b", "old");
@@ -45,7 +45,7 @@ test("a repository that has moved is fetched from without being asked first, and
   expect(fetched).toEqual(await sources.heads(repository, undefined));
 });
 
-test("of a repository that had not moved the same checkout is used", async () => {
+test("if the repository has not moved after all, the same checkout is used", async () => {
   const { repo, watched } = await useShop();
   const first = await checkOut(watched, repo.url);
   const second = await checkOut(watched, repo.url, "one", true);
@@ -56,7 +56,7 @@ test("of a repository that had not moved the same checkout is used", async () =>
   for (const { release } of [first, second, third]) await release();
 });
 
-test("a remote is asked where there is no mirror, and where a fetch does not tell", async () => {
+test("refs are listed if there is no mirror, or if the fetch does not reveal them", async () => {
   const { repo, watched, repository } = await useShop();
   const { sources, seen } = watched;
   await sources.heads(repository, asOf("no mirror", true));
@@ -79,7 +79,7 @@ test("a remote is asked where there is no mirror, and where a fetch does not tel
   expect(commitOf({ tag: "outer" }, tagged)).toBe(next);
 });
 
-test("a damaged mirror is made anew by who finds it so", async () => {
+test("a damaged mirror is created again by the fetch that finds it", async () => {
   const { repo, watched } = await useShop();
   await (await checkOut(watched, repo.url)).release();
   const mirror = join(watched.cacheDir, "mirrors", watched.mirrors()[0] ?? "");
@@ -93,7 +93,7 @@ test("a damaged mirror is made anew by who finds it so", async () => {
   await checkout.release();
 });
 
-test("a fetch that fails says why, as asking would have", async () => {
+test("a failed fetch reports the same error as listing would have", async () => {
   const { repo, watched, repository } = await useShop();
   await (await checkOut(watched, repo.url)).release();
   rmSync(repo.bare, { recursive: true });

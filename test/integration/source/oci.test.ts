@@ -1,4 +1,4 @@
-/** Artifacts of registries that are played: every way to be let in, and every way to be told something wrong. */
+/** Artifacts from fake registries: every kind of login, and every kind of wrong answer. */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ function useCheckout(...deps: Parameters<typeof useSources>) {
 
 const pulls = ({ asked }: RegistryHost) => asked.filter((line) => line.includes("/blobs/")).length;
 
-test("a tag, a digest and no tag at all give what they name", async () => {
+test("a tag, a digest and the default tag resolve to their artifacts", async () => {
   const registry = await useRegistryHost();
   const old = registry.push("org/shop", "v1", { ...project, version: "1" });
   registry.push("org/shop", "v2", { ...project, version: "2" });
@@ -64,7 +64,7 @@ test("a tag, a digest and no tag at all give what they name", async () => {
   expect(work()).toHaveLength(2);
 });
 
-test("what a tag points to is told without fetching it", async () => {
+test("the digest of a tag is read without fetching the artifact", async () => {
   const registry = await useRegistryHost({ wants: "bearer" });
   const digest = registry.push("org/shop", "v1", project);
   const { sources, checkout } = useCheckout();
@@ -80,7 +80,7 @@ test("what a tag points to is told without fetching it", async () => {
   await expect(sources.tag({ ...source, credentials: [] }, signal)).rejects.toThrow("401 Unauthorized");
 });
 
-test("a directory of an artifact has a repository around it, in which there is one commit", async () => {
+test("a directory of an artifact is inside a git repository with a single commit", async () => {
   const registry = await useRegistryHost();
   registry.push("shop", "latest", { "teams/a/deployment.yaml": "a", "teams/.git/config": "[core]" });
   const { checkout, failure } = useCheckout();
@@ -96,7 +96,7 @@ test("a directory of an artifact has a repository around it, in which there is o
   expect(await failure(registry.url("shop"), { path: "../x" })).toMatchObject({ problem: "refused" });
 });
 
-test("where an artifact came from is what kluctl wrote into it, if that can be read", async () => {
+test("the origin of an artifact is read from kluctl's annotation, if that is valid", async () => {
   const registry = await useRegistryHost();
   const { checkout } = useCheckout();
   const commit = "0f".repeat(20);
@@ -113,7 +113,7 @@ test("where an artifact came from is what kluctl wrote into it, if that can be r
   }
 });
 
-test("what is there already is not fetched again, and belongs to the login that fetched it", async () => {
+test("a fetched artifact is not fetched again, except with another login", async () => {
   const registry = await useRegistryHost({ wants: "basic" });
   registry.push("shop", "latest", project);
   const { checkout, sources, cacheDir } = useCheckout({ limits: { mirrorIdleMs: 0 } });
@@ -132,7 +132,7 @@ test("what is there already is not fetched again, and belongs to the login that 
   expect(pulls(registry)).toBe(3);
 });
 
-test("a registry that wants a password gets it only after it has asked", async () => {
+test("a registry gets the password only after it has asked for it", async () => {
   const registry = await useRegistryHost({ wants: "basic" });
   registry.push("shop", "latest", project);
   const { checkout } = useCheckout();
@@ -146,7 +146,7 @@ test("a registry that wants a password gets it only after it has asked", async (
   ]);
 });
 
-test("a registry with a token service is asked with its token, whatever the login is made of", async () => {
+test("a registry with a token service gets a token, whatever kind of login is used", async () => {
   const registry = await useRegistryHost({ wants: "bearer" });
   registry.push("shop", "latest", project);
   const { checkout } = useCheckout();
@@ -169,7 +169,7 @@ test("a registry with a token service is asked with its token, whatever the logi
   await checkout(url, {}, aLogin(registry.host, { token: registryToken }));
   expect(registry.asked.filter((line) => line.includes("/token"))).toEqual([]);
 
-  // Services that know no identity tokens are asked as all others are.
+  // A token service that does not support identity tokens gets a normal request.
   registry.fault = (req, res) => {
     if (req.method !== "POST") return false;
     res.writeHead(404).end();
@@ -178,7 +178,7 @@ test("a registry with a token service is asked with its token, whatever the logi
   await checkout(url, {}, aLogin(registry.host, { ...registryLogin, identityToken: "an-identity-token" }));
 });
 
-test("the first login that fits is the one that counts", async () => {
+test("the first login that matches is used", async () => {
   const registry = await useRegistryHost({ wants: "basic" });
   registry.push("org/shop", "latest", project);
   const { checkout, failure } = useCheckout();
@@ -197,7 +197,7 @@ test("the first login that fits is the one that counts", async () => {
   expect(await failure(url, {}, { ...wrong, repository: "**" }, right)).toMatchObject({ problem: "unauthorized" });
 });
 
-test("the server's own logins come last: its variables, then what docker login wrote", async () => {
+test("the server's own logins come last: its variables, then those of docker login", async () => {
   const registry = await useRegistryHost({ wants: "basic" });
   registry.push("org/shop", "latest", project);
   const url = registry.url("org/shop");
@@ -228,7 +228,7 @@ test("the server's own logins come last: its variables, then what docker login w
   await useCheckout({ env: { ...env, DOCKER_CONFIG: cacheDir } }).checkout(url);
 });
 
-test("what a registry refuses is told in words that help, without anything secret", async () => {
+test("errors of a registry say what to do, and contain no secret", async () => {
   const registry = await useRegistryHost({ wants: "bearer" });
   registry.push("shop", "latest", project);
   const { failure } = useCheckout();
@@ -267,7 +267,7 @@ test("what a registry refuses is told in words that help, without anything secre
   }
 });
 
-test("a registry that fails for a moment is asked again, and one that fails on is told", async () => {
+test("a request to a registry that fails once is repeated, and a persistent failure is reported", async () => {
   const registry = await useRegistryHost();
   registry.push("shop", "latest", project);
   const { checkout, failure } = useCheckout();
@@ -286,7 +286,7 @@ test("a registry that fails for a moment is asked again, and one that fails on i
   });
 });
 
-test("a registry that does not answer is given up", async () => {
+test("a request to a registry that does not answer is given up", async () => {
   const registry = await useRegistryHost();
   registry.push("shop", "latest", project);
   const { failure } = useCheckout({ limits: { silenceMs: 200 } });
@@ -308,7 +308,7 @@ test("a registry that does not answer is given up", async () => {
   expect(await useCheckout().failure("oci://127.0.0.1:9/shop")).toMatchObject({ problem: "unreachable" });
 });
 
-test("whoever gives up gets its own reason back, and nothing stays", async () => {
+test("an aborted checkout rejects with the caller's reason, and leaves nothing behind", async () => {
   const registry = await useRegistryHost();
   registry.push("shop", "latest", project);
   const { sources, work } = useSources();
@@ -323,7 +323,7 @@ test("whoever gives up gets its own reason back, and nothing stays", async () =>
   expect(work()).toEqual([]);
 });
 
-test("other bytes than those that were announced are not taken", async () => {
+test("data that does not match its digest or size is rejected", async () => {
   const registry = await useRegistryHost();
   const { failure, work, cacheDir } = useCheckout();
   const layer = registry.pushBlob(gzipSync(toTar(project)));
@@ -361,7 +361,7 @@ test("other bytes than those that were announced are not taken", async () => {
   ).toEqual([]);
 });
 
-test("what is no project is told", async () => {
+test("an artifact that is not a project is an error that says why", async () => {
   const registry = await useRegistryHost();
   const { failure } = useCheckout();
   const push = (layers: object[]) => registry.pushManifest("shop", "latest", { schemaVersion: 2, layers });
@@ -379,7 +379,7 @@ test("what is no project is told", async () => {
   expect(await message()).toMatch(/^cannot unpack the artifact: .*which would lead out of it$/);
 });
 
-test("of a list of manifests the one is read that kluctl would read", async () => {
+test("from a list of manifests, the one is used that kluctl would use", async () => {
   const registry = await useRegistryHost();
   const { checkout, failure } = useCheckout();
   const digest = registry.push("shop", "inner", { ...project, which: "amd64" });
@@ -398,7 +398,7 @@ test("of a list of manifests the one is read that kluctl would read", async () =
   expect((await failure(registry.url("shop")))?.message).toContain("a list of manifests references another list");
 });
 
-test("blobs may lie elsewhere, where no login is sent to", async () => {
+test("blobs may be on another host, which gets no login", async () => {
   const [registry, store] = await Promise.all([useRegistryHost({ wants: "basic" }), useRegistryHost()]);
   registry.push("shop", "latest", project);
   store.push("shop", "latest", project);
@@ -422,7 +422,7 @@ test("blobs may lie elsewhere, where no login is sent to", async () => {
   to = "";
   expect(await refused()).toContain("the registry redirects more than 5 times");
 
-  // One that asks for a login itself gets none: neither directly nor at the token service that it names.
+  // Even if that host requires a login, it gets none: neither directly nor at the token service that it names.
   const curious = await useRegistryHost({ wants: "bearer" });
   to = `http://${curious.host}`;
   expect(await refused()).toContain("401");
@@ -430,7 +430,7 @@ test("blobs may lie elsewhere, where no login is sent to", async () => {
   expect(await failure("oci://169.254.169.254/shop")).toMatchObject({ problem: "refused" });
 });
 
-test("a registry with a certificate of its own is trusted by its login's ca, or not looked at by wish", async () => {
+test("a registry with a private CA is trusted with the login's `ca`, or not verified if the login says so", async () => {
   const authority = createCertificateAuthority("The registry's");
   const { cert, key } = authority.issueServer("registry", ["127.0.0.1"]);
   const registry = await useRegistryHost({ wants: "basic", tls: { cert, key } });
@@ -455,7 +455,7 @@ test("a registry with a certificate of its own is trusted by its login's ca, or 
   });
 });
 
-test("a registry that wants a client's certificate is shown that of the login", async () => {
+test("a registry that requires a client certificate gets the one of the login", async () => {
   const authority = createCertificateAuthority("Both sides'");
   const { cert, key } = authority.issueServer("registry", ["127.0.0.1"]);
   const tls = { cert, key, ca: authority.cert, requestCert: true, rejectUnauthorized: true };
@@ -469,7 +469,7 @@ test("a registry that wants a client's certificate is shown that of the login", 
   expect(await failure(registry.url("shop"), {}, own)).toMatchObject({ problem: "unreachable" });
 });
 
-test("a login that came by https does not go on by http", async () => {
+test("a login is not sent over http if the registry uses https", async () => {
   const authority = createCertificateAuthority("The registry's");
   const tls = authority.issueServer("registry", ["127.0.0.1"]);
   const plain = await useRegistryHost();
@@ -483,7 +483,7 @@ test("a login that came by https does not go on by http", async () => {
   expect(plain.asked).toEqual([]);
 });
 
-test("far away plain http is spoken only where the login says so", async () => {
+test("for remote registries, plain http is used only if the login says so", async () => {
   const registry = await useRegistryHost();
   registry.push("shop", "latest", project);
   const lookup = () => Promise.resolve([{ address: "127.0.0.1" }]);

@@ -18,14 +18,14 @@ async function useRepo() {
   return { repo, ...watched, checkOut };
 }
 
-test("all who want the same commit read one clone, which is kept for the next, until the repository moves", async () => {
+test("checkouts of the same commit share one clone, which is kept until the repository moves", async () => {
   const { repo, checkOut, work } = await useRepo();
   const [app, other] = await Promise.all([checkOut("app"), checkOut("other")]);
   expect(app.root).toBe(other.root);
   expect(readFileSync(join(app.projectDir, "a.txt"), "utf8")).toBe("one");
   expect(readFileSync(join(other.projectDir, "b.txt"), "utf8")).toBe("two");
   await app.release();
-  await app.release(); // counts once
+  await app.release(); // only counts once
   expect(existsSync(other.projectDir)).toBe(true);
   await other.release();
 
@@ -42,7 +42,7 @@ test("all who want the same commit read one clone, which is kept for the next, u
   expect(existsSync(newer.root)).toBe(true);
 });
 
-test("a clone that somebody wrote into is given to nobody else, nor is that repository's clone shared again", async () => {
+test("a clone that was written to is not reused, and that repository's clones are no longer shared", async () => {
   const { checkOut, work } = await useRepo();
   const first = await checkOut();
   writeFileSync(join(first.root, "app/a.txt"), "changed");
@@ -60,7 +60,7 @@ test("a clone that somebody wrote into is given to nobody else, nor is that repo
   expect(work().filter((name) => one.root.endsWith(name) || two.root.endsWith(name))).toEqual([]);
 });
 
-test("who goes away while a clone is made takes it from nobody, and the last one takes it along", async () => {
+test("a caller that aborts while a clone is created does not affect the others, and the last caller removes it", async () => {
   const { checkOut, work } = await useRepo();
   const leaving = new AbortController();
   const both = Promise.allSettled([checkOut("app", leaving.signal), checkOut("app")]);
@@ -73,7 +73,7 @@ test("who goes away while a clone is made takes it from nobody, and the last one
   expect(work()).toHaveLength(1);
 });
 
-test("a project that is not there costs the others nothing", async () => {
+test("a missing project directory does not affect other checkouts", async () => {
   const { checkOut, work } = await useRepo();
   const there = await checkOut("app");
   await expect(checkOut("nowhere")).rejects.toMatchObject({ problem: "path-not-found" });
