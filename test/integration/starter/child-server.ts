@@ -1,4 +1,4 @@
-/** A server, as far as git is concerned, to be killed: has git ask a remote that does not answer. */
+/** A server process for tests that kill it: runs git against a remote that does not answer. */
 import { startStarter } from "../../../src/starter/starter.ts";
 
 const [home = "", url = ""] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-/** A server to be killed, whose starter runs something that ends for nobody. */
+/** A server process for tests that kill it: its starter runs a process that ignores SIGTERM. */
 import { monotonicNow } from "../../../src/monotonic.ts";
 import { startStarter } from "../../../src/starter/starter.ts";
 

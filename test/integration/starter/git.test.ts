@@ -1,4 +1,4 @@
-/** git that another process starts answers as it does when we start it. */
+/** git behaves the same whether the starter process runs it or we do. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
@@ -33,10 +33,10 @@ async function useSilence(): Promise<{ readonly url: string; readonly asked: Pro
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop.git`, asked };
 }
 
-/** With all that it has started it ends when it is told to. */
+/** An aborted call ends with all processes it has started. */
 const asking = { protocols: ["http"], group: true };
 
-test("what git prints and how it fails is the same, and many calls at once do not mix", async () => {
+test("output and errors of git are the same, and concurrent calls do not mix", async () => {
   const { gits } = await useBoth();
   const call = { protocols: [], config: { "user.name": "somebody" }, env: { GIT_AUTHOR_EMAIL: "a@example.com" } };
   const [printed, ours] = await Promise.all(gits.map((git) => git(["config", "--get", "user.name"], call)));
@@ -55,7 +55,7 @@ test("what git prints and how it fails is the same, and many calls at once do no
   expect(await Promise.all(many)).toEqual(names.map((name) => `${name}\n`));
 });
 
-test("the first calls of all, which come at once, are answered as the later ones", async () => {
+test("concurrent first calls get the same answers as later ones", async () => {
   for (let i = 0; i < 10; i++) {
     const git = createGit({ home: join(await useTempDir(), "home"), env: process.env });
     const first = Array.from({ length: 8 }, () => git(["version"], { protocols: [], group: true }));
@@ -63,7 +63,7 @@ test("the first calls of all, which come at once, are answered as the later ones
   }
 });
 
-test("what is not wanted any more is ended, also what has not begun", async () => {
+test("an aborted call is ended, even if it has not started", async () => {
   const { gits } = await useBoth();
   for (const git of gits) {
     const { url, asked } = await useSilence();
@@ -78,7 +78,7 @@ test("what is not wanted any more is ended, also what has not begun", async () =
   }
 });
 
-test("when the process ends, those who wait are told, and the next call has another one", async () => {
+test("when the starter process ends, waiting calls fail, and the next call starts another one", async () => {
   const { starter } = await useBoth();
   const { url, asked } = await useSilence();
   const waiting = failureOf(starter.git, ["ls-remote", "--", url], asking);
@@ -88,13 +88,13 @@ test("when the process ends, those who wait are told, and the next call has anot
   expect(await starter.git(["--version"], { protocols: [] })).toContain("git version");
 });
 
-test("a server that is killed leaves neither git nor what starts it behind", async () => {
+test("a killed server leaves neither git nor the starter process behind", async () => {
   const dir = await useTempDir();
   const { url, asked } = await useSilence();
   const script = fileURLToPath(new URL("child-server.ts", import.meta.url));
   const server = spawn(process.execPath, [script, dir, url], {
     stdio: "inherit",
-    env: { ...process.env, TMPDIR: dir }, // by which they are found
+    env: { ...process.env, TMPDIR: dir }, // identifies their processes
   });
   onTestFinished(() => void server.kill("SIGKILL"));
   await asked;

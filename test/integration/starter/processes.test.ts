@@ -1,4 +1,4 @@
-/** What the starter's process has started goes with it, and with the server. */
+/** Processes that the starter has started end with it, and with the server. */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
@@ -29,7 +29,7 @@ async function useStarter() {
   return { starter, dir, run, running };
 }
 
-/** The tests of this file run one after the other, and each of them has its own. */
+/** The tests of this file run sequentially, and each has a starter of its own. */
 function starterOf(server: number): number {
   const found = findProcessesOf("starter-process").find(({ pid }) => parentOf(pid) === server);
   if (found === undefined) throw new Error("there is no starter");
@@ -43,7 +43,7 @@ function parentOf(pid: number): number {
 
 const ignoring = "trap '' TERM; echo begun >&2; while :; do sleep 0.05; done";
 
-test("when the starter is killed, what it has started is too, and the next one is started by another", async () => {
+test("when the starter is killed, its processes end, and the next process is started by a new starter", async () => {
   const { run, running } = await useStarter();
   const begun = Promise.withResolvers<void>();
   const waiting = run(ignoring, begun.resolve);
@@ -54,7 +54,7 @@ test("when the starter is killed, what it has started is too, and the next one i
   expect(await run("echo again")).toMatchObject({ exitCode: 0, stdout: "again\n" });
 });
 
-test("a starter that hears nothing from its server any more ends what it has started", async () => {
+test("a starter that has lost its server ends its processes", async () => {
   const dir = await useTempDir();
   const script = fileURLToPath(new URL("child-watched.ts", import.meta.url));
   const server = spawn(process.execPath, [script, dir], { stdio: ["ignore", "pipe", "inherit"] });
@@ -66,7 +66,7 @@ test("a starter that hears nothing from its server any more ends what it has sta
   await vi.waitFor(() => expect(findProcessesOf(dir, [server.pid])).toEqual([]), patience);
 });
 
-test("a directory is removed with all that is in it, and nothing that is elsewhere", async () => {
+test("a directory is removed with all its content, and nothing outside of it", async () => {
   const { starter, dir } = await useStarter();
   const [job, cache] = [join(dir, "job"), join(dir, "cache")];
   await mkdir(join(job, "base/0"), { recursive: true });

@@ -1,4 +1,4 @@
-/** Real directories, as a branch may have made them. */
+/** Real directories, as a branch could contain them. */
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -20,7 +20,7 @@ function useTree(files: Record<string, string>): string {
   return root;
 }
 
-test("encrypted files are found wherever they are, and only those are replaced", async () => {
+test("encrypted files are found in all directories, and only those are replaced", async () => {
   const root = useTree({
     "a.yaml": secret,
     "deep/er/b.yml": secret,
@@ -41,7 +41,7 @@ test("encrypted files are found wherever they are, and only those are replaced",
   expect(await findEncrypted(root, signal)).toEqual(new Map());
 });
 
-test("symbolic links lead nowhere", async () => {
+test("symbolic links are not followed", async () => {
   const outside = useTree({ "outside.yaml": secret, "dir/inside.yaml": secret });
   const root = useTree({ "a.yaml": secret });
   symlinkSync(join(outside, "outside.yaml"), join(root, "link.yaml"));
@@ -54,7 +54,7 @@ test("symbolic links lead nowhere", async () => {
   expect(readFileSync(join(outside, "dir/inside.yaml"), "utf8")).toBe(secret);
 });
 
-test("what is too large, too deep or too much is not looked at for ever", async () => {
+test("the search skips files that are too large, and fails if there are too many or they are too deep", async () => {
   const root = useTree({ "a.yaml": secret, "b.yaml": secret, "d/e/f/c.yaml": secret });
   await expect(findEncrypted(root, signal, { files: 2 })).rejects.toThrow(
     "the repository cannot be searched for encrypted files: it has more than 2 files",
@@ -64,7 +64,7 @@ test("what is too large, too deep or too much is not looked at for ever", async 
   expect(await findEncrypted(root, signal, { fileBytes: 10 })).toEqual(new Map());
 });
 
-test("nobody waits for it once it is of no use any more", async () => {
+test("an aborted call ends early", async () => {
   const files = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`${i}.yaml`, secret]));
   await expect(stubEncrypted(useTree(files), AbortSignal.abort(new Error("superseded")))).rejects.toThrow("superseded");
 });

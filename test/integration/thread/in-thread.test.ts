@@ -1,4 +1,4 @@
-/** The thread for large texts: what it is asked, and what becomes of others when one call fails. */
+/** The thread for large texts: its calls, and what happens to other calls if one fails. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { threadId } from "node:worker_threads";
@@ -9,7 +9,7 @@ import { block, exit, fail, whereAmI } from "../../support/thread-fixture.ts";
 const fixture = new URL("../../support/thread-fixture.ts", import.meta.url);
 const ask = (word: string) => inThread(fixture.href, whereAmI, [word]);
 
-test("calls are answered by a thread, and several that come together by the same", async () => {
+test("calls run in a thread, and concurrent ones share it", async () => {
   const answers = await Promise.all(["one", "two", "three"].map(ask));
   expect(answers.map(({ word }) => word)).toEqual(["one", "two", "three"]);
   const threads = new Set(answers.map(({ thread }) => thread));
@@ -17,7 +17,7 @@ test("calls are answered by a thread, and several that come together by the same
   expect(threads.has(threadId)).toBe(false);
 });
 
-test("what a function throws is thrown to its caller, and to nobody else", async () => {
+test("an exception of a function rejects its own call only", async () => {
   const failing = inThread(fixture.href, fail, []);
   const [failed, other] = await Promise.allSettled([failing, ask("after it")]);
   expect(failed).toMatchObject({
@@ -27,14 +27,14 @@ test("what a function throws is thrown to its caller, and to nobody else", async
   expect(other).toMatchObject({ status: "fulfilled", value: { word: "after it" } });
 });
 
-test("a thread that ends fails one call; the next one gets another thread", async () => {
+test("a thread that ends fails one call; the next one gets a new thread", async () => {
   const ending = inThread(fixture.href, exit, []);
   const [ended, other] = await Promise.allSettled([ending, ask("after the end")]);
   expect(ended).toMatchObject({ status: "rejected", reason: expect.any(ThreadError) as unknown });
   expect(other).toMatchObject({ status: "fulfilled", value: { word: "after the end" } });
 });
 
-test("a signal ends the call that it belongs to, also while it waits or never comes to an end", async () => {
+test("a signal aborts its own call only, also while the call waits or never ends", async () => {
   const running = new AbortController();
   const waiting = new AbortController();
   const blocked = inThread(fixture.href, block, [], running.signal);
@@ -48,7 +48,7 @@ test("a signal ends the call that it belongs to, also while it waits or never co
   await expect(inThread(fixture.href, whereAmI, ["never"], running.signal)).rejects.toThrow("enough");
 });
 
-test("a process that has nothing else to do waits for the answer, and ends although the thread is there", async () => {
+test("a process with nothing else to do waits for the answer, and exits although the thread exists", async () => {
   const { stdout } = await promisify(execFile)(process.execPath, [fixture.pathname, "run"]);
   expect(stdout).toBe("done\n");
 });
