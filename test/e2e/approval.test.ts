@@ -1,4 +1,7 @@
-/** Approval is of exactly what was shown: what is rendered otherwise when it is deployed is not passed over. */
+/**
+ * An approval applies to exactly the rendered objects that were shown: a deploy that renders something else is
+ * reported.
+ */
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, test, vi } from "vitest";
 import { stringify } from "yaml";
@@ -34,7 +37,7 @@ test("a deploy that renders another hash than the approved one is not ready, wit
   const approved = await hashOf();
   expect(approved).toMatch(/^[0-9a-f]{64}$/);
 
-  // The variable changes after the approval, when nobody compares any more.
+  // The variable changes after the approval, when no further comparison takes place.
   const release = await journal.hold('[ "$command" = deploy ]');
   await deployment.patch({ spec: { manualObjectsHash: approved } });
   await vi.waitFor(() => expect(journal.deploys()).toHaveLength(1), patience);
@@ -59,12 +62,12 @@ test("a deploy that renders another hash than the approved one is not ready, wit
   );
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
 
-  // It is over when what is rendered now is approved.
+  // The deployment is ready once the objects that are rendered now are approved.
   await deployment.patch({ spec: { manualObjectsHash: applied } });
   await deployment.reaches("Ready");
 });
 
-test("images that are poked after an approval are those that were approved", async () => {
+test("images that are poked after an approval are the approved ones", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);

@@ -1,4 +1,6 @@
-/** Artifacts of a real registry as sources, and private things that a project includes: who may read what, and what is told. */
+/**
+ * Artifacts of a real registry as sources, and private includes of a project: who may read them, and what is reported.
+ */
 import { stringify } from "yaml";
 import { expect, test } from "vitest";
 import { useGiteaRegistry, useHelmRepository } from "../support/artifacts.ts";
@@ -23,7 +25,7 @@ function failureOf(resource: TestResource) {
   return { status, reason, error: String(resource.status?.["lastPrepareError"] ?? "") };
 }
 
-test("a tag, a digest, no tag and a directory each deploy what they name, and a tag is followed", async () => {
+test("a tag, a digest, no tag and a directory each deploy what they name, and a moved tag is deployed", async () => {
   const world = await useWorld();
   const registry = await useGiteaRegistry(world, await useGitea());
   const { cluster } = world;
@@ -53,13 +55,13 @@ test("a tag, a digest, no tag and a directory each deploy what they name, and a 
     expect(await cluster.data(name), name).toEqual({ revision });
   }
   const { status } = (await cluster.deployment("directory").get()) as TestResource;
-  // What kluctl's controller says of an artifact, measured.
+  // As kluctl's own controller reports it for an artifact.
   expect(status).toMatchObject({
     projectKey: { repoKey: url, subDir: "teams/shop" },
     lastDeployResult: { gitInfo: { commit: "", dirty: false, ref: { branch: "main" }, subDir: "" } },
   });
 
-  // Nobody tells that a tag moved.
+  // No webhook reports that a tag moved.
   const third = await repo.push(project("third"));
   await registry.push(url, "latest", repo.dir);
   await cluster.deployment("untagged").settles(third);
@@ -68,7 +70,7 @@ test("a tag, a digest, no tag and a directory each deploy what they name, and a 
   expect((await cluster.deployment("tag").get())?.status).toMatchObject({ observedCommit: first });
 });
 
-test("a private artifact is read with its secret, and a wrong password is told without being shown", async () => {
+test("a private artifact is read with its Secret, and a wrong password is reported without being shown", async () => {
   const world = await useWorld();
   const registry = await useGiteaRegistry(world, await useGitea());
   const { cluster } = world;

@@ -1,4 +1,4 @@
-/** Two episodes of `npm run chaos` that are always the same, short, and without outages of minutes. */
+/** Two fixed, short episodes of `npm run chaos`, without outages that last minutes. */
 import { expect, test } from "vitest";
 import { playEpisode } from "../../dev/chaos/episode.ts";
 import { findTools } from "../../dev/tools.ts";
@@ -10,7 +10,7 @@ test.each([
   { seed: 20, episode: 1 },
   { seed: 20, episode: 6 },
 ])(
-  "nothing is lost in episode $episode of seed $seed",
+  "no push is lost in episode $episode of seed $seed",
   async ({ seed, episode }) => {
     const [{ kubeconfig }, dir, tools] = await Promise.all([
       useCluster(),
@@ -29,7 +29,7 @@ test.each([
     });
     expect(broken).toBeUndefined();
     expect(violations).toEqual([]);
-    expect(deploys).toBeGreaterThan(10); // so many are the first ones
+    expect(deploys).toBeGreaterThan(10); // the initial deploys alone are about ten
   },
   600_000,
 );

@@ -1,4 +1,7 @@
-/** The chart's roles and policies on the real API server: a server with exactly that login does its whole job, and no more. */
+/**
+ * The chart's roles and policies on the real API server: a server with exactly these permissions does its whole job,
+ * and cannot do more.
+ */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,12 +27,12 @@ import { type TestWorld, uniqueName, useCluster, useGitServer, useWorld } from "
 import { idOf, readyOf, type TestCluster } from "../support/world-cluster.ts";
 
 interface Installed {
-  /** Of the namespace of the release, which is the controller's too. */
+  /** For the release's namespace, which is also the server's own. */
   readonly release: TestCluster;
   readonly login: ApiLogin;
   readonly results: string;
   readonly clusterName: string;
-  /** What the chart configures, of what has to do with rights. */
+  /** The environment variables that correspond to the chart's configuration, as far as permissions depend on them. */
   readonly variables: Record<string, string>;
 }
 
@@ -39,7 +42,7 @@ interface Configured {
   readonly preview: { readonly serviceAccountName?: string };
 }
 
-/** The chart, without its pods: the server runs here, with the token of its account. */
+/** Installs the chart without its pods: the server runs in this process, with the token of its account. */
 async function install(values: {
   rbac?: object;
   preview?: object;
@@ -89,7 +92,7 @@ async function install(values: {
   };
 }
 
-/** What the doctor finds of the server's rights: the list that the chart has to agree with. */
+/** The doctor's findings about the server's permissions, which the chart has to satisfy. */
 async function rightsProblems(
   { release, login, results, variables }: Installed,
   accounts: string[],
@@ -121,7 +124,7 @@ async function rightsProblems(
   return findings.filter(({ level }) => level !== "ok");
 }
 
-/** A Secret and a ConfigMap to lay hands on, and where else. */
+/** A Secret and a ConfigMap that attempts target, and another namespace. */
 async function usePlace(
   cluster: TestCluster,
   { results, clusterName }: Installed,
@@ -135,19 +138,19 @@ async function usePlace(
   return { ...place, namespace: cluster.namespace, elsewhere: namespace, deployment, results, clusterName };
 }
 
-/** The API server takes note of new policies a moment later. */
+/** New policies take effect in the API server a moment later. */
 async function whenPoliciesHold(login: ApiLogin, place: RightsPlace, what: string, attempts = serverAttempts) {
   const attempt = attempts(place)[what];
   if (attempt === undefined) throw new Error(`nobody tries to ${what}`);
   await expect.poll(async () => verdictOf(await login.ask(attempt)), patience).toBe("policy");
 }
 
-/** An annotation that is none of the server's business. */
+/** An annotation that the server must not touch. */
 const owned = { "example.com/owner": "somebody" };
 
 const words = { yes: "yes", role: "no", policy: "no, by policy" };
 
-/** What docs/rights.md says in the column, row by row. */
+/** The column of docs/rights.md, row by row. */
 async function documented(heading: string, column: string): Promise<Record<string, string>> {
   const text = await readFile(join(import.meta.dirname, "../../docs/rights.md"), "utf8");
   const table =
@@ -172,7 +175,7 @@ function inWords(verdicts: Record<string, keyof typeof words>): Record<string, s
 const serverTable = "What the server's service account can do";
 const previewTable = "What the preview account can do";
 
-/** Lets the account read the Secrets of its namespace, besides what it deploys. */
+/** Lets the account read the Secrets of its namespace, in addition to deploying. */
 async function letReadSecrets(cluster: TestCluster, name: string): Promise<void> {
   const metadata = { name: `${name}-secrets` };
   const group = "rbac.authorization.k8s.io";
@@ -187,7 +190,7 @@ async function letReadSecrets(cluster: TestCluster, name: string): Promise<void>
   } as object);
 }
 
-/** A repository that asks for a login, and the Secret with it. */
+/** A repository that requires a login, and the Secret with it. */
 async function usePrivateRepository({ cluster }: TestWorld) {
   const login = { username: "reader", password: uniqueName("password") };
   const repo = await (await useGitServer(login)).repo("private");
@@ -198,7 +201,7 @@ async function usePrivateRepository({ cluster }: TestWorld) {
   return { url: repo.url, credentials: { git: [{ host, secretRef: { name: "git" } }] } };
 }
 
-test("an account that was made by the commands of the page deploys, and what it has deployed is found to be healthy", async () => {
+test("an account created with the commands of the documentation deploys, and its objects become healthy", async () => {
   const world = await useWorld();
   const { namespace, kubeconfig, objects } = world.cluster;
   const { kubectl } = await findTools(["kubectl"], { say: () => undefined });
@@ -207,7 +210,7 @@ test("an account that was made by the commands of the page deploys, and what it 
   const commands = [...section.matchAll(/^ {4}kubectl (.*)$/gm)].map(([, command = ""]) => command.split(" "));
   expect(commands.length).toBeGreaterThan(2);
   for (const words of commands) {
-    // What belongs to no namespace, others have under these names.
+    // Cluster-scoped objects get names of their own, because other tests use the documented ones.
     const own = (word: string) =>
       word
         .replace(/\bshop\b/g, namespace)
@@ -230,7 +233,7 @@ test("an account that was made by the commands of the page deploys, and what it 
   expect(readyOf(ready)?.message).toMatch(/^deploy succeeded .*validate succeeded/);
 });
 
-test("with the right to act as named accounts the server does its whole job, previews try only, and neither can do more", async () => {
+test("with the permission to impersonate named accounts, the server does its whole job, previews only do dry runs, and neither can do more", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -248,7 +251,7 @@ test("with the right to act as named accounts the server does its whole job, pre
   const pulls = await usePullRequests(world, variables);
   await pulls.repo.push(aProject({ namespace }));
 
-  // Deployed as accounts that it may act as, with logins that those may read, and as no others.
+  // Deployments use the accounts that the server may impersonate, with Secrets that those may read, and no others.
   const secret = await usePrivateRepository(world);
   const [shop, hidden, stranger] = ["shop", "hidden", "stranger"].map((name) => cluster.deployment(name));
   await shop!.create(aSpec(pulls.repo.url, { delete: true }), owned);
@@ -260,7 +263,7 @@ test("with the right to act as named accounts the server does its whole job, pre
     message: expect.stringContaining('cannot impersonate resource "serviceaccounts"'),
   });
 
-  // A push is applied, and told.
+  // A push is applied, and reported.
   await pulls.repo.push(aProject({ namespace, data: { color: "blue" } }));
   await expect.poll(() => cluster.data("settings"), patience).toEqual({ color: "blue" });
   const deployed = await shop!.settles();
@@ -269,7 +272,7 @@ test("with the right to act as named accounts the server does its whole job, pre
   expect(ids).toContain(idOf(deployed, "lastDeployResult"));
   await expect.poll(async () => (await shop!.events()).length, patience).toBeGreaterThan(0);
 
-  // A request is taken, and a pull request compared with an identity that can only try.
+  // A request is answered, and a pull request is compared with an account that can only do dry runs.
   await shop!.patch({ metadata: { annotations: { "kluctl.io/request-deploy": "now" } } });
   const pull = await pulls.open(aProject({ namespace, data: { color: "green" } }));
   await shop!.until("an answer", ({ status }) => JSON.stringify(status?.["deployRequestResult"])?.includes("endTime"));
@@ -287,7 +290,7 @@ test("with the right to act as named accounts the server does its whole job, pre
   const doing = await tryAll(preview, previewAttempts(false)(place));
   expect(inWords(doing)).toEqual(await documented(previewTable, "for real"));
 
-  // It goes, with its objects.
+  // A deleted deployment is removed together with its objects.
   await shop!.delete();
   await expect.poll(() => shop!.get(), patience).toBeUndefined();
   expect(await cluster.data("settings")).toBeUndefined();
@@ -295,7 +298,7 @@ test("with the right to act as named accounts the server does its whole job, pre
   expect(forbidden.filter((line) => line["name"] !== "stranger")).toEqual([]);
 });
 
-test("confined previews are compared with tokens of their account, and the server can get those of no other", async () => {
+test("confined previews use tokens of their account, and the server cannot get tokens of any other", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -334,7 +337,7 @@ test("confined previews are compared with tokens of their account, and the serve
   });
 });
 
-test("where nothing is set but preview.enabled, pull requests are compared as what deploys", async () => {
+test("if only preview.enabled is set, pull requests are compared with the account that deploys", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -353,7 +356,7 @@ test("where nothing is set but preview.enabled, pull requests are compared as wh
   expect(await pull.comment("took")).toMatch(/- +red\n\+ +green/);
 });
 
-test("with roles in its namespaces the server works in all of them, and has no right anywhere else", async () => {
+test("with roles in its namespaces, the server works in all of them, and has no permissions anywhere else", async () => {
   const world = await useWorld();
   const other = await useCluster();
   const clusters = [world.cluster, other];
@@ -378,7 +381,7 @@ test("with roles in its namespaces the server works in all of them, and has no r
   expect(inWords(verdicts)).toEqual(await documented(serverTable, "`namespaced`"));
 });
 
-test("as cluster-admin the server deploys with its own rights, as kluctl's controller does", async () => {
+test("as cluster-admin, the server deploys with its own permissions, like kluctl's controller", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const installed = await install({ rbac: { tier: "cluster-admin" } });
@@ -393,7 +396,7 @@ test("as cluster-admin the server deploys with its own rights, as kluctl's contr
   expect(inWords(verdicts)).toEqual(await documented(serverTable, "`cluster-admin`"));
 });
 
-test("for people who are named, the server asks as them and their groups, and as nobody else", async () => {
+test("the server may impersonate the named users of the page and their groups, and no others", async () => {
   const cluster = await useCluster();
   const ui = {
     proxyHeader: "X-User",
@@ -421,7 +424,7 @@ test("for people who are named, the server asks as them and their groups, and as
   const ask = (as?: string, asGroups?: readonly string[], dryRun?: "All") =>
     client.request({ method: "PATCH", path, query: { dryRun }, body: suspendPatch(true), as, asGroups, totalMs: 0 });
   const refusals = [
-    [undefined, undefined, /may not change the spec|cannot patch/], // not with its own login
+    [undefined, undefined, /may not change the spec|cannot patch/], // the server's own login may not
     ["bob", ["team:ops"], /cannot impersonate resource "users"/],
     ["ann", ["system:masters"], /cannot impersonate resource "groups"/],
     ["ann", ["team:ops", "team:hr"], /cannot impersonate resource "groups"/],

@@ -1,4 +1,4 @@
-/** The chart, with the real Helm and the real API server; kwok plays the pods. */
+/** The chart, with the real Helm and the real API server; kwok simulates the pods. */
 import { execFile } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -189,14 +189,14 @@ const matrix: Readonly<Record<string, Values>> = {
   },
 };
 
-/** What is in the Secrets' keys. */
+/** The values of the Secrets' keys. */
 const contents: Readonly<Record<string, string>> = {
   appPrivateKey: "-----BEGIN PRIVATE KEY-----",
   url: "redis://redis.example.com",
   token: "0123456789abcdef01234567",
 };
 
-/** What the server would make of its file. */
+/** The configuration that the server would parse from its file. */
 function configOf(objects: readonly Rendered[]) {
   const file = parse(
     find<{ data: Record<string, string> } & Rendered>(objects, "ConfigMap").data["towline.yaml"] ?? "",
@@ -221,7 +221,9 @@ const texts = { type: "object", additionalProperties: text };
 const object = (properties: object) => ({ type: "object", properties });
 const list = (items: object) => ({ type: "array", items });
 
-/** Of what others define: the fields that a chart like this one has use for. One that is not here is refused. */
+/**
+ * Kinds defined by other projects, with the fields that a chart like this one could use. Any other field is rejected.
+ */
 const foreign = [
   {
     group: "monitoring.coreos.com",
@@ -262,7 +264,7 @@ const foreign = [
   },
 ];
 
-/** Teaches the cluster what the Prometheus operator and the Gateway API would. */
+/** Installs definitions like those of the Prometheus operator and the Gateway API. */
 async function useForeignKinds(cluster: TestCluster): Promise<void> {
   for (const { group, kind, spec } of foreign) {
     const plural = `${kind.toLowerCase()}s`;
@@ -283,14 +285,14 @@ async function useForeignKinds(cluster: TestCluster): Promise<void> {
     };
     await cluster.objects.create(definition as KubernetesObject);
     onTestFinished(async () => void (await cluster.objects.delete(definition as KubernetesObject)));
-    // The API server learns of a definition before it learns of its fields.
+    // The API server serves a new definition before it knows its fields.
     const first = { apiVersion: `${group}/v1`, kind, metadata: { name: "first" }, spec: {} };
     const isTaken = () => applyDry([first], cluster).then(() => "taken", String);
     await expect.poll(isTaken, patience).toBe("taken");
   }
 }
 
-/** Has the API server look at every object, strictly: a field that it does not know is an error. */
+/** Applies every object to the API server as a strict dry run: an unknown field is an error. */
 async function applyDry(objects: readonly Rendered[], { kubeconfig, namespace }: TestCluster): Promise<void> {
   const client = createKubeClient({ kubeconfig });
   try {
@@ -303,7 +305,7 @@ async function applyDry(objects: readonly Rendered[], { kubeconfig, namespace }:
         ["CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Namespace"].includes(kind) ||
         kind.startsWith("ValidatingAdmission");
       const admission: Readonly<Record<string, string>> = { ValidatingAdmissionPolicy: "validatingadmissionpolicies" };
-      // What belongs to another namespace may have none yet: it is looked at in this one.
+      // The namespace of other objects may not exist yet, so they are checked in this one.
       const at = whole ? "" : `/namespaces/${namespace}`;
       const path = `${group}${at}/${admission[kind] ?? plural}/${metadata.name}`;
       const body = whole ? one : { ...one, metadata: { ...metadata, namespace } };
@@ -317,7 +319,7 @@ async function applyDry(objects: readonly Rendered[], { kubeconfig, namespace }:
   }
 }
 
-test("whatever is set, the API server and our configuration take what is rendered", async () => {
+test("with any of these values, the API server and our configuration accept the rendered objects", async () => {
   const cluster = await useCluster();
   const [helm] = await Promise.all([useHelm(cluster), useForeignKinds(cluster)]);
   const rendered = await Promise.all(
@@ -331,7 +333,7 @@ test("whatever is set, the API server and our configuration take what is rendere
     const config = configOf(objects);
     const pod = podOf(objects);
     expect(pod.containers, "`kluctl gitops logs` wants one container").toHaveLength(1);
-    // A port of that name on which nothing listens makes `kluctl gitops` wait for ever.
+    // If a port of that name exists and nothing listens on it, `kluctl gitops` waits forever.
     const workingCopies = pod.containers[0]?.ports?.find(({ name }) => name === "source-override");
     expect(workingCopies?.containerPort, title).toBe(config.sourceOverride.bindAddress?.port);
     expect(pod.terminationGracePeriodSeconds).toBe(config.shutdown.drainMs / 1_000 + 30);
@@ -339,7 +341,7 @@ test("whatever is set, the API server and our configuration take what is rendere
       "control-plane": "kluctl-controller",
       "app.kubernetes.io/component": "server",
     });
-    // Else each new version would exchange the queue's only pod.
+    // Otherwise each new version would replace the queue's only pod.
     const redis = objects.find(({ kind }) => kind === "StatefulSet") as V1StatefulSet | undefined;
     expect(JSON.stringify(redis?.spec?.template.metadata ?? {}), title).not.toMatch(/helm.sh\/chart|\/version/);
     // Every file that the configuration names is mounted.
@@ -373,7 +375,7 @@ test("whatever is set, the API server and our configuration take what is rendere
   expect(
     more.filter(({ metadata }) => metadata.labels?.["team"] !== "platform").map(({ metadata }) => metadata.name),
   ).toEqual(expect.toSatisfy((names: string[]) => names.every((name) => name === "tow-more" || name === "and-more")));
-  // Where somebody has access, there is a page.
+  // The page is served if any way to log in is configured.
   const services = (title: string) =>
     (byTitle[title] ?? []).filter(({ kind }) => kind === "Service").map(({ metadata }) => metadata.name);
   const withPage = byTitle["several git hosts and an Ingress"] ?? [];
@@ -405,7 +407,7 @@ test("whatever is set, the API server and our configuration take what is rendere
   expect(alerts).not.toContain(`"runbook_url":"docs/`);
   expect(JSON.stringify(byTitle["several git hosts and an Ingress"])).not.toMatch(/"(?:users|groups)"/);
   expect(services("as it is")).not.toContainEqual(expect.stringMatching(/-page$/));
-  // Who runs it is the cluster's to say, and nothing else of what is asked of pods is lost.
+  // The cluster chooses user and group, and all other security settings of the pods stay.
   const elsewhere = byTitle["OpenShift, which chooses user and group"] ?? [];
   for (const pod of [podOf(elsewhere), podOf(elsewhere, "StatefulSet")]) {
     expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
@@ -420,7 +422,7 @@ test("whatever is set, the API server and our configuration take what is rendere
   expect(rendered.flatMap(([, objects]) => aggregated(objects))).toHaveLength(2);
   expect(podOf(more).hostAliases).toEqual([{ ip: "10.0.0.9", hostnames: ["git.example.com"] }]);
   expect(JSON.stringify(more.find(({ metadata }) => metadata.name.endsWith("-webhooks")))).toContain("192.0.2.0/24");
-  // Nothing but webhooks is opened.
+  // Only webhooks are exposed.
   for (const title of ["several git hosts and an Ingress", "a Gateway, monitoring, limited egress"]) {
     const opened = (byTitle[title] ?? []).filter(({ kind }) => ["Ingress", "HTTPRoute"].includes(kind));
     expect(JSON.stringify(opened[0]?.["spec"])).toContain(`"/webhooks/"`);
@@ -428,7 +430,7 @@ test("whatever is set, the API server and our configuration take what is rendere
   }
 });
 
-test("the pod of previews has nothing of the server's, and reaches nothing", async () => {
+test("the preview pod has nothing of the server's, and no network access", async () => {
   const helm = await useHelm(await useCluster());
   const values = {
     ...matrix["previews in pods of their own"],
@@ -482,9 +484,9 @@ test("the pod of previews has nothing of the server's, and reaches nothing", asy
   expect(mounts.map(({ mountPath }) => mountPath)).toContain("/etc/towline/preview-runner");
 });
 
-test("what is said after an installation leads to webhooks and to the page, however they are reached", async () => {
+test("the notes after an installation lead to the webhooks and the page, however they are exposed", async () => {
   const helm = await useHelm(await useCluster());
-  // Others may make the usual one between two questions of Helm's.
+  // A name of its own, because another test may create the default namespace between two of Helm's requests.
   const results = `config.results.namespace=${uniqueName("results")}`;
   const told = (...values: string[]) =>
     helm.run(
@@ -500,7 +502,7 @@ test("what is said after an installation leads to webhooks and to the page, howe
   expect(balanced).toContain("port-forward service/tow-towline-page 8090:80");
 });
 
-test("a release of the same name in another namespace shares the namespace of the results", async () => {
+test("a release with the same name in another namespace shares the results namespace", async () => {
   const cluster = await useCluster();
   const helm = await useHelm(cluster);
   const name = uniqueName("results");
@@ -514,7 +516,7 @@ test("a release of the same name in another namespace shares the namespace of th
   expect(rendered).not.toMatch(/kind: Namespace\n/);
 });
 
-test("what makes no sense is refused in words that say what to do", async () => {
+test("contradictory values are rejected with an error that says what to do", async () => {
   const cluster = await useCluster();
   const helm = await useHelm(cluster);
   const { keys: _, ...keyless } = gitea;
@@ -563,7 +565,7 @@ test("what makes no sense is refused in words that say what to do", async () => 
   await expect(helm.run("lint", chartDir, "--strict")).resolves.toContain("0 chart(s) failed");
 });
 
-/** A volume for the release's Redis: nobody provides any here. */
+/** Creates the volume for the release's Redis, because the cluster has no provisioner. */
 async function useVolume(cluster: TestCluster, release: string): Promise<void> {
   const volume = {
     apiVersion: "v1",
@@ -581,7 +583,7 @@ async function useVolume(cluster: TestCluster, release: string): Promise<void> {
   onTestFinished(async () => void (await cluster.objects.delete(volume as KubernetesObject)));
 }
 
-/** Fails unless all that the release has is ready, which `--wait` waited for. */
+/** Fails unless all workloads of the release are ready, which `--wait` waited for. */
 async function expectReady(cluster: TestCluster, release: string, replicas: number): Promise<void> {
   const server = await cluster.find<V1Deployment & KubernetesObject>("apps/v1", "Deployment", release);
   const redis = await cluster.find<V1StatefulSet & KubernetesObject>("apps/v1", "StatefulSet", `${release}-redis`);
@@ -589,12 +591,12 @@ async function expectReady(cluster: TestCluster, release: string, replicas: numb
   expect(redis?.status?.readyReplicas).toBe(1);
 }
 
-test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstalls it", async (version) => {
+test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstalls the chart", async (version) => {
   const cluster = await useCluster();
   const helm = await useHelm({ ...cluster, version });
   const release = uniqueName("towline");
   await useVolume(cluster, release);
-  // The strictest of the Pod Security Standards: a pod that asks for more is not made.
+  // The strictest Pod Security Standard: pods that require more are rejected.
   const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
   const here = { apiVersion: "v1", kind: "Namespace", metadata: { name: cluster.namespace, labels } };
   await cluster.objects.patch(here, undefined, undefined, "test", undefined, PatchStrategy.MergePatch);
@@ -605,7 +607,7 @@ test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstal
     stringData: { "webhook-secret": "a-webhook-secret-for-tests", token: "a-token" },
   } as KubernetesObject);
   const results = { namespace: uniqueName("results") };
-  onTestFinished(async () => void (await cluster.core.deleteNamespace({ name: results.namespace }))); // it is kept
+  onTestFinished(async () => void (await cluster.core.deleteNamespace({ name: results.namespace }))); // Helm keeps it
   const rbac = { aggregate: { view: true, edit: true } };
   const values = {
     forges: [gitea],
@@ -629,7 +631,7 @@ test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstal
   const first = await password();
   expect(Buffer.from(first ?? "", "base64").toString()).toMatch(/^\w{40}$/);
 
-  // Kubernetes's own roles for people have what the chart adds to them.
+  // Kubernetes's own roles `view` and `edit` contain the chart's additions.
   for (const role of ["view", "edit"]) {
     await cluster.create({
       apiVersion: "rbac.authorization.k8s.io/v1",
@@ -649,7 +651,7 @@ test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstal
 
   await helm.run("test", release, "--timeout", "2m");
 
-  // Where kluctl's controller was before, it begins with all rights, and gets fewer later.
+  // Migrating from kluctl's controller starts with all permissions, which are reduced later.
   for (const tier of ["cluster-admin", "namespaced", "impersonation"]) {
     await helm.upgrade(release, { ...values, rbac: { tier, namespaces: [cluster.namespace] } });
   }
@@ -678,8 +680,8 @@ async function expectGone({ kubeconfig, namespace }: TestCluster, release: strin
   }
 }
 
-test("a definition of KluctlDeployments that somebody else installed is left alone, and ours is kept", async () => {
-  const cluster = await useCluster(); // it knows KluctlDeployments, which no release of ours taught it
+test("a definition of KluctlDeployment that was installed before is left alone, and ours is kept", async () => {
+  const cluster = await useCluster(); // it has a definition of KluctlDeployment that no release of ours installed
   const helm = await useHelm(cluster);
   const installed = await helm.run("install", "tow", chartDir, "--dry-run=server", "--output", "json");
   const { manifest } = JSON.parse(installed) as { manifest: string };
@@ -691,7 +693,7 @@ test("a definition of KluctlDeployments that somebody else installed is left alo
   expect(ours["spec"]).toEqual(file["spec"]);
 });
 
-/** Runs a container's command as it is, but for the places that a pod has of its own. */
+/** Runs a container's command unchanged, except for the paths that only exist in a pod. */
 async function startValkey(helm: Helm, password: string): Promise<Redis> {
   const [container] = podOf(await helm.template("tow"), "StatefulSet").containers;
   const [dir, { "redis-server": server }] = await Promise.all([
@@ -716,12 +718,12 @@ async function startValkey(helm: Helm, password: string): Promise<Redis> {
   });
   onTestFinished(() => child.stop(1_000));
   const redis = new Redis({ path: socket, password, retryStrategy: () => 100, maxRetriesPerRequest: null });
-  redis.on("error", () => undefined); // it is not there yet
+  redis.on("error", () => undefined); // the server may not be listening yet
   onTestFinished(() => redis.disconnect());
   return redis;
 }
 
-test("its Redis wants the password, keeps what it is told, and the test's pod says whether the server is ready", async () => {
+test("the chart's Redis requires the password and keeps its data, and the test pod reports whether the server is ready", async () => {
   const cluster = await useCluster();
   const helm = await useHelm(cluster);
   const redis = await startValkey(helm, "aPassword0123456789");

@@ -1,4 +1,4 @@
-/** What `towline doctor` finds at the git hosts. */
+/** What `towline doctor` reports about git hosts. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,7 +19,7 @@ interface Found {
   readonly message: string;
 }
 
-test("a login that may not write comments and statuses is found, and so is a host whose clock is wrong", async () => {
+test("the doctor reports a login that may not write comments and statuses, and a host with a wrong clock", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const host = await useGiteaHost();
@@ -68,7 +68,7 @@ test("a login that may not write comments and statuses is found, and so is a hos
       message: `${host.repoName.toLowerCase()}: the login may not write comments and commit statuses`,
     }),
   );
-  // It is found out without writing anything.
+  // The doctor determines this without writing anything.
   expect(await written()).toEqual(before);
 
   const clocks = allowed
@@ -80,7 +80,7 @@ test("a login that may not write comments and statuses is found, and so is a hos
   );
 });
 
-test("on GitHub, a token and an App are found to lack what they were not given", async () => {
+test("on GitHub, missing permissions of a token and of an App are reported", async () => {
   const host = await useGithubHost();
   const { logins, repoName, apiUrl } = host;
   const lacks = (login: Parameters<typeof findLackingAccess>[0]["login"]) =>

@@ -1,4 +1,4 @@
-/** How deployments, namespaces and commits are named at the terminal. */
+/** How deployments, namespaces and commits are named on the command line. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -10,7 +10,7 @@ import { uniqueName, useCluster, useWorld } from "../support/world.ts";
 
 const program = join(import.meta.dirname, "../../src/cli.ts");
 
-test("names, namespaces and revisions mean what they mean in kubectl and git, and wrong ones are errors", async () => {
+test("names, namespaces and revisions work as in kubectl and git, and wrong ones are errors", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -24,7 +24,7 @@ test("names, namespaces and revisions mean what they mean in kubectl and git, an
     await cluster.deployment(name).reaches("Ready");
   }
 
-  // A namespace takes nothing of what follows it.
+  // `-n` takes only one argument: the next one is a name.
   const one = await towline("get", "deployments", "-n", namespace, "staging");
   expect(one).toMatchObject({ code: 0, err: "" });
   expect(one.out.split("\n").slice(1, -1)).toEqual([expect.stringMatching(`^${namespace} +staging `)]);
@@ -51,7 +51,7 @@ test("names, namespaces and revisions mean what they mean in kubectl and git, an
     err: expect.stringContaining("no KluctlDeployment nothing") as string,
   });
 
-  // The server of this configuration watches one namespace.
+  // A server with this configuration watches one namespace only.
   const other = await useCluster();
   await other.deployment("prod").create(aSpec(repo.url));
   const why = `no server watches namespace ${other.namespace}: kubernetes.namespaces is ${namespace}\n`;

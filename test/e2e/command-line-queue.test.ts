@@ -1,4 +1,4 @@
-/** What `towline get queue` and the page's queue show of what failed. */
+/** What `towline get queue` and the page's queue show about failed jobs. */
 import { expect, test, vi } from "vitest";
 import { towline as commandLine } from "../support/command-line.ts";
 import { pageBearer, pageToken } from "../support/page.ts";
@@ -15,7 +15,7 @@ interface ShownJob {
   readonly nextAt?: string | number;
 }
 
-test("the queue shows why something failed and when it is tried again, at the terminal and on the page", async () => {
+test("the queue shows why a job failed and when it is retried, on the command line and on the page", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -43,7 +43,7 @@ test("the queue shows why something failed and when it is tried again, at the te
   expect(inHalfAnHour).toBeGreaterThan(20 * 60_000);
   expect(inHalfAnHour).toBeLessThan(31 * 60_000);
 
-  // What time may mend is tried again soon, and says so in between.
+  // A transient failure is retried soon, and the queue shows its reason in between.
   await vi.waitFor(async () => {
     const trying = (await queue()).find(({ subject }) => subject === `reconcile:${namespace}/gone`);
     expect(trying).toMatchObject({ state: "delayed", why: expect.stringContaining("cannot read") as string });

@@ -1,4 +1,4 @@
-/** Suspended deployments at the terminal: what reconciles them, and what leaves them alone. */
+/** Suspended deployments on the command line: which commands reconcile them, and which skip them. */
 import { expect, test, vi } from "vitest";
 import { runDoctor } from "../../src/app/doctor.ts";
 import { towline as commandLine } from "../support/command-line.ts";
@@ -8,7 +8,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { environment, sendPush, useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-test("a suspended deployment is reconciled if it is named, as with kluctl's controller, and never by --all or a label", async () => {
+test("a suspended deployment is reconciled if it is named, as with kluctl's controller, but not by --all or a label", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -48,7 +48,7 @@ test("a suspended deployment is reconciled if it is named, as with kluctl's cont
   expect((await shop.get())?.spec["suspend"]).toBe(true);
   await server.stop();
 
-  // The same annotation, and kluctl's own controller.
+  // The same annotation, with kluctl's own controller.
   const green = (await push("green")).slice(0, 7);
   useController(world);
   const byKluctl = await towline("reconcile", shop.key);
@@ -87,7 +87,7 @@ test("a push to a suspended deployment is traced as suspended, and the newer com
     patience,
   );
 
-  // A webhook that did not come is found by the sweep, and nothing but the resource has to remember it.
+  // If the webhook is lost, the sweep finds the commit; the pending commit is stored in the resource only.
   const green = await push("green");
   await vi.waitFor(
     async () => expect(await why()).toContain(`suspended: ${green.slice(0, 7)} is not deployed`),
@@ -99,7 +99,7 @@ test("a push to a suspended deployment is traced as suspended, and the newer com
   });
   expect(await cluster.data("settings")).toEqual({ color: "red" });
 
-  // A diff renders it, and deploys nothing.
+  // A diff renders the commit, and deploys nothing.
   await shop.patch({ metadata: { annotations: { "kluctl.io/request-diff": "look" } } });
   await shop.until(
     "the diff",

@@ -1,4 +1,4 @@
-/** What `towline trace` reports, and how it exits, at every moment of a deploy. */
+/** What `towline trace` reports, and its exit code, at every stage of a deploy. */
 import { stringify } from "yaml";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { towline as commandLine } from "../support/command-line.ts";
@@ -14,7 +14,7 @@ interface Sample {
   readonly code: number;
 }
 
-/** 200 objects, the second hundred of which is applied once the object `gate` between them is ready. */
+/** 200 objects; the second hundred is applied once the object `gate` between them is ready. */
 function slowProject(namespace: string, color: string, more: Record<string, object> = {}) {
   const map = (name: string, annotations?: Record<string, string>) =>
     stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace, annotations }, data: { color } });
@@ -37,7 +37,7 @@ async function countOf({ cluster: { core, namespace } }: TestWorld, color: strin
   return items.filter(({ data }) => data?.["color"] === color).length;
 }
 
-test("a deploy of 200 objects has no outcome until it is over: slow, killed, overtaken and failed", async () => {
+test("a deploy of 200 objects has no outcome until it has ended: slow, killed, superseded and failed", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -57,7 +57,7 @@ test("a deploy of 200 objects has no outcome until it is over: slow, killed, ove
     const [found] = JSON.parse(out) as { deployments: { state: string }[] }[];
     return { code, state: found?.deployments[0]?.state };
   };
-  /** Asks all the time until there is an outcome, and checks what is in the cluster then. */
+  /** Traces the commit continuously until there is an outcome, and then checks the cluster. */
   function follow(commit: string, isTrue: () => Promise<boolean>): { samples: Sample[]; ended: Promise<void> } {
     const samples: Sample[] = [];
     let isOver = false;
@@ -70,7 +70,7 @@ test("a deploy of 200 objects has no outcome until it is over: slow, killed, ove
         expect(["waiting", "in progress", undefined]).toContain(sample.state);
       }
     })();
-    ended.catch(() => undefined); // it is awaited when the test gets there
+    ended.catch(() => undefined); // the test awaits it later
     return { samples, ended };
   }
 
@@ -93,7 +93,7 @@ test("a deploy of 200 objects has no outcome until it is over: slow, killed, ove
   await vi.waitFor(() => expect(journal.deploys().filter(({ commit }) => commit === blue)).toHaveLength(2), patience);
   expect(await trace(blue)).toEqual({ state: "in progress", code: 1 });
 
-  // Pushed during the deploy, which is therefore not what took its place.
+  // Pushed during the deploy of blue, so it does not supersede it.
   const green = await repo.push(slowProject(namespace, "green"));
   expect((await sendPush(next.webhooksUrl, { repo: repo.url, after: green })).status).toBe(202);
   const release = await journal.hold(`[ "$commit" = ${green} ]`);
@@ -107,7 +107,7 @@ test("a deploy of 200 objects has no outcome until it is over: slow, killed, ove
   await release();
   await overtaken.ended;
   expect(overtaken.samples.at(-1)?.state).toBe("applied");
-  expect((await trace(blue)).code).toBe(0); // it was applied, and something newer took its place
+  expect((await trace(blue)).code).toBe(0); // it was applied before a newer commit superseded it
 
   const bad = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "Not_A_Name", namespace } };
   const failing = await repo.push(slowProject(namespace, "black", { "bad.yml": bad }));
@@ -119,7 +119,7 @@ test("a deploy of 200 objects has no outcome until it is over: slow, killed, ove
     expect(state).toBe("failed");
   }, patience);
   expect([...codes]).toEqual([1]);
-  // The object that was refused is not in the cluster, so git and the cluster differ.
+  // The object that was rejected is not in the cluster, so git and the cluster differ.
   const [shown] = JSON.parse((await towline("get", "kd", "-o", "json")).out) as { drift?: string }[];
   expect(shown?.drift).toMatch(/\b1 err\b/);
 });

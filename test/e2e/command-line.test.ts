@@ -1,4 +1,4 @@
-/** What people ask at the terminal, of a real server that has work behind it. */
+/** The command line, with a real server that has work to do. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
@@ -8,7 +8,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { environment, sendPush, useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-test("the way of commits is told, deployments do what they are asked, and a working copy is previewed", async () => {
+test("trace reports commits, manual requests are carried out, and a working copy is previewed", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
@@ -36,7 +36,7 @@ test("the way of commits is told, deployments do what they are asked, and a work
   expect(before.out).toContain(`superseded by ${second.slice(0, 7)}`);
   expect(before.code).toBe(0);
 
-  // Nobody told of this one: reconcile finds it.
+  // No webhook reports this commit: reconcile finds it.
   const third = await repo.push({ "README.md": "Nothing that is rendered" });
   const asked = await towline("reconcile", name);
   expect(asked).toMatchObject({
@@ -47,7 +47,7 @@ test("the way of commits is told, deployments do what they are asked, and a work
   expect(unchanged.out).toContain(`rendered objects unchanged since ${second.slice(0, 7)}`);
   expect(unchanged.code).toBe(0);
 
-  // By the time the fourth is looked at, there is a fifth.
+  // The fifth commit exists before the fourth is checked.
   const fourth = await repo.push({ "README.md": "Soon overtaken" });
   const fifth = await repo.push({ "README.md": "Something newer" });
   expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: fourth })).status).toBe(202);

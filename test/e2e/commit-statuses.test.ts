@@ -1,4 +1,4 @@
-/** What stands beside a pushed commit: the cause of a failure, and what the commit itself has changed. */
+/** Statuses of pushed commits: the cause of a failure, and the changes that the commit itself made. */
 import { stringify } from "yaml";
 import { expect, test } from "vitest";
 import { useLocalGithub, useLocalPullRequests } from "../support/local-hosts.ts";
@@ -7,7 +7,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { readyOf } from "../support/world-cluster.ts";
 import { useWorld } from "../support/world.ts";
 
-test("a failure is shown with its object and its cause, beside the commit and in Ready", async () => {
+test("a failure is shown with its object and its cause, in the commit's status and in Ready", async () => {
   const [world, local] = await Promise.all([useWorld(), useLocalGithub("token")]);
   const { namespace } = world.cluster;
   const pulls = await useLocalPullRequests(world, local);
@@ -35,11 +35,11 @@ test("a failure is shown with its object and its cause, beside the commit and in
     /^failure: cannot be rendered: .*fixed\.yml.*'nobody' is undefined/,
   ) as string;
   await pulls.shows(broken, { [line]: unrendered, towline: unrendered });
-  // In the words of the kluctl that runs: older ones tell all of it.
+  // The message of the kluctl that runs: older versions include more of it.
   expect(readyOf(await deployment.settles(broken)).message).toMatch(/fixed\.yml[^]*'nobody' is undefined/);
 });
 
-test("a later deploy of the same commit leaves standing what the first one has changed", async () => {
+test("a later deploy of the same commit keeps the status of the first one", async () => {
   const [world, local] = await Promise.all([useWorld(), useLocalGithub("token")]);
   const { namespace } = world.cluster;
   const pulls = await useLocalPullRequests(world, local);

@@ -1,4 +1,7 @@
-/** Encrypted files, from the Secret with the keys to the pull request's comment: who can read them, and where nobody can. */
+/**
+ * Encrypted files, from the Secret with the keys to the pull request's comment: where they are decrypted, and where
+ * they are not.
+ */
 import { join } from "node:path";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
@@ -18,7 +21,7 @@ interface Encryption {
   readonly masterKeys: MasterKeys;
 }
 
-/** In a directory of that name: encrypted vars that are made into a ConfigMap, and an encrypted Secret. */
+/** A directory of that name with encrypted vars, which end up in a ConfigMap, and an encrypted Secret. */
 function anEncryptedProject(name: string, namespace: string, key: Encryption, value = `canary-${name}`): FileChanges {
   const files = aProject({ namespace, name, data: { host: "{{ hidden }}.example.com" } });
   const secret = { apiVersion: "v1", kind: "Secret", metadata: { name, namespace }, stringData: { password: value } };
@@ -31,7 +34,7 @@ function anEncryptedProject(name: string, namespace: string, key: Encryption, va
   return Object.fromEntries(Object.entries(project).map(([file, content]) => [`${name}/${file}`, content]));
 }
 
-test("each deployment decrypts with its own keys alone, and nothing decrypted is told anywhere", async () => {
+test("each deployment decrypts with its own keys only, and decrypted values are not reported anywhere", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -80,7 +83,7 @@ test("each deployment decrypts with its own keys alone, and nothing decrypted is
     `cannot get decryption Secret '${namespace}/gone': secrets "gone" not found`,
   ]);
 
-  // Somebody changes by hand what was decrypted.
+  // A user changes a decrypted value by hand.
   const byHand = { metadata: { name: "blue" }, data: { host: "by-hand" } };
   await cluster.patch({ apiVersion: "v1", kind: "ConfigMap", ...byHand } as KubernetesObject);
   await readable[0]!.patch({ metadata: { annotations: { "kluctl.io/request-reconcile": "now" } } });

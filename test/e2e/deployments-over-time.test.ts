@@ -1,4 +1,4 @@
-/** What happens to a deployment while time passes: validation, intervals, time-outs, drift, and the events about it. */
+/** A deployment over time: validation, intervals, timeouts, drift, and the events about them. */
 import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
@@ -18,7 +18,7 @@ function aWorkload(name: string, namespace: string) {
   };
 }
 
-test("validation waits for what is not ready yet, and tells what never will be", async () => {
+test("validation waits for objects that are not ready yet, and reports those that never will be", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -60,7 +60,7 @@ test("validation waits for what is not ready yet, and tells what never will be",
   expect(silent.status).not.toHaveProperty("lastValidateResult");
 });
 
-test("each interval does its own: comparing, deploying and validating", async () => {
+test("each interval has its own effect: comparing, deploying or validating", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -115,7 +115,7 @@ test("each interval does its own: comparing, deploying and validating", async ()
   );
   expect(idOf(revalidated, "lastDeployResult")).toBe(idOf(before.validated, "lastDeployResult"));
 
-  // Loops that find nothing new leave no events behind.
+  // Reconciliations that find nothing new write no events.
   const loops = () => towline.lines.filter((line) => line.msg === "reconciled" && line["name"] === "compared").length;
   const soFar = loops();
   await expect.poll(loops, patience).toBeGreaterThanOrEqual(soFar + 3);
@@ -125,7 +125,7 @@ test("each interval does its own: comparing, deploying and validating", async ()
   ]);
 });
 
-test("a project that waits for ever is ended at its time-out, and is deployed once it does not", async () => {
+test("a project that waits forever is ended at its timeout, and deployed once it no longer waits", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;

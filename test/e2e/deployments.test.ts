@@ -1,4 +1,4 @@
-/** What a KluctlDeployment says, and what becomes of it in the cluster. */
+/** The fields of a KluctlDeployment, and their effect in the cluster. */
 import { type KubernetesObject, PatchStrategy, type V1Deployment } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -16,7 +16,7 @@ const configMap = (name: string, data: Record<string, string>, more: object = {}
   ...more,
 });
 
-test("target, arguments, images and the choice of items decide what is deployed", async () => {
+test("target, arguments, images and the selection of items determine what is deployed", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -93,7 +93,7 @@ test("target, arguments, images and the choice of items decide what is deployed"
   expect(nowhere.status?.["lastPrepareError"]).toMatch(/target nowhere/);
 });
 
-test("what git no longer has is an orphan until somebody wants it pruned", async () => {
+test("objects removed from git are orphans until pruning is requested", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -119,7 +119,7 @@ test("what git no longer has is an orphan until somebody wants it pruned", async
   expect(pruned.status).toMatchObject({ lastDriftDetectionResultMessage: "no drift" });
   expect(readyOf(pruned)).toMatchObject({ status: "True", message: "deploy succeeded. 1 deleted objects." });
 
-  // A project that cannot be rendered prunes nothing either.
+  // A project that cannot be rendered prunes nothing.
   const broken = await repo.push({ "deployment.yaml": "deployments:\n  - path: '{{ nothing.at.all }}'\n" });
   await sendPush(towline.webhooksUrl, { repo: repo.url, after: broken });
   const failed = await deployment.settles(broken);
@@ -132,7 +132,7 @@ test("what git no longer has is an orphan until somebody wants it pruned", async
   expect(await cluster.data("settings")).toBeUndefined();
 });
 
-test("what a deployment has deployed stays when only the deployment is deleted", async () => {
+test("without spec.delete, objects stay when their deployment is deleted", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const repo = await world.repo("shop");
@@ -178,7 +178,7 @@ test("a dry run writes nothing and shows what it would do", async () => {
   expect(await cluster.data("other")).toBeUndefined();
 });
 
-test("a suspended deployment is left alone until it is resumed", async () => {
+test("a suspended deployment is not deployed until it is resumed", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -197,7 +197,7 @@ test("a suspended deployment is left alone until it is resumed", async () => {
     matched: 0,
     ignored: [{ deployment: deployment.key, reason: "suspended" }],
   });
-  // A change of the spec would deploy, were it not suspended; that it was seen shows that its turn has come and gone.
+  // A changed spec would be deployed if it were not suspended; the settled status shows that the change was reconciled.
   await deployment.patch({ spec: { prune: true } });
   const settled = await deployment.settles();
   expect(settled.status).toMatchObject({ observedCommit: first });
@@ -209,7 +209,7 @@ test("a suspended deployment is left alone until it is resumed", async () => {
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
 });
 
-test("with manual approval exactly what was approved is deployed", async () => {
+test("with manual approval, exactly the approved objects are deployed", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -293,7 +293,7 @@ test("poking images changes images and nothing else", async () => {
   });
 });
 
-test("force, replacement and abortion on errors are as the spec says", async () => {
+test("the fields for force, replacement and abort on errors take effect", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -360,7 +360,7 @@ test("force, replacement and abortion on errors are as the spec says", async () 
   expect(await cluster.data("going")).toEqual({ a: "b" });
 });
 
-test("a resource with every field wrong is told all of it, disturbs nobody, and works once it is mended", async () => {
+test("all errors of an invalid resource are reported, other deployments are not affected, and it works once corrected", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const repo = await world.repo("shop");

@@ -1,4 +1,4 @@
-/** Two deployments that call the same objects their own do not fight for them. */
+/** Deployments with the same discriminator do not overwrite or prune each other's objects. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -14,7 +14,7 @@ import { readyOf } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
-test("a second deployment of the same discriminator is refused, and two that are there already do not prune", async () => {
+test("a second deployment with the same discriminator is refused, and two that already exist do not prune", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -44,7 +44,7 @@ test("a second deployment of the same discriminator is refused, and two that are
   await expect.poll(() => events("first"), patience).toContain(`${namespace}/second has the same`);
   expect(await events("second")).toContain("SharedDiscriminator: not deployed");
 
-  // Of another project it is not known before it is rendered, which the first deploy does. No harm is done.
+  // A different project's discriminator is unknown until its first deploy renders it. This does no harm.
   await third!.create(spec(other.url, "third"));
   const shares = `Shares the discriminator "${namespace}-same" with ${namespace}/first`;
   const warned = readyOf(await third!.reaches("Ready"));
@@ -56,7 +56,7 @@ test("a second deployment of the same discriminator is refused, and two that are
   expect([await cluster.data("first"), await cluster.data("third")]).toEqual([{ color: "blue" }, { color: "green" }]);
   await expect.poll(() => events("first"), patience).toContain(`SharedDiscriminator: Shares the discriminator`);
 
-  // What goes leaves the objects to those who have them too; the last one takes them along.
+  // Deleting a deployment leaves objects that others share; the last one deletes them.
   await third!.delete();
   await expect.poll(() => third!.get(), patience).toBeUndefined();
   expect(await cluster.data("third")).toEqual({ color: "green" });
@@ -65,16 +65,16 @@ test("a second deployment of the same discriminator is refused, and two that are
   expect(await cluster.data("first")).toBeUndefined();
   expect(await cluster.data("third")).toBeUndefined();
 
-  // The place is free, and nobody has to say so.
+  // The discriminator is free again, and the refused deployment continues without a request.
   await second!.reaches("Ready");
   expect(await cluster.data("second")).toEqual({ color: "blue" });
 });
 
-test("as long as the others are not known, nothing is deleted, pruned or deployed for the first time", async () => {
+test("until all other deployments are known, nothing is deleted, pruned or deployed for the first time", async () => {
   const world = await useWorld();
   const { cluster, redis } = world;
   const { namespace } = cluster;
-  // Two repositories, so that one cannot know before it has rendered what the other one has.
+  // Two repositories, so that the discriminator of one is unknown to the other before it is rendered.
   const [repo, other] = [await world.repo("shop"), await world.repo("other")];
   const project = (color: string) =>
     aProject({ namespace, name: "{{ args.name }}", data: { color }, discriminator: `${namespace}-{{ args.group }}` });
@@ -95,7 +95,7 @@ test("as long as the others are not known, nothing is deleted, pruned or deploye
   ]);
   await before.stop();
 
-  // All of it is queued; a server whose watch has not listed takes it.
+  // All three requests are queued before a server starts whose watch has not listed the deployments yet.
   const pushed = await repo.push(project("blue"));
   await leaving!.delete();
   await newcomer!.create(spec(repo.url, "newcomer", "pair"));

@@ -1,4 +1,4 @@
-/** Every command of the documentation, as a reader would paste it. */
+/** Runs every command of the documentation as a reader would paste it. */
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
@@ -17,10 +17,10 @@ import { useGitea, useWorld } from "../support/world.ts";
 
 const secret = "a-secret-of-sixteen-or-more";
 
-/** They would change something, wait for somebody, or ask a git host: what is asked is whether they take the arguments. */
+/** These would change something, wait for input or query a git host, so only their arguments are checked. */
 const onlyRead = new Set(["doctor", "init", "preview", "webhook ensure", "webhook replay"]);
 
-test("every command in the documentation is one that works", async () => {
+test("every command in the documentation works", async () => {
   const world = await useWorld();
   const { namespace, kubeconfig } = world.cluster;
   const dir = join(world.dir, "desk");
@@ -81,7 +81,10 @@ test("every command in the documentation is one that works", async () => {
   expect(forNothing, "these are on the list, and no page calls them").toEqual([]);
 });
 
-/** Git hosts as the pages name them: a played GitHub and GitLab, a real Gitea. And their webhooks, after all was typed. */
+/**
+ * Git hosts as the pages name them: a local GitHub and GitLab, and a real Gitea. Also their webhooks after all commands
+ * ran.
+ */
 async function useHosts() {
   const [github, gitlab, gitea] = [await useGithubHost(), await useGitlabHost(), await useGitea()];
   await gitea.repo("shop");
@@ -109,7 +112,7 @@ async function useHosts() {
   };
 }
 
-/** What a page may get wrong, and what has to be noticed. */
+/** Mistakes that a page could contain, all of which have to be detected. */
 const mistakes = [
   "towline get deployments --nonsense",
   "towline webhook ensure --nonsense",
@@ -131,7 +134,9 @@ interface Names {
   readonly dir: string;
 }
 
-/** The real command line, in the world where the documentation's names are others. HEAD is that of a reader's working copy. */
+/**
+ * The real command line, with the documented names replaced by this world's. HEAD is that of a reader's working copy.
+ */
 async function towline(argv: readonly string[], env: Record<string, string | undefined>, names: Names) {
   const { namespace, pushed, dir } = names;
   const args = argv.map((arg) => arg.replace(/\bshop\b(?!\.)/g, namespace).replace(/^(?:3f2c1ab|HEAD)$/, pushed));
@@ -151,7 +156,7 @@ async function towline(argv: readonly string[], env: Record<string, string | und
   return { code, out: out.join(""), err: err.join("") };
 }
 
-/** A page that tells of a login takes for granted that there is a secret for webhooks. */
+/** Pages that configure a login assume that there is a webhook secret. */
 function forgeSecrets(env: Record<string, string | undefined>): Record<string, string> {
   const kinds = ["GITHUB", "GITLAB", "GITEA"].filter((kind) =>
     Object.keys(env).some((name) => name.startsWith(`TOWLINE_${kind}_`)),
@@ -162,7 +167,7 @@ function forgeSecrets(env: Record<string, string | undefined>): Record<string, s
   ]) as Record<string, string>;
 }
 
-/** Whether the command takes the arguments. */
+/** Checks whether the command accepts the arguments. */
 async function readOnly(args: readonly string[]) {
   const program = await wholeProgram();
   const said: string[] = [];
@@ -179,7 +184,7 @@ async function readOnly(args: readonly string[]) {
   return { code, out: "", err: said.join("") };
 }
 
-/** The files that commands name. */
+/** Writes the files that commands name. */
 function putOnDesk(dir: string, namespace: string, url: string): void {
   mkdirSync(join(dir, "secrets"), { recursive: true });
   mkdirSync(join(dir, "deploy"));
@@ -213,7 +218,7 @@ function putOnDesk(dir: string, namespace: string, url: string): void {
   for (const [name, content] of Object.entries(files)) writeFileSync(join(dir, name), content);
 }
 
-/** As a Gitea would tell it. */
+/** As Gitea would report it. */
 function aPush(url: string) {
   const { pathname, origin } = new URL(url);
   const name = pathname.slice(1).replace(/\.git$/, "");
@@ -224,7 +229,7 @@ function aPush(url: string) {
   };
 }
 
-/** What the log can say: the words of the sources. */
+/** All messages that the log can contain, taken from the sources. */
 function sourceLines(): readonly object[] {
   return ["src", "jobs", "routes"].flatMap((directory) =>
     readdirSync(join(root, directory), { recursive: true, encoding: "utf8" })

@@ -7,11 +7,11 @@ import { expect, onTestFinished, test, vi } from "vitest";
 const run = promisify(execFile);
 const demo = join(import.meta.dirname, "../../dev/demo.ts");
 
-test("the demo sees its push arrive and its pull request previewed and deployed, and ends by itself", async () => {
+test("the demo shows how its push is deployed and its pull request previewed and deployed, and exits by itself", async () => {
   const { stdout } = await run(process.execPath, [demo, "--once"], { timeout: 280_000 }); // rejects unless it exits with 0
   const [push = "", opened = "", pushed = "", merged = ""] = stdout.split(/^(?=push |pull request )/m).slice(1);
 
-  expect(push).toContain("s  git push done"); // which the webhook may overtake
+  expect(push).toContain("s  git push done"); // the webhook may arrive before it
   expect(orderOf(push, ["webhook received", "queued", "fetched", "applied"])).toBe("in order");
   expect(push).toContain("Deployment shop-staging/frontend  image 1.4.2 → 1.5.0");
 
@@ -27,7 +27,7 @@ test("the demo sees its push arrive and its pull request previewed and deployed,
   expect([push, opened, pushed, merged].map((part) => part.match(/^ {2}ok /gm)?.length)).toEqual([7, 6, 8, 8]);
 });
 
-/** By the last time that each is told: a comment may change more than once. */
+/** Uses the last occurrence of each step: a comment may change more than once. */
 function orderOf(part: string, steps: readonly string[]): string {
   const places = steps.map((step) => part.lastIndexOf(`s  ${step}`));
   const missing = steps.filter((_, i) => places[i] === -1);
@@ -35,7 +35,7 @@ function orderOf(part: string, steps: readonly string[]): string {
   return places.every((place, i) => i === 0 || place > (places[i - 1] ?? 0)) ? "in order" : part;
 }
 
-test("the demo stays up, and says how to look around: what it says works, in a browser and in a shell", async () => {
+test("the demo keeps running, and its instructions work, in a browser and in a shell", async () => {
   const child = spawn(process.execPath, [demo], { stdio: ["ignore", "pipe", "ignore"] });
   const exited = once(child, "exit");
   onTestFinished(async () => {
@@ -47,7 +47,7 @@ test("the demo stays up, and says how to look around: what it says works, in a b
   await vi.waitFor(() => expect(said).toContain("Ctrl-C ends everything."), { timeout: 200_000, interval: 200 });
 
   const [, url = "", token = ""] = /^ {2}the page +(\S+) +token (\S+)$/m.exec(said) ?? [];
-  expect(await (await fetch(url)).text()).toContain("/assets/"); // built, and given out
+  expect(await (await fetch(url)).text()).toContain("/assets/"); // the page is built and served
   const answer = await fetch(`${url}/api/deployments`, { headers: { Authorization: `Bearer ${token}` } });
   const names = ((await answer.json()) as { name: string }[]).map(({ name }) => name);
   expect(names.toSorted()).toEqual(["prod", "staging"]);
@@ -56,7 +56,7 @@ test("the demo stays up, and says how to look around: what it says works, in a b
 
   const lookAround = said.slice(said.indexOf("  export KUBECONFIG="), said.indexOf("  the page"));
   const { stdout } = await run("bash", ["-c", `shopt -s expand_aliases\n${lookAround}`]);
-  expect(stdout).toMatch(/^shop +staging +True/m); // kubectl's and ours
+  expect(stdout).toMatch(/^shop +staging +True/m); // the output of kubectl and of our commands
   expect(stdout).toMatch(/^NAMESPACE +NAME +READY +COMMIT/m);
   expect(stdout).toMatch(/gitea +202 +push/);
   expect(stdout).toContain("shop/staging: applied");

@@ -28,7 +28,7 @@ interface Example {
   metadata: { name: string; namespace?: string };
 }
 
-/** The shop in a clone of its own, and kluctl as a user would run it there. */
+/** A clone of the shop, and kluctl as a user would run it there. */
 async function useShop(kubeconfig: string) {
   const [kluctl, git, dir] = await Promise.all([useKluctl(), useGitServer(), useTempDir()]);
   const repo = await git.repo("shop");
@@ -62,7 +62,7 @@ async function useShop(kubeconfig: string) {
   };
 }
 
-test("the shop is deployed, becomes ready, and a raised tag changes one object", async () => {
+test("the shop is deployed, becomes ready, and a new image tag changes one object", async () => {
   const cluster = await useCluster();
   const shop = await useShop(cluster.kubeconfig);
 
@@ -103,7 +103,7 @@ test("the shop is deployed, becomes ready, and a raised tag changes one object",
   }
 });
 
-test("the shop renders the same every time, and each target its own", async () => {
+test("the shop renders the same every time, and each target its own objects", async () => {
   const cluster = await useCluster();
   const shop = await useShop(cluster.kubeconfig);
 
@@ -115,7 +115,7 @@ test("the shop renders the same every time, and each target its own", async () =
   expect(staging).not.toContain("prod");
 });
 
-test("every example of a KluctlDeployment can be read", async () => {
+test("every example of a KluctlDeployment is valid", async () => {
   const files = (await readdir(join(examples, "deployments"))).filter((file) => file.endsWith(".yaml"));
   const kinds = new Set<string>();
   for (const file of files) {
@@ -132,7 +132,7 @@ test("every example of a KluctlDeployment can be read", async () => {
   expect(kinds).toContain("KluctlDeployment");
 });
 
-test("the API server takes every example", async () => {
+test("the API server accepts every example", async () => {
   const cluster = await useCluster();
   const files = (await readdir(join(examples, "deployments"))).filter((file) => file.endsWith(".yaml"));
   const { namespace, kubeconfig } = cluster;
@@ -140,7 +140,7 @@ test("the API server takes every example", async () => {
   onTestFinished(() => client.close());
   await installCrd(client);
 
-  /** Nothing is left behind, and a misspelt field is an error. */
+  /** A dry run that leaves nothing behind, and in which a misspelt field is an error. */
   async function take(body: Example): Promise<void> {
     const query = { dryRun: "All", fieldValidation: "Strict" };
     if (body.kind !== "KluctlDeployment") await cluster.objects.create(body, undefined, query.dryRun);

@@ -14,7 +14,7 @@ function lookedAt(resource: { status?: Record<string, unknown> } | undefined): n
   return Date.parse(endTime ?? "");
 }
 
-test("what a server has written whose clock is ahead keeps no other from checking in time", async () => {
+test("status times from a server with a fast clock do not delay the checks of another server", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const repo = await world.repo("shop");
@@ -24,7 +24,7 @@ test("what a server has written whose clock is ahead keeps no other from checkin
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(repo.url, { interval: "3s" }));
   await deployment.reaches("Ready");
-  // By now a check was skipped: its times are those of this server, not of kluctl, whose clock is right.
+  // By now a check was skipped: its times are those of the server, not of kluctl, whose clock is right.
   await deployment.until("a check in the future", (resource) => lookedAt(resource) > Date.now() + twoHours / 2);
   await ahead.stop();
 
@@ -33,7 +33,7 @@ test("what a server has written whose clock is ahead keeps no other from checkin
   await deployment.until("a check by a clock that is right", (resource) => lookedAt(resource) <= Date.now());
 });
 
-test("a server whose clock is two hours behind checks in time what another has checked", async () => {
+test("a server with a clock two hours slow checks in time after another server's check", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const repo = await world.repo("shop");
@@ -68,7 +68,7 @@ test("a clock that is set back stops neither the sweep nor the intervals", async
   const deployment = world.cluster.deployment("second");
   await deployment.create(aSpec(second.url));
   await deployment.reaches("Ready");
-  // No webhook tells of it, and nobody knew of the repository when the clock was set back.
+  // No webhook reports this push, and the server did not know the repository when the clock was set back.
   const commit = await second.push(aProject({ namespace, name: "second", data: { color: "blue" } }));
   await deployment.settles(commit);
   expect(await world.cluster.data("second")).toEqual({ color: "blue" });

@@ -1,4 +1,4 @@
-/** A disk without room. */
+/** A full disk. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-test.skipIf(!canMount())("a full disk is told, and mended by room alone", async () => {
+test.skipIf(!canMount())("a full disk is reported, and work continues once there is room", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const dataDir = join(world.dir, "server");
@@ -43,7 +43,7 @@ test.skipIf(!canMount())("a full disk is told, and mended by room alone", async 
   expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
 });
 
-/** Only root can, and not in every container. */
+/** Only root can mount, and not in every container. */
 function canMount(): boolean {
   const directory = mkdtempSync(join(tmpdir(), "towline-mount-"));
   try {

@@ -1,4 +1,4 @@
-/** Git hosts that are down, slow, or refuse the login. */
+/** Git hosts that are down, slow, or reject the login. */
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -13,7 +13,7 @@ function says(words: RegExp) {
   return ({ status }: TestResource) => words.test(String(status?.["lastPrepareError"]));
 }
 
-test("a git host that is down or refuses the login is told of, and nothing has to be restarted when it is back", async () => {
+test("a git host that is down or rejects the login is reported, and no restart is needed when it is back", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const git = await useGitServer();
@@ -38,7 +38,7 @@ test("a git host that is down or refuses the login is told of, and nothing has t
     "a word about the login",
     says(/authentication failed \(no login: no entry of spec.credentials.git matches\)/),
   );
-  expect((await readiness(server)).status).toBe(200); // a git host is no part of the server
+  expect((await readiness(server)).status).toBe(200); // readiness does not depend on git hosts
   expect(await world.cluster.data("shop")).toEqual({ color: "red" });
 
   git.failWith(undefined);
@@ -47,7 +47,7 @@ test("a git host that is down or refuses the login is told of, and nothing has t
   expect(await world.cluster.data("shop")).toEqual({ color: "blue" });
 });
 
-test("a git host that accepts and never answers holds up its own deployments only", async () => {
+test("a git host that accepts connections and never answers blocks its own deployments only", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const silent = await useSilentHost();
@@ -63,7 +63,7 @@ test("a git host that accepts and never answers holds up its own deployments onl
   await shop.reaches("Ready");
   const stuck = [1, 2, 3, 4].map((i) => world.cluster.deployment(`stuck-${i}`));
   await Promise.all(stuck.map((one, i) => one.create(aSpec(`${silent.url}/repo-${i}.git`))));
-  await vi.waitFor(() => expect(silent.open()).toBeGreaterThanOrEqual(2), patience); // all places are taken
+  await vi.waitFor(() => expect(silent.open()).toBeGreaterThanOrEqual(2), patience); // all worker slots are taken
 
   await Promise.all(stuck.map((one) => one.until("a word about the silence", says(/does not respond in time/))));
   for (const color of ["green", "blue", "black"]) {
@@ -74,7 +74,7 @@ test("a git host that accepts and never answers holds up its own deployments onl
   }
 });
 
-/** It takes connections and says nothing. */
+/** A host that accepts connections and sends nothing. */
 async function useSilentHost(): Promise<{ url: string; open(): number }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

@@ -1,4 +1,6 @@
-/** A deploy that is interrupted between two objects, and a commit that takes it back: nothing of it may stay. */
+/**
+ * A deploy that is interrupted between two objects, and a push that reverts its commit: nothing of the commit may stay.
+ */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
@@ -13,7 +15,10 @@ import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 import { conditionOf, readyOf, type TestCluster } from "../support/world-cluster.ts";
 
-/** The API server as the servers of this test reach it, and kluctl with them; the test itself reaches it directly. */
+/**
+ * The servers of this test, and their kluctl, reach the API server through the proxy; the test itself reaches it
+ * directly.
+ */
 async function useProxiedWorld() {
   const world = await useWorld();
   const proxy = await useFaultProxy(world.cluster.kubeconfig);
@@ -24,7 +29,7 @@ async function useProxiedWorld() {
   return { world, proxy, start };
 }
 
-/** Two ConfigMaps, the second of which is applied only after the first. */
+/** Two ConfigMaps; the second is applied only after the first. */
 function twoSteps(namespace: string, color: string) {
   const configMap = (name: string) =>
     stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data: { color } });
@@ -45,8 +50,8 @@ const isApplyOfSecond = (request: string) =>
   /^PATCH .*\/configmaps\/second\?/.test(request) && !request.includes("dryRun");
 
 /**
- * Red is deployed, blue is applied to the first object only, and red is what git says again, of which a webhook has told.
- * `interrupt` ends the deploy, and returns once a server is there that may continue.
+ * Deploys red, lets blue be applied to the first object only, and pushes red again with a webhook. `interrupt` ends the
+ * deploy, and returns once a server runs that may continue.
  */
 async function takenBack(
   spec: Record<string, unknown>,
@@ -82,7 +87,7 @@ async function settledRed({ world, deployment, back }: Awaited<ReturnType<typeof
   expect(await colorsOf(world.cluster)).toEqual({ first: "red", second: "red" });
 }
 
-test("what a killed server had applied of a commit does not stay when the commit is reverted", async () => {
+test("objects that a killed server had applied are reverted with their commit", async () => {
   const interrupted = await takenBack({}, async (server, { start }) => {
     server.child.kill("SIGKILL");
     await vi.waitFor(() => expect(findProcessesOf(server.dataDir)).toEqual([]), patience);
@@ -91,7 +96,7 @@ test("what a killed server had applied of a commit does not stay when the commit
   await settledRed(interrupted);
 });
 
-test("what a stopped server had applied of a commit when its time to drain ended does not stay either", async () => {
+test("objects that a stopped server had applied before its drain timeout are reverted as well", async () => {
   const interrupted = await takenBack({}, async (server, { start }) => {
     server.child.kill("SIGTERM");
     expect(await server.ended).toBe(0);
@@ -100,7 +105,7 @@ test("what a stopped server had applied of a commit when its time to drain ended
   await settledRed(interrupted);
 });
 
-test("what was applied of a commit before the lease was lost does not stay either", async () => {
+test("objects that were applied before the lease was lost are reverted as well", async () => {
   const interrupted = await takenBack({}, (_, { world }) =>
     world.cluster.delete({
       apiVersion: "coordination.k8s.io/v1",
@@ -127,7 +132,7 @@ test("a suspended deployment whose deploy was interrupted is not ready, and is d
   await settledRed({ world, deployment, back } as Awaited<ReturnType<typeof takenBack>>);
 });
 
-test("nothing is deployed before the status says that it is", async () => {
+test("nothing is deployed before the status records that a deploy is in progress", async () => {
   const { world, proxy } = await useProxiedWorld();
   const journal = await useJournal(world);
   const repo = await world.repo("shop");

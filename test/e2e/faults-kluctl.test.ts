@@ -1,4 +1,4 @@
-/** A kluctl that is missing, hangs, dies, or writes nonsense; and projects that never render. */
+/** A kluctl that is missing, hangs, dies or writes garbage, and projects that never render. */
 import { readFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { sendPush } from "../support/towline.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
 import { conditionOf, type TestResource } from "../support/world-cluster.ts";
 
-/** A deployment with a repository and a ConfigMap of its own, all of this name. */
+/** Creates a deployment with a repository and a ConfigMap of its own, all with this name. */
 async function aDeployment(world: TestWorld, name: string, spec: Record<string, unknown> = {}) {
   const { namespace } = world.cluster;
   const repo = await world.repo(name);
@@ -36,7 +36,7 @@ function problemOf(resource: TestResource): string {
   return `${ready.message} ${typeof prepareError === "string" ? prepareError : ""}`;
 }
 
-test("a kluctl that is missing or too old is told, and used as soon as it is right", async () => {
+test("a missing or outdated kluctl is reported, and used as soon as it is replaced", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const bin = join(world.dir, "bin");
@@ -70,7 +70,7 @@ test("a kluctl that is missing or too old is told, and used as soon as it is rig
   expect(await shop.data()).toEqual({ color: "red" });
 });
 
-test("deployments that hang, die or never render cost the others nothing, and are not tried without an end", async () => {
+test("deployments that hang, die or never render do not affect others, and are not retried endlessly", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const [hanging, dying, broken, shop] = await Promise.all([
@@ -104,12 +104,13 @@ test("deployments that hang, die or never render cost the others nothing, and ar
   }
   expect(
     journal.runs().filter(({ subject, exitCode }) => subject === "hanging/prod" && exitCode !== undefined),
-  ).toEqual([]); // it hung all the while
+  ).toEqual([]); // it was still hanging
 
   await hanging.says(/kluctl deploy was ended because it took longer than \d+ s/);
   await vi.waitFor(() => expect(journal.deploys("dying/prod")).toHaveLength(5), patience);
   const tries = (subject: string) => journal.runs().filter((run) => run.subject === subject).length;
-  // Only a person can mend the one, and the other would only hang again. Twice if Redis took the job for lost meanwhile.
+  // The first needs a change by its user, and the second would only hang again. Twice if Redis considered the job
+  // stalled meanwhile.
   expect(tries("broken/prod")).toBeLessThanOrEqual(2);
   expect(tries("hanging/prod")).toBeLessThanOrEqual(2);
 
@@ -120,7 +121,7 @@ test("deployments that hang, die or never render cost the others nothing, and ar
   expect(journal.overlaps()).toEqual([]);
 });
 
-test("a kluctl that dies or writes nonsense once is run again, and one that floods is not listened to", async () => {
+test("a kluctl that dies or writes garbage once is run again, and the output of one that floods is limited", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const names = ["killed", "silent", "garbage", "flooding"] as const;

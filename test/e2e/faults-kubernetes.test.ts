@@ -1,4 +1,4 @@
-/** An API server that is down, comes back, or does not answer any more. */
+/** An API server that is down, comes back, or stops responding. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
@@ -11,7 +11,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-/** A world whose API server the server reaches through a proxy; the test itself reaches it directly. */
+/** The server reaches the API server through a proxy; the test itself reaches it directly. */
 async function useFaultyWorld() {
   const world = await useWorld();
   const proxy = await useFaultProxy(world.cluster.kubeconfig);
@@ -20,7 +20,7 @@ async function useFaultyWorld() {
   return { world, proxy, extra: { TOWLINE_KUBERNETES_KUBECONFIG: kubeconfig } };
 }
 
-test("without an API server the server starts and says what it waits for, and deploys as soon as there is one", async () => {
+test("without an API server the server starts and reports what it waits for, and deploys once there is one", async () => {
   const { world, proxy, extra } = await useFaultyWorld();
   const journal = await useJournal(world);
   const repo = await world.repo("shop");
@@ -38,7 +38,7 @@ test("without an API server the server starts and says what it waits for, and de
       }),
     patience,
   );
-  // Nobody knows yet whom it concerns; the sweep asks git once that is known.
+  // The server does not know yet which deployments the push affects; the sweep finds it once they are listed.
   expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: commit })).status).toBe(202);
 
   await proxy.open();
@@ -47,7 +47,7 @@ test("without an API server the server starts and says what it waits for, and de
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
 });
 
-test("a push that arrives while the API server is away is deployed when it is back", async () => {
+test("a push that arrives while the API server is down is deployed when it is back", async () => {
   const { world, proxy, extra } = await useFaultyWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
@@ -74,7 +74,7 @@ test("a push that arrives while the API server is away is deployed when it is ba
   expect(journal.deploys().at(-1)).toMatchObject({ commit: next, exitCode: 0 });
 });
 
-test("an API server that falls silent during a deploy ends it in time, and it is done again afterwards", async () => {
+test("a deploy is ended in time if the API server stops responding, and repeated afterwards", async () => {
   const { world, proxy, extra } = await useFaultyWorld();
   const journal = await useJournal(world);
   const repo = await world.repo("shop");
@@ -88,7 +88,7 @@ test("an API server that falls silent during a deploy ends it in time, and it is
   proxy.blackHole(true);
   const silentFrom = Date.now();
   await vi.waitFor(() => expect(findRunsOf(server.dataDir, server.pid)).toEqual([]), patience);
-  // Before the lease can be anybody else's.
+  // Before another server can hold the lease.
   expect(journal.deploys()[0]!.seenAt - silentFrom).toBeLessThan(15_000);
   await vi.waitFor(() => expect(logOf(server)).toContain("could not be renewed in time"), patience);
   await release();
@@ -102,7 +102,7 @@ test("an API server that falls silent during a deploy ends it in time, and it is
   expect(journal.deploys().map(({ exitCode }) => exitCode)).toEqual([undefined, 0]);
 });
 
-test("a server that cannot renew the Lease by which it serves the cluster begins nothing new until it can", async () => {
+test("a server that cannot renew the Lease for the whole cluster starts nothing new until it can", async () => {
   const { world, proxy, extra } = await useFaultyWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
@@ -134,7 +134,7 @@ test("a server that cannot renew the Lease by which it serves the cluster begins
   expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
 });
 
-/** How many jobs were put off, because it was not the server's turn. */
+/** How many jobs were deferred because the server did not hold the Lease. */
 async function putOff({ adminUrl }: { adminUrl: string }): Promise<number> {
   const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
   return Number(/^towline_reconcile_total\{result="busy"\} (\d+)/m.exec(metrics)?.[1] ?? 0);

@@ -1,4 +1,4 @@
-/** What each of the two ports answers, and senders who take their time. */
+/** What each of the two ports serves, and slow senders. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -8,7 +8,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-test("the port for webhooks shows nothing else, and the admin port takes no webhooks", async () => {
+test("the webhook port serves nothing else, and the admin port accepts no webhooks", async () => {
   const world = await useWorld();
   const server = await useFaultServer(world, world, "server");
   const webhooks = new URL(server.webhooksUrl).origin;
@@ -24,7 +24,7 @@ test("the port for webhooks shows nothing else, and the admin port takes no webh
   ).toBe(404);
 });
 
-test("hundreds of senders that do not get to the point hold up nobody, and are shown the door", async () => {
+test("hundreds of slow senders do not block deliveries, and are disconnected", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
@@ -42,7 +42,7 @@ test("hundreds of senders that do not get to the point hold up nobody, and are s
     socket.on("connect", () => open++);
     socket.on("close", () => open--);
     const head = "POST /webhooks/gitea HTTP/1.1\r\nHost: towline\r\n";
-    // Half of them never end their headers, the others promise a body.
+    // Half of them never finish their headers, the others announce a body that never comes.
     socket.write(i % 2 === 0 ? head : `${head}Content-Length: 1000000\r\n\r\n{`);
     return socket;
   });
@@ -53,9 +53,9 @@ test("hundreds of senders that do not get to the point hold up nobody, and are s
   expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: next })).status).toBe(202);
   await deployment.settles(next);
   expect((await readiness(server)).status).toBe(200);
-  await vi.waitFor(() => expect(open).toBeLessThanOrEqual(150), patience); // those without headers, after 10 to 15 s
+  await vi.waitFor(() => expect(open).toBeLessThanOrEqual(150), patience); // those without complete headers, after 10 to 15 s
 
-  // The others do not hold up its end, either.
+  // The others do not delay its shutdown either.
   server.child.kill("SIGTERM");
   expect(await server.ended).toBe(0);
   await Promise.all(slow.filter(({ closed }) => !closed).map((socket) => once(socket, "close")));

@@ -1,4 +1,4 @@
-/** The Redis that the server starts for itself, and the password of one that it does not. */
+/** The Redis that the server starts itself, and the password of an external one. */
 import { expect, test, vi } from "vitest";
 import { freePort } from "../../dev/parts/port.ts";
 import { logOf, readiness, useFaultServer } from "../support/faults.ts";
@@ -10,7 +10,7 @@ import { useRedisServer } from "../support/redis.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-test("the private Redis ends with a killed server, and keeps what was accepted for the next one", async () => {
+test("the private Redis ends with a killed server, and keeps accepted deliveries for the next one", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
@@ -41,10 +41,10 @@ test("the private Redis ends with a killed server, and keeps what was accepted f
   await Promise.all([deployment.settles(next), slowDeployment.settles(slowCommit)]);
   expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
   const deployed = again.lines.find(({ msg, commit }) => msg === "deployed" && commit === next);
-  expect(deployed).toMatchObject({ delivery }); // the push itself was kept, no sweep had to find it
+  expect(deployed).toMatchObject({ delivery }); // the delivery itself was kept: the sweep did not have to find the push
 });
 
-test("the password of a Redis is never told", async () => {
+test("the password of Redis is never logged", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const [wrong, right] = ["canary-wrong-8d1f", "canary-right-77b2"];
@@ -69,7 +69,7 @@ test("the password of a Redis is never told", async () => {
   const told = [logOf(early), logOf(denied), answers, await push.text(), metrics].join("\n");
   expect(told).not.toContain("canary");
 
-  // Who cannot talk to Redis can still leave in order.
+  // A server that cannot reach Redis still stops cleanly.
   denied.child.kill("SIGTERM");
   expect(await denied.ended).toBe(0);
 });

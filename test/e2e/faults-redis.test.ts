@@ -1,4 +1,4 @@
-/** Redis that is down, frozen or emptied: deliveries are refused in time, and nothing stays undone. */
+/** Redis that is down, frozen or emptied: deliveries are refused in time, and no work is lost. */
 import { expect, test, vi } from "vitest";
 import { readiness, useFaultServer } from "../support/faults.ts";
 import { patience } from "../support/patience.ts";
@@ -27,14 +27,14 @@ test("without Redis the server starts, refuses deliveries in time, and works as 
 
   await redis.start();
   await vi.waitFor(async () => expect(await readiness(server)).toMatchObject({ status: 200 }), patience);
-  await deployment.reaches("Ready"); // nobody has to ask again for what was created meanwhile
+  await deployment.reaches("Ready"); // deployments created meanwhile are reconciled without a request
   const next = await repo.push(aProject({ namespace, data: { color: "blue" } }));
   expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: next })).status).toBe(202);
   await deployment.settles(next);
   expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
 });
 
-test("a Redis that dies or freezes costs no push", async () => {
+test("no push is lost if Redis dies or freezes", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
@@ -52,7 +52,7 @@ test("a Redis that dies or freezes costs no push", async () => {
   expect(dead.status).toBe(503);
   expect((await readiness(server)).checks["redis"]?.ok).toBe(false);
   await redis.start();
-  await deployment.settles(whileDead); // the sweep found it: the delivery was refused
+  await deployment.settles(whileDead); // found by the sweep, because the delivery was refused
   expect(await world.cluster.data("settings")).toEqual({ color: "green" });
   expect((await readiness(server)).status).toBe(200);
 
@@ -71,7 +71,7 @@ test("a Redis that dies or freezes costs no push", async () => {
   expect(journal.overlaps()).toEqual([]);
 });
 
-test("a Redis that dies during a deploy and comes back empty does not make it run twice", async () => {
+test("a deploy during which Redis dies and comes back empty does not run twice", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const redis = useRedisServer({ appendOnly: false });
@@ -85,15 +85,15 @@ test("a Redis that dies during a deploy and comes back empty does not make it ru
 
   await redis.stop();
   await release();
-  await deployment.settles(commit); // what is under way does not need Redis
+  await deployment.settles(commit); // a deploy in progress does not need Redis
   await redis.start();
   await vi.waitFor(async () => expect((await readiness(server)).status).toBe(200), patience);
   const next = await repo.push(aProject({ namespace: world.cluster.namespace, data: { color: "blue" } }));
-  await deployment.settles(next); // the sweep goes on, and finds this one
+  await deployment.settles(next); // the sweep continues, and finds this commit
   expect(journal.deploys().map(({ commit }) => commit)).toEqual([commit, next]);
 });
 
-test("what waits in a Redis that is emptied is found by the next sweep", async () => {
+test("jobs that wait in a Redis that is emptied are found by the next sweep", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);

@@ -1,4 +1,4 @@
-/** Two servers on one Redis and one cluster, and what happens when one of them dies or freezes. */
+/** Two servers with one Redis and one cluster, and what happens if one of them dies or freezes. */
 import { expect, test, vi } from "vitest";
 import { useFaultServer } from "../support/faults.ts";
 import { patience } from "../support/patience.ts";
@@ -8,7 +8,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
 
-/** A deployment whose first deploy is held; resolves once one of the servers is in the middle of it. */
+/** Creates a deployment whose first deploy is held; resolves once one of the servers is in the middle of it. */
 async function aHeldDeploy(world: TestWorld, journal: Journal) {
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
@@ -20,11 +20,11 @@ async function aHeldDeploy(world: TestWorld, journal: Journal) {
   return { repo, commit, deployment, release };
 }
 
-test("two servers never deploy one deployment at the same time, and the last push wins", async () => {
+test("two servers never deploy the same deployment concurrently, and the last push wins", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
-  // One place each: while one deploys the one target, the other has to be given to the other.
+  // One slot each: while one server deploys one target, the other target has to go to the other server.
   const single = { TOWLINE_CONCURRENCY: "1" };
   const [repo, one, two] = await Promise.all([
     world.repo("shop"),
@@ -52,12 +52,12 @@ test("two servers never deploy one deployment at the same time, and the last pus
   expect(journal.overlaps()).toEqual([]);
   const deploys = journal.deploys();
   expect(deploys.every(({ exitCode }) => exitCode === 0)).toBe(true);
-  // Each commit is deployed at most once per target, and both servers had their share.
+  // Each commit is deployed at most once per target, and both servers took part.
   expect(new Set(deploys.map(({ subject, commit }) => `${subject} ${commit}`)).size).toBe(deploys.length);
   expect(new Set(deploys.map(({ server }) => server))).toEqual(new Set([one.pid, two.pid]));
 });
 
-test("a server that is killed during a deploy takes kluctl with it, and the other one completes the deploy", async () => {
+test("if a server is killed during a deploy, its kluctl ends too, and the other server completes the deploy", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const servers = await Promise.all([useFaultServer(world, journal, "one"), useFaultServer(world, journal, "two")]);
@@ -75,14 +75,14 @@ test("a server that is killed during a deploy takes kluctl with it, and the othe
   expect(ready.status).toMatchObject({ observedCommit: commit });
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
   expect(journal.overlaps()).toEqual([]);
-  // Killed, and once more: nothing else.
+  // One killed deploy and one complete one, and no others.
   expect(journal.deploys().map(({ server, exitCode }) => [server, exitCode])).toEqual([
     [victim.pid, undefined],
     [other.pid, 0],
   ]);
 });
 
-test("a server that is killed during a deploy completes it when it is started again", async () => {
+test("a server that was killed during a deploy completes it after a restart", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const victim = await useFaultServer(world, journal, "one");
@@ -102,7 +102,7 @@ test("a server that is killed during a deploy completes it when it is started ag
   ]);
 });
 
-test("a server that freezes during a deploy has its kluctl killed before another takes over, and wakes up harmless", async () => {
+test("if a server freezes during a deploy, its kluctl is killed before another server takes over, and it does no harm when it wakes", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const servers = await Promise.all([useFaultServer(world, journal, "one"), useFaultServer(world, journal, "two")]);
@@ -116,10 +116,10 @@ test("a server that freezes during a deploy has its kluctl killed before another
   await vi.waitFor(() => expect(journal.deploys()).toHaveLength(2), patience);
   const [broken, second] = journal.deploys();
   expect(second).toMatchObject({ server: other.pid, commit });
-  // kluctl was dead for a while when the lease became free.
+  // kluctl had been dead for a while when the lease became free.
   expect((second?.startedAt ?? 0) - (broken?.seenAt ?? 0)).toBeGreaterThan(1_000);
 
-  // The frozen one wakes in the middle of the other's deploy, which ends as if nothing had been.
+  // The frozen server wakes in the middle of the other's deploy, which completes undisturbed.
   frozen.child.kill("SIGCONT");
   await vi.waitFor(() => expect(frozen.lines.some(({ msg }) => msg.startsWith("lease lost"))).toBe(true), patience);
   await release();
@@ -128,7 +128,7 @@ test("a server that freezes during a deploy has its kluctl killed before another
   expect(journal.overlaps()).toEqual([]);
   expect(journal.deploys()).toHaveLength(2);
 
-  // And it works again: a push that it receives is deployed by one of the two.
+  // It works again: a push that it receives is deployed by one of the two.
   const next = await repo.push(aProject({ namespace: world.cluster.namespace, data: { color: "blue" } }));
   expect((await sendPush(frozen.webhooksUrl, { repo: repo.url, after: next })).status).toBe(202);
   await deployment.settles(next);

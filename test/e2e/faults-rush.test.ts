@@ -1,4 +1,4 @@
-/** Pushes that come faster than they can be deployed. */
+/** Pushes that arrive faster than they can be deployed. */
 import { expect, test, vi } from "vitest";
 import { useFaultServer } from "../support/faults.ts";
 import { patience } from "../support/patience.ts";
@@ -25,10 +25,10 @@ async function aDeployedShop(extra: Record<string, string> = {}) {
   return { world, journal, deployment, push, send, first };
 }
 
-// No sweep may find what only the delivery should tell.
+// Without sweeps, so that pushes are only found by their deliveries.
 const withoutSweeps = { TOWLINE_SWEEP_INTERVAL: "1h" };
 
-test("a push that arrives while its deployment is deployed is deployed right after it", async () => {
+test("a push that arrives during a deploy is deployed right after it", async () => {
   const { world, journal, deployment, push, send } = await aDeployedShop(withoutSweeps);
   const release = await journal.hold('[ "$command" = deploy ]');
   const green = await push("green");
@@ -52,7 +52,7 @@ test("twenty pushes in a row take a few deploys, and the last one wins", async (
   for (let i = 1; i <= 20; i++) {
     last = await push(`color-${i}`);
     await send(last);
-    // The others come while the first is being deployed.
+    // The others arrive while the first is being deployed.
     if (i === 1) await vi.waitFor(() => expect(journal.deploys().at(-1)?.commit).toBe(last), patience);
   }
   await release();

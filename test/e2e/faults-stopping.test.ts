@@ -8,7 +8,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-test("a server that is asked to stop ends its deploy first, and refuses no delivery while it can take one", async () => {
+test("a server that is stopped finishes its deploy first, and accepts deliveries as long as it can", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const repo = await world.repo("shop");
@@ -47,14 +47,14 @@ test("a server that is asked to stop ends its deploy first, and refuses no deliv
   await vi.waitFor(() => expect(findProcessesOf(server.dataDir)).toEqual([]), patience);
 });
 
-test("a deploy that takes longer than a server may still run is handed to another one at once", async () => {
+test("a deploy that exceeds the drain timeout is handed to another server at once", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const repo = await world.repo("shop");
   const commit = await repo.push(aProject({ namespace: world.cluster.namespace }));
   const lease = { TOWLINE_LEASE_DURATION: "5m" };
   const server = await useFaultServer(world, journal, "one", { TOWLINE_SHUTDOWN_DRAIN: "1s", ...lease });
-  // It does not end when it is asked to, either.
+  // This deploy ignores SIGTERM as well.
   await journal.stage(`if [ "$command" = deploy ]; then trap '' TERM; while :; do nap; done; fi; kluctl`);
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(repo.url));
@@ -65,14 +65,14 @@ test("a deploy that takes longer than a server may still run is handed to anothe
   server.child.kill("SIGTERM");
   expect(await server.ended).toBe(0);
   await vi.waitFor(() => expect(findProcessesOf(server.dataDir)).toEqual([]), patience);
-  const ready = await deployment.reaches("Ready"); // the lease was given back: nobody had to wait for its end
+  const ready = await deployment.reaches("Ready"); // the lease was released: no server had to wait for its expiry
   expect(ready.status).toMatchObject({ observedCommit: commit });
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
   expect(journal.overlaps()).toEqual([]);
   expect(journal.deploys()).toMatchObject([{ server: server.pid }, { server: other.pid, exitCode: 0 }]);
 });
 
-test("what a stopped server handed back is done by the next one that is started", async () => {
+test("work that a stopped server handed back is done by the next one", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const repo = await world.repo("shop");

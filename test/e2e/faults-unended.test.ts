@@ -1,4 +1,4 @@
-/** A reconciliation that was interrupted after it had recorded its commit, and that no job in Redis stands for any more. */
+/** A reconciliation that was interrupted after it had recorded its commit, and for which Redis has no job any more. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -12,10 +12,10 @@ import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, type TowlineProcess } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-/** Nothing but what is tested here makes it due again. */
+/** With these intervals, only the tested mechanism makes it due again. */
 const daily = { interval: "24h", retryInterval: "24h" };
 
-/** Red is deployed, and a deploy of blue is held, which a webhook has caused. */
+/** Deploys red, and holds a deploy of blue that a webhook started. */
 async function aHeldDeploy(world: Awaited<ReturnType<typeof useWorld>>, start: typeof useFaultServer, extra = {}) {
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
@@ -36,7 +36,7 @@ function triesOf({ lines }: TowlineProcess): number {
   return lines.filter(({ msg }) => msg === "request to the Kubernetes API failed").length;
 }
 
-test("an API server that is away for longer than all tries take is no reason to wait for the interval", async () => {
+test("after an outage of the API server that outlasts all attempts, the deployment does not wait for its interval", async () => {
   const world = await useWorld();
   const proxy = await useFaultProxy(world.cluster.kubeconfig);
   const kubeconfig = join(world.dir, "faulty-kubeconfig");
@@ -48,18 +48,18 @@ test("an API server that is away for longer than all tries take is no reason to 
   const awaySince = performance.now();
   await proxy.close();
   await release();
-  // Each of the five tries ends with this line; nothing is left in Redis then.
+  // Each of the five attempts logs this line; Redis is empty afterwards.
   await vi.waitFor(() => expect(triesOf(server)).toBeGreaterThanOrEqual(5), { ...patience, timeout: 400_000 });
   await vi.waitFor(() => expect(performance.now() - awaySince).toBeGreaterThan(200_000), patience);
   await proxy.open();
 
-  // 15 seconds on a quiet machine; without the sweep it would be a day.
+  // 15 seconds on a quiet machine; without the sweep it would take a day.
   const settled = await deployment.reaches("Ready");
   expect(settled.status).toMatchObject({ observedCommit: commit });
   expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
 }, 600_000);
 
-test("a server whose job and Redis died with it is followed by another that runs already", async () => {
+test("if a server dies and Redis loses its job, another running server completes the reconciliation", async () => {
   const world = await useWorld();
   const { journal, server, deployment, commit, release } = await aHeldDeploy(world, useFaultServer);
   const other = await useFaultServer(world, journal, "two");

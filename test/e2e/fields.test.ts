@@ -1,4 +1,4 @@
-/** Changes that only add or only remove something: kluctl's results name one value of such a change, not two. */
+/** Changes that only add or only remove something: kluctl's results contain one value for such a change, not two. */
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
@@ -7,7 +7,7 @@ import { sendPush, useTowline } from "../support/towline.ts";
 import { readyOf } from "../support/world-cluster.ts";
 import { useWorld } from "../support/world.ts";
 
-test("pushes that only add, only remove, or do both elsewhere are deployed", async () => {
+test("pushes that only add fields, only remove them, or do both are deployed", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -56,7 +56,7 @@ test("pushes that only add, only remove, or do both elsewhere are deployed", asy
   expect(await annotations()).not.toHaveProperty(["example.com/owner"]);
 });
 
-test("a pull request that only adds a key, and then one that only removes it, is shown", async () => {
+test("a pull request that only adds a key is shown, and so is one that only removes it", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);

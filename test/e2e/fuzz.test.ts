@@ -1,9 +1,9 @@
-/** A few thousand of the deliveries of `npm run fuzz`, always the same ones. */
+/** A fixed set of a few thousand deliveries of `npm run fuzz`. */
 import { expect, test } from "vitest";
 import { playFuzz } from "../../dev/fuzz/play.ts";
 import { uniqueName, useWorld } from "../support/world.ts";
 
-test("whatever is delivered is answered, and the server stays up", async () => {
+test("every delivery is answered, and the server keeps running", async () => {
   const { cluster, redis, dir, kluctl } = await useWorld();
 
   const { sent, answers, findings } = await playFuzz({
@@ -13,7 +13,7 @@ test("whatever is delivered is answered, and the server stays up", async () => {
     namespace: uniqueName("fuzz"),
   });
 
-  // How fast they are answered is told by the whole run, on a machine of its own.
+  // Response times are checked only by the whole run, on a machine of its own.
   expect(findings.filter(({ what }) => !what.includes("nothing else to do"))).toEqual([]);
   expect(sent).toBe(3_000);
   for (const status of ["202", "400", "401", "404", "405"]) expect([...answers.keys()]).toContain(status);

@@ -1,4 +1,4 @@
-/** What people ask of a deployment with kluctl's own command line, and what they are told. */
+/** Requests that users make with kluctl's own command line, and their results. */
 import { gunzipSync } from "node:zlib";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ async function storedResult({ core }: TestCluster, id: string | undefined): Prom
   return JSON.parse(gunzipSync(bytes).toString("utf8")) as Record<string, unknown>;
 }
 
-/** A project whose ConfigMaps are named and filled by arguments. */
+/** A project whose arguments set names and content of its ConfigMaps. */
 function project(namespace: string, more: Record<string, object> = {}) {
   const data = { color: "{{ args.color }}", image: "{{ images.get_image('shop') }}" };
   return aProject({
@@ -45,7 +45,7 @@ async function create(world: TestWorld, url: string, name: string, spec: object 
   return deployment;
 }
 
-test("diff, deploy, prune and validate do what they are told, whatever the deployment says, and say what came of it", async () => {
+test("diff, deploy, prune and validate do what is requested, even if suspended, and report the result", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -67,7 +67,7 @@ test("diff, deploy, prune and validate do what they are told, whatever the deplo
     create(world, team.url, "two", { target: undefined }, { team: "a" }),
   ]);
 
-  /** Of one deployment, which is suspended. */
+  /** Requests to one suspended deployment. */
   async function commands(): Promise<void> {
     await shop.patch({ spec: { suspend: true } });
     const suspended = await shop.settles();
@@ -148,7 +148,7 @@ test("diff, deploy, prune and validate do what they are told, whatever the deplo
     expect(logs.stdout).not.toContain("validated\n");
   }
 
-  /** By label, and from a clone of the project. */
+  /** Requests by label, and from a clone of the project. */
   async function selections(): Promise<void> {
     const both = await gitops(world, ["deploy", "-l", "team=a", "-a", "color=blue"]);
     expect(both, both.stderr).toMatchObject({ code: 0 });

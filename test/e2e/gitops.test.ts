@@ -1,4 +1,4 @@
-/** The real kluctl beside us: its command line asks us. */
+/** kluctl's real command line, with requests to our server. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -10,7 +10,7 @@ import { patience } from "../support/patience.ts";
 
 const run = promisify(execFile);
 
-/** `kluctl gitops …` for one deployment; rejects, with what it said, unless it ends well. */
+/** Runs `kluctl gitops …` for one deployment; rejects with its output if it fails. */
 async function gitops(world: TestWorld, command: string, name: string, ...more: string[]): Promise<string> {
   const { kluctl, cluster, dir } = world;
   const args = ["gitops", command, "--no-update-check", "--no-color", "--namespace", cluster.namespace, "--name", name];
@@ -19,7 +19,7 @@ async function gitops(world: TestWorld, command: string, name: string, ...more: 
   return stdout + stderr;
 }
 
-test("kluctl's command line asks for a reconcile, suspends and resumes", async () => {
+test("kluctl's command line requests a reconciliation, suspends and resumes", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;

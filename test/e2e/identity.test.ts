@@ -1,4 +1,4 @@
-/** On whose behalf something is deployed: a service account's rights are all there are, never the server's own. */
+/** Which account deploys: only the permissions of its service account count, never those of the server. */
 import { expect, test } from "vitest";
 import { createAccount } from "../support/accounts.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -19,7 +19,7 @@ const web = (namespace: string) => ({
   },
 });
 
-test("a deployment with a service account can do what that may, and is told what it may not", async () => {
+test("a deployment with a service account can do what that account may, and other attempts are reported", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -78,7 +78,7 @@ test("a deployment with a service account can do what that may, and is told what
     .toContainEqual(["Warning", "DeleteFailed", expect.stringContaining("permission error") as unknown]);
 });
 
-test("the default service account is for those that name none", async () => {
+test("the default service account applies to deployments that name none", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;

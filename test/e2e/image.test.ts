@@ -1,7 +1,7 @@
 /**
- * The image, as far as it can be had without an engine: the Dockerfile is followed on this machine's own system, and the
- * server is run from exactly what comes of it, as nobody in particular, where nothing but the named directories can be
- * written. What Debian's packages and kluctl's release would bring is this machine's.
+ * The image, as far as it can be tested without a container engine: the Dockerfile's steps run on this machine's own
+ * system, and the server runs from exactly what they produce, as an unprivileged user, with only the documented
+ * directories writable. Debian packages and kluctl are taken from this machine.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -22,11 +22,14 @@ import { useTempDir, useWorld } from "../support/world.ts";
 
 const root = join(import.meta.dirname, "../..");
 
-/** In a container of a build service, for one, nobody may mount. */
+/** Mounting is not permitted in the container of a build service, for example. */
 const mayMount =
   spawnSync("unshare", ["--mount", "--propagation=private", "sh", "-c", "mount -t tmpfs tmpfs /mnt"]).status === 0;
 
-/** Says what it is asked to install, and installs nothing; what this machine may lack comes as simple as can be. */
+/**
+ * `apt-get` records its arguments and installs nothing; programs that this machine may lack are replaced by minimal
+ * ones.
+ */
 const standIns: Record<string, string> = {
   "usr/bin/apt-get": '#!/bin/sh\necho "$@" >> /asked-of-apt\n',
   ...(!existsSync("/usr/bin/tini") && { "usr/bin/tini": '#!/bin/sh\nshift\nexec "$@"\n' }),
@@ -74,7 +77,7 @@ function useContainer(image: Followed, options: ContainerOptions) {
     said,
     ended,
     stop,
-    /** A path in it, as this process sees it. */
+    /** A path inside the container, as this process sees it. */
     path: (path: string) => `/proc/${child.pid}/root${path}`,
   };
 }
@@ -95,7 +98,7 @@ test.skipIf(!mayMount)(
     const [image, repo] = await Promise.all([useImage(world.kluctl), world.repo("shop")]);
     const first = await repo.push(aProject({ namespace }));
 
-    // What it holds: only what runs, and nothing that the server could write.
+    // The content of the image: only what is needed at runtime, and nothing that the server could write.
     const asked = await readFile(image.hostPath("/asked-of-apt"), "utf8");
     expect(asked.match(/^install .*valkey-server$/m)?.[0].split(" ")).toEqual(
       expect.arrayContaining(["--no-install-recommends", "ca-certificates", "git", "gpg", "openssh-client", "tini"]),
@@ -114,7 +117,7 @@ test.skipIf(!mayMount)(
     expect((await runIn(image, "towline", "version")).code).toBe(0);
 
     const collector = await useOtlpReceiver();
-    // The server. Its first run of kluctl finds the Python of the image; the later ones have their renderers warm.
+    // The server. Its first run of kluctl finds the image's Python; the later ones use warm renderers.
     const adminPort = String(await freePort());
     const settings: Record<string, string> = {
       ...environment(world),
@@ -152,7 +155,7 @@ test.skipIf(!mayMount)(
       }),
     );
     expect(unpacked.flat().length).toBeGreaterThan(0);
-    expect(unpacked.flat().every((entry) => entry.isSymbolicLink())).toBe(true); // kluctl would have unpacked anew
+    expect(unpacked.flat().every((entry) => entry.isSymbolicLink())).toBe(true); // kluctl would have unpacked real files
     const messages = () => server.lines.map(({ msg }) => msg);
     await vi.waitFor(() => expect(messages()).toContain("kluctl's renderers are kept warm"), patience);
 
@@ -171,12 +174,12 @@ test.skipIf(!mayMount)(
     const metrics = await (await fetch(`${admin}/metrics`)).text();
     expect(metrics).toMatch(/^towline_kluctl_renderers_total\{start="warm"\} [1-9]/m);
     expect(await server.stop()).toBe(0);
-    // OpenTelemetry's SDK is in the image, and what it still has is sent at the end.
+    // OpenTelemetry's SDK is in the image, and pending spans are sent when the server stops.
     const spans = collector.spans.map(({ name }) => name);
     expect(spans).toEqual(expect.arrayContaining(["receive", "reconcile", "deploy"]));
 
-    // In the place of kluctl's controller, with the command that its Deployment has, and as compose has it: somebody else,
-    // of group 0.
+    // As a replacement of kluctl's controller, with the command of its Deployment, and with the user of compose: a
+    // different user, in group 0.
     const healthPort = await freePort();
 
     const controller = useContainer(image, {

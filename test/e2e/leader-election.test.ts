@@ -1,4 +1,7 @@
-/** kluctl's controller and ours under one Lease, both with `--leader-elect`: whoever holds it works, and the other waits. */
+/**
+ * kluctl's controller and our server share a Lease, both with `--leader-elect`: the holder works, and the other one
+ * waits.
+ */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { V1Lease } from "@kubernetes/client-node";
@@ -10,7 +13,7 @@ import { type TestWorld, useWorld } from "../support/world.ts";
 import type { TestDeployment, TestResource } from "../support/world-cluster.ts";
 
 const theirs = { "leader-elect": "true" };
-/** Under a name of our own, so that what it writes can be told from what the other does. */
+/** With a controller name of our own, which distinguishes our writes from those of kluctl's controller. */
 const ours = { "leader-elect": "true", "controller-name": "ours" };
 
 async function holderOf({ cluster }: TestWorld): Promise<string> {
@@ -18,7 +21,7 @@ async function holderOf({ cluster }: TestWorld): Promise<string> {
   return lease?.spec?.holderIdentity ?? "";
 }
 
-/** Everybody who is seen to hold the Lease, in turn. */
+/** All holders of the Lease that were observed, in order. */
 function watchHolders(world: TestWorld): readonly string[] {
   const holders: string[] = [];
   let ended = false;
@@ -40,7 +43,7 @@ async function says(world: TestWorld, words: string): Promise<void> {
   await expect.poll(() => readFile(join(world.dir, "controller.log"), "utf8"), patience).toContain(words);
 }
 
-/** Asks for a look, and returns who answered, as the API server has it. */
+/** Requests a reconciliation, and returns the field manager of the answer. */
 async function whoAnswers(deployment: TestDeployment, requestValue: string): Promise<string | undefined> {
   await deployment.patch({
     metadata: { annotations: { "kluctl.io/request-reconcile": JSON.stringify({ requestValue }) } },
@@ -55,7 +58,7 @@ async function whoAnswers(deployment: TestDeployment, requestValue: string): Pro
   return writerOf(answered);
 }
 
-/** Of the answer: a value that is new has one owner. */
+/** The field manager of the answer: a new value has exactly one owner. */
 function writerOf({ metadata }: TestResource): string | undefined {
   const owner = metadata?.managedFields?.find(({ fieldsV1 }) => {
     const { "f:status": status } = fieldsV1 as { "f:status"?: { "f:reconcileRequestResult"?: Record<string, object> } };
@@ -87,7 +90,7 @@ test.skipIf(!canSeemInPod())(
     await says(world, "not leading yet: another controller holds the Lease");
     expect(await whoAnswers(deployment, "third")).toBe("kluctl-controller");
 
-    // It does not give the Lease back, so that nobody can know at once that it is gone.
+    // kluctl's controller does not release the Lease when it stops, so our server has to wait for it to expire.
     await stopTheirs();
     expect(await holderOf(world)).toBe(holders.at(-1));
     expect(await whoAnswers(deployment, "fourth")).toBe("ours");

@@ -1,4 +1,4 @@
-/** The merge queue of a GitHub: each group gets the status that a rule may require, whatever becomes of it. */
+/** GitHub's merge queue: each group gets the status that a ruleset may require, whatever its result. */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -19,7 +19,7 @@ async function useQueue(world: TestWorld, variables?: Record<string, string>) {
   return { local, pulls, queue: useMergeQueue(pulls, local), project };
 }
 
-/** Another object of the project. */
+/** An additional object of the project. */
 function moreIn({ cluster: { namespace } }: TestWorld, name = "more"): string {
   return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace } });
 }
@@ -28,12 +28,12 @@ async function metrics({ adminUrl }: Towline): Promise<string> {
   return (await fetch(`${adminUrl}/metrics`)).text();
 }
 
-/** Waits for the sweep's first look at the one repository; the next one is a day later. */
+/** Waits until the sweep has checked the repository for the first time; the next sweep is a day later. */
 async function isSwept(towline: Towline): Promise<void> {
   await expect.poll(() => metrics(towline), patience).toMatch(/^towline_sweep_looks_total\{result="ok"\} [1-9]/m);
 }
 
-/** Waits until every job that was asked for is over. */
+/** Waits until all queued jobs have ended. */
 async function settles(towline: Towline): Promise<void> {
   const unsettled = async () => {
     const text = await metrics(towline);
@@ -43,7 +43,7 @@ async function settles(towline: Towline): Promise<void> {
   await expect.poll(async () => (await unsettled()).every((count) => count === 0), patience).toBe(true);
 }
 
-test("a group is compared on its own commit, and after the merge that commit says what was deployed", async () => {
+test("a group is compared on its own commit, and after the merge that commit's status says what was deployed", async () => {
   const world = await useWorld();
   const { pulls, queue, project } = await useQueue(world);
   const deployment = world.cluster.deployment("shop");
@@ -73,7 +73,7 @@ test("a group is compared on its own commit, and after the merge that commit say
   const line = `towline/${deployment.key}`;
   const deployed = { [line]: "success: deployed: 1 changed", towline: "success: deployed: 1 changed" };
   await expect.poll(group.statuses, patience).toEqual(deployed);
-  // What is late says nothing over that.
+  // Late events do not change the status.
   await Promise.all([group.tell("checks_requested"), group.tellByPush(true)]);
   await behind.tell("destroyed");
   await settles(pulls.towline);
@@ -81,7 +81,7 @@ test("a group is compared on its own commit, and after the merge that commit say
   expect(behind.writes().filter((state) => state !== "pending")).toEqual(["success"]);
 });
 
-test("a group is answered where nothing is compared, and where comparing fails", async () => {
+test("a group also gets a status if nothing is compared or the comparison fails", async () => {
   const world = await useWorld();
   const { pulls, queue, project } = await useQueue(world);
   const pull = await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" });
@@ -105,7 +105,7 @@ test("a group is answered where nothing is compared, and where comparing fails",
     towline: `success: not rendered: #${forked.number} comes from a fork`,
   });
 
-  // Whoever knows the webhook secret could say that there is no group ahead.
+  // A sender who knows the webhook secret could claim that there is no group ahead.
   const behind = await queue.make(await pulls.open({ "app/more.yml": moreIn(world) }), stranger);
   await behind.tell("checks_requested", { base: await pulls.repo.git("rev-parse", "main") });
   await expect.poll(behind.statuses, patience).toEqual({
@@ -116,35 +116,38 @@ test("a group is answered where nothing is compared, and where comparing fails",
 test.each([
   ["no deployment is affected", {}],
   ["previews are switched off", { TOWLINE_PREVIEW_ENABLED: "false" }],
-])("a group of another branch than git has says nothing of the commit, also where %s", async (_, variables) => {
-  const world = await useWorld();
-  const { pulls, queue } = await useQueue(world, { ...variables, TOWLINE_SWEEP_INTERVAL: "24h" });
-  const deployment = world.cluster.deployment("shop");
-  await deployment.create(aSpec(pulls.repo.url));
-  await deployment.settles();
-  await isSwept(pulls.towline); // or the sweep finds the group, and answers it
-  const group = await queue.make(await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" }));
-  const genuine = "TOWLINE_PREVIEW_ENABLED" in variables ? /^success: not compared/ : /^failure: .*broken\.yml/;
+])(
+  "a group on a branch that git does not have does not change the commit's status, also if %s",
+  async (_, variables) => {
+    const world = await useWorld();
+    const { pulls, queue } = await useQueue(world, { ...variables, TOWLINE_SWEEP_INTERVAL: "24h" });
+    const deployment = world.cluster.deployment("shop");
+    await deployment.create(aSpec(pulls.repo.url));
+    await deployment.settles();
+    await isSwept(pulls.towline); // otherwise the sweep finds the group, and reports its status
+    const group = await queue.make(await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" }));
+    const genuine = "TOWLINE_PREVIEW_ENABLED" in variables ? /^success: not compared/ : /^failure: .*broken\.yml/;
 
-  // Whoever knows the webhook secret can say all this.
-  const ref = `refs/heads/gh-readonly-queue/nobody/pr-1-${group.base}`;
-  for (const action of ["checks_requested", "destroyed", "checks_requested"] as const) {
-    await group.tell(action, { ref });
+    // A sender who knows the webhook secret can send all of these.
+    const ref = `refs/heads/gh-readonly-queue/nobody/pr-1-${group.base}`;
+    for (const action of ["checks_requested", "destroyed", "checks_requested"] as const) {
+      await group.tell(action, { ref });
+      await settles(pulls.towline);
+    }
+    await group.tell("destroyed", { commit: await pulls.repo.git("rev-parse", "main") });
     await settles(pulls.towline);
-  }
-  await group.tell("destroyed", { commit: await pulls.repo.git("rev-parse", "main") });
-  await settles(pulls.towline);
-  expect(group.statuses()).toEqual({});
+    expect(group.statuses()).toEqual({});
 
-  // That it is over is said of the group itself: its branch is still there.
-  await group.tell("destroyed");
-  await group.tell("checks_requested");
-  await expect.poll(group.statuses, patience).toEqual({ towline: expect.stringMatching(genuine) });
-  await settles(pulls.towline);
-  expect(group.writes().filter((state) => state !== "pending")).toHaveLength(1);
-});
+    // These name the real group: `destroyed` is not trusted while the branch exists.
+    await group.tell("destroyed");
+    await group.tell("checks_requested");
+    await expect.poll(group.statuses, patience).toEqual({ towline: expect.stringMatching(genuine) });
+    await settles(pulls.towline);
+    expect(group.writes().filter((state) => state !== "pending")).toHaveLength(1);
+  },
+);
 
-test("with previews switched off the queue is answered all the same", async () => {
+test("with previews disabled, a group still gets a status", async () => {
   const world = await useWorld();
   const { pulls, queue } = await useQueue(world, { TOWLINE_PREVIEW_ENABLED: "false" });
   const group = await queue.make(await pulls.open({ "app/more.yml": moreIn(world) }));
@@ -154,7 +157,7 @@ test("with previews switched off the queue is answered all the same", async () =
   });
 });
 
-test("a group with a fork is rendered if that is switched on, and one that nobody announced is found", async () => {
+test("a group with a fork is rendered if that is enabled, and a group without a webhook is found", async () => {
   const world = await useWorld();
   const variables = { TOWLINE_PREVIEW_FORKS_IN_MERGE_QUEUE: "true", TOWLINE_SWEEP_INTERVAL: "10s" };
   const { pulls, queue } = await useQueue(world, variables);
@@ -167,12 +170,12 @@ test("a group with a fork is rendered if that is switched on, and one that nobod
   await forked.tell("checks_requested");
   await expect.poll(forked.statuses, patience).toEqual({ towline: "success: changes 1 deployment: 1 new object" });
 
-  // Nobody announces this one.
+  // No webhook announces this group.
   const unheard = await queue.make(await pulls.open({ "app/more.yml": moreIn(world, "other") }));
   await expect.poll(unheard.statuses, patience).toEqual({ towline: "success: changes 1 deployment: 1 new object" });
 });
 
-test("a group that the queue drops ends the comparison that runs for it", async () => {
+test("dropping a group from the queue ends its comparison", async () => {
   const world = await useWorld();
   const { local, pulls, queue } = await useQueue(world);
   const { canceled } = local.words;
@@ -194,7 +197,7 @@ test("a group that the queue drops ends the comparison that runs for it", async 
   await expect.poll(group.statuses, patience).toEqual(dropped);
   await rm(gate);
   await settles(pulls.towline);
-  // Announced late: it is over, and stays so.
+  // A late announcement does not change the status of an ended group.
   await group.tellByPush();
   await settles(pulls.towline);
   expect(group.statuses()).toEqual(dropped);

@@ -1,4 +1,6 @@
-/** KluctlDeployments of flux.kluctl.io/v1alpha1: served like any other, until one of the newer API takes over. */
+/**
+ * KluctlDeployments of flux.kluctl.io/v1alpha1 are served like any other, until one of the current API replaces them.
+ */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { KubernetesObject } from "@kubernetes/client-node";
@@ -19,7 +21,7 @@ import { patience } from "../support/patience.ts";
 
 const apiVersion = "flux.kluctl.io/v1alpha1";
 
-/** One of the older API, and what becomes of it. */
+/** A deployment of the legacy API, with helpers for its state. */
 function older({ cluster }: TestWorld, name: string) {
   const get = () => cluster.find<TestResource>(apiVersion, "KluctlDeployment", name);
   return {
@@ -42,13 +44,13 @@ function older({ cluster }: TestWorld, name: string) {
   };
 }
 
-/** The real command, for this test's namespace. */
+/** The real command line, for this test's namespace. */
 function towline(world: TestWorld, ...args: string[]) {
   const env = { ...environment(world), PATH: process.env["PATH"] };
   return commandLine([...args, "-n", world.cluster.namespace], { env });
 }
 
-/** What the doctor finds out about deployments. */
+/** The doctor's findings about deployments. */
 async function examineAll(world: TestWorld) {
   const config = parseConfig({ env: environment(world) });
   const signal = AbortSignal.timeout(120_000);
@@ -59,14 +61,17 @@ async function examineAll(world: TestWorld) {
 const at = (commit: string) => (resource: TestResource) =>
   String(resource.status?.["lastAttemptedRevision"]).endsWith(commit) && readyOf(resource).status === "True";
 
-test("the older API is served until a newer one takes over, and what depends on another waits for it", async () => {
+test("the legacy API is served until a deployment of the current API takes over, and dependsOn is respected", async () => {
   const world = await useWorld();
   await installOlderApis(world.cluster.kubeconfig);
   const server = await useTowline(world);
   await Promise.all([servesAndGivesWay(world, server), deploysInOrder(world, server)]);
 });
 
-/** It follows its GitRepository, answers its annotations and gives way to a newer one. */
+/**
+ * A deployment follows its GitRepository, answers its annotations, and is no longer served once there is one of the
+ * current API.
+ */
 async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<void> {
   const { cluster } = world;
   const { namespace } = cluster;
@@ -189,7 +194,7 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
 }
 
-/** What depends on another is deployed after it, and a circle is reported. */
+/** A deployment is deployed after its dependencies, and a cycle is reported. */
 async function deploysInOrder(world: TestWorld, server: Towline): Promise<void> {
   const { cluster } = world;
   const { namespace } = cluster;
@@ -223,7 +228,7 @@ async function deploysInOrder(world: TestWorld, server: Towline): Promise<void> 
   await app.reaches("Ready");
 }
 
-test("a preview of the older API logs in at Helm repositories as its deploys do", async () => {
+test("a preview of a legacy deployment logs in at Helm repositories like its deploys", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -233,7 +238,8 @@ test("a preview of the older API logs in at Helm repositories as its deploys do"
     ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "charts" } },
     stringData: { url: charts.url, ...charts.login, caFile: charts.ca },
   } as KubernetesObject);
-  // The repository is on loopback, for which no program asks the proxy that is all a confined one reaches.
+  // The repository is on loopback, for which no program uses a proxy, and a confined preview reaches nothing but the
+  // proxy.
   const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_ISOLATION: "off" });
   const helmChart = { repo: charts.url, chartName: "from-helm", chartVersion: "0.1.0", releaseName: "it", namespace };
   await pulls.repo.push({

@@ -1,4 +1,4 @@
-/** What people have done by the page: in a real Chromium, of a real server, and seen in the cluster. */
+/** Actions of users on the page: in a real Chromium, with a real server, checked in the cluster. */
 import type { Page, Route } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import { examine, useBrowserPage } from "../support/chromium.ts";
@@ -11,7 +11,7 @@ import { type TestWorld, useWorld } from "../support/world.ts";
 
 const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
 
-test("operators have things done by the page, viewers see why they cannot, and nothing that is told runs", async () => {
+test("operators can use all actions of the page, viewers see why they cannot, and no displayed text is executed", async () => {
   const world = await useWorld();
   const server = await usePageServer(world, {
     TOWLINE_UI_TOKEN_ROLE: "operator",
@@ -22,7 +22,7 @@ test("operators have things done by the page, viewers see why they cannot, and n
   await Promise.all([useEachButton(world, server), runNothing(server.pageUrl)]);
 });
 
-/** Each is seen where it matters: in the cluster. */
+/** Checks the effect of each button in the cluster. */
 async function useEachButton(world: TestWorld, server: PageServer): Promise<void> {
   const { cluster } = world;
   const { namespace } = cluster;
@@ -42,7 +42,7 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
     const main = page.getByRole("main");
     await vi.waitFor(async () => expect(`${await main.innerText()}\n${trouble.join("\n")}`).toContain(text), patience);
   };
-  // By keyboard alone: to the button, away again, and through.
+  // With the keyboard only: to the button, cancel, and confirm.
   await button("Approve …").waitFor();
   await tabTo(page, "Approve …");
   await page.keyboard.press("Enter");
@@ -64,7 +64,7 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   await see("No change is waiting for approval.");
   await examine(page, "actions");
 
-  // No webhook told of it.
+  // No webhook reports this push.
   const without = { ...aProject({ namespace, data: { color: "blue" } }), "app/extra.yml": undefined };
   const second = await repo.push(without);
   await button("Reconcile").click();
@@ -75,7 +75,8 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
   await button("Validate").click();
   await see("Validate: done.");
-  // The loop that follows forgets the validation itself, which this deployment does not ask for.
+  // The reconciliation that follows clears the validation result itself, because this deployment does not enable
+  // validation.
   const validated = (await deployment.get())?.status?.["validateRequestResult"];
   expect(validated).toMatchObject({ endTime: expect.any(String) as string });
   await button("Prune …").click();
@@ -101,7 +102,7 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   await see("1 deployment matched (");
   await examine(page, "replay");
 
-  // What failed for good is tried again; nobody told that it is mended.
+  // A permanently failed job is retried; no webhook reports that its cause was fixed.
   await late.push(aProject({ namespace, name: "late", data: { color: "green" } }));
   await page.getByRole("link", { name: "Queue" }).click();
   const retry = page.getByRole("button", { name: `Retry reconcile:${namespace}/late` });
@@ -129,7 +130,7 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   expect(viewer.trouble).toEqual([]);
 }
 
-/** Whatever the server tells of the world is text, be it an error of an action or a line of a log. */
+/** All texts that the server sends are displayed as text, including errors of actions and log lines. */
 async function runNothing(url: string): Promise<void> {
   const { page, trouble } = await useBrowserPage({ extraHTTPHeaders: pageBearer });
   const posts: (readonly [path: string, proof: string | undefined, body: unknown])[] = [];
@@ -192,20 +193,20 @@ async function runNothing(url: string): Promise<void> {
 
   const ways = { error: evil, logins: { token: true, oidc: true } };
   const login = page.getByRole("link", { name: "Log in with your organization's account" });
-  // A session may be over while the page is open.
+  // A session may end while the page is open.
   await page.route("**/api/queue/report/retry", (route) => route.fulfill({ json: { error: evil }, status: 401 }));
   await page.route("**/api/access", (route) => route.fulfill({ json: ways, status: 401 }));
   await page.getByRole("button", { name: `Retry ${evil}` }).click();
   await login.waitFor();
 
-  // A way of its own leads to those who know who people are, and back to where somebody wanted to be.
+  // The login link leads to the identity provider, and back to the page that the user wanted to see.
   await page.route("**/api/deployments", (route) => route.fulfill({ json: ways, status: 401 }));
   await page.reload();
   await login.waitFor();
   expect(await login.getAttribute("href")).toBe(`/auth/login?then=${encodeURIComponent("#/queue")}`);
   await page.getByLabel("Page token").waitFor();
   await examine(page, "login");
-  // The browser itself writes down that it was refused.
+  // The browser itself logs the rejected requests.
   expect(trouble.filter((words) => !/status of (?:409|404|401)/.test(words))).toEqual([]);
 }
 
@@ -230,7 +231,7 @@ const details = {
   results: [],
 };
 
-/** Presses the key until it is there, as somebody without a mouse does. */
+/** Presses Tab until the element has the focus, like a user without a mouse. */
 async function tabTo(page: Page, words: string): Promise<void> {
   for (let presses = 0; presses < 50; presses++) {
     await page.keyboard.press("Tab");

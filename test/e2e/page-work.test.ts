@@ -1,4 +1,4 @@
-/** What people have done by the page, and what they see of it: in a real Chromium, of a real server. */
+/** Live logs and diffs on the page: in a real Chromium, with a real server. */
 import { expect, test, vi } from "vitest";
 import { examine } from "../support/chromium.ts";
 import { openPage, usePageServer } from "../support/page-build.ts";
@@ -9,7 +9,7 @@ import { useWorld } from "../support/world.ts";
 
 const [oldPassword, newPassword] = ["correct-horse-battery", "staple-horse-battery"];
 
-test("what kluctl does is told live, what differs stands side by side, and nothing secret is in either", async () => {
+test("kluctl's log is shown live, changes are shown side by side, and neither contains secrets", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
@@ -27,7 +27,7 @@ test("what kluctl does is told live, what differs stands side by side, and nothi
     .first()
     .waitFor();
 
-  // While it works, before it is done.
+  // While kluctl runs.
   const waiting = { "stuck.yml": aDeployment(namespace) };
   const second = await repo.push(project(namespace, { color: "blue", password: newPassword, objects: waiting }));
   expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
@@ -49,7 +49,7 @@ test("what kluctl does is told live, what differs stands side by side, and nothi
   );
   await page.getByText("live", { exact: true }).waitFor({ state: "hidden" });
 
-  // Side by side, and still so when one comes back.
+  // Side by side, also after a reload.
   const result = page.locator(".result").first();
   await result.getByText("data.color").waitFor();
   await page.getByRole("button", { name: "Side by side" }).first().click();
@@ -89,7 +89,7 @@ function project(namespace: string, { color, password, objects = {} }: Contents)
   return aProject({ namespace, data: { color, long }, objects: { "secret.yml": secret, ...objects } });
 }
 
-/** One whose pods get ready when it may run anywhere; kluctl waits for it. */
+/** A Deployment whose pods get ready once they may run on any node; kluctl waits for it. */
 function aDeployment(namespace: string): object {
   return {
     apiVersion: "apps/v1",

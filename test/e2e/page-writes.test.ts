@@ -1,4 +1,4 @@
-/** People who log in at a real identity provider, and what they may then do to a real cluster. */
+/** Users who log in at a real identity provider, and what they may then do in a real cluster. */
 import type { Page as BrowserPage } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import { buildPage } from "../../dev/page-build.ts";
@@ -17,7 +17,7 @@ const olga = { email: "olga@example.com", groups: ["ops", "system:masters"] };
 const eve = { email: "eve@example.com", groups: ["ops-elsewhere"] };
 const vic = { email: "vic@example.com", groups: ["dev"] };
 
-test("who logs in does what their role and the cluster let them, and all of it is written down", async () => {
+test("users can do what their role and the cluster permit, and all actions are in the audit log", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const front = await useFront();
@@ -44,7 +44,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(repo.url, { manual: true }));
 
-  // A provider that is down keeps nobody but those who log in from anything.
+  // If the provider is down, only logins are affected.
   const down = await createCookieJar().follow(`${front.url}/auth/login`);
   expect([down.res.status, await down.res.text()]).toEqual([
     503,
@@ -76,7 +76,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
     may: false,
     why: `eve@example.com is not allowed to patch KluctlDeployments in ${namespace}.`,
   });
-  // Whom the cluster lets read nothing, the page shows nothing.
+  // A user without read access in the cluster sees no deployments.
   const nobody = await logIn(front.url, idp, { email: "ned@example.com", groups: ["dev"] });
   expect(await (await nobody.get("/api/deployments")).json()).toEqual([]);
   expect((await nobody.get(`/api/deployments/${namespace}/shop`)).status).toBe(404);
@@ -88,7 +88,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
     { error: "The cluster does not allow eve@example.com to do this." },
   ]);
 
-  // What waits is approved as it was seen, and not as it has become.
+  // Approval applies to the version that was seen, not to a later one.
   const seen = (await (await operator.get(path)).json()) as PossibleActions;
   const { hash = "" } = seen.approve;
   expect(seen).toMatchObject({
@@ -111,7 +111,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
   await vi.waitFor(async () => expect(await world.cluster.data("settings")).toEqual({ color: "blue" }), patience);
   expect((await operator.post(path, { action: "approve", hash: now.approve.hash })).status).toBe(409);
 
-  // A request is found again in the status, and in the audit log.
+  // The request is found in the status and in the audit log.
   expect((await operator.post(path, { action: "validate" })).status).toBe(202);
   const { request } = await findLine(server, { action: "validate", result: "asked" });
   await deployment.until("its answer", ({ status }) => {
@@ -177,7 +177,7 @@ async function logIn(
   };
 }
 
-/** Each is told why, and none has a session then. */
+/** Each of them gets a reason, and no session. */
 async function nobodyElseGetsIn(url: string, idp: IdentityProvider): Promise<void> {
   const tries = [
     {
@@ -194,7 +194,7 @@ async function nobodyElseGetsIn(url: string, idp: IdentityProvider): Promise<voi
     expect([res.status, await res.text()]).toEqual([status, expect.stringContaining(words) as string]);
     expect((await jar.go(`${url}/api/access`)).status).toBe(401);
   }
-  // Somebody else's answer, an old one, and one that nobody began here.
+  // Callbacks without a login, with another state, and with an error from the provider.
   const jar = createCookieJar();
   expect((await jar.go(`${url}/auth/callback?code=c&state=s`)).status).toBe(400);
   await jar.go(`${url}/auth/login`);
@@ -236,7 +236,7 @@ async function replays(operator: Person, stranger: Person, server: Towline): Pro
   });
 }
 
-/** Whoever comes after somebody who logged out is asked who they are. */
+/** After a logout, the next user has to log in at the provider. */
 async function leave(page: BrowserPage, url: string, idp: IdentityProvider): Promise<void> {
   idp.comes(vic);
   await page.goto(url);
@@ -249,7 +249,7 @@ async function leave(page: BrowserPage, url: string, idp: IdentityProvider): Pro
   await page.locator("header").getByText(vic.email).waitFor();
 }
 
-/** Its cookies go where a browser sends them, and not where it does not. */
+/** The browser sends the session's cookies where it should, and nowhere else. */
 async function inBrowser(url: string, idp: IdentityProvider, path: string): Promise<void> {
   await buildPage();
   idp.comes(olga);
@@ -263,7 +263,7 @@ async function inBrowser(url: string, idp: IdentityProvider, path: string): Prom
   expect(await ask(`${post('""')}.then((res) => res.status)`)).toBe(403);
   expect(await ask(`${post(JSON.stringify(csrf))}.then((res) => res.status)`)).toBe(202);
   expect(await ask("document.cookie")).toBe("");
-  // From another site it does not even come to that.
+  // From another site, the browser does not even send the request.
   await page.goto(`${idp.issuer}/.well-known/openid-configuration`);
   expect(await ask(`${post(JSON.stringify(csrf))}.then((res) => res.status, () => "kept from it")`)).toBe(
     "kept from it",
@@ -282,7 +282,7 @@ async function findLine(server: Towline, like: Readonly<Record<string, unknown>>
   }, patience);
 }
 
-/** The right to see deployments. */
+/** Grants the right to read deployments. */
 async function letRead(cluster: TestCluster, people: readonly string[]): Promise<void> {
   const rules = [{ apiGroups: ["gitops.kluctl.io"], resources: ["kluctldeployments"], verbs: ["get"] }];
   await bind(
@@ -293,7 +293,7 @@ async function letRead(cluster: TestCluster, people: readonly string[]): Promise
   );
 }
 
-/** The right to ask for something, as people have it in the cluster. */
+/** Grants the right to make requests, as users have it in the cluster. */
 async function letPatch(
   cluster: TestCluster,
   subject: { readonly kind: string; readonly name: string },

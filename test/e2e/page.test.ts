@@ -1,4 +1,4 @@
-/** The page in a real Chromium, of a real server that has work behind it. */
+/** The page in a real Chromium, with a real server that has work to do. */
 import { expect, test, vi } from "vitest";
 import type { PageDeployment } from "../../routes/page-facts.ts";
 import { examine, useBrowserPage } from "../support/chromium.ts";
@@ -11,7 +11,7 @@ import { useWorld } from "../support/world.ts";
 
 const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
 
-test("the page shows what happens as it happens, runs nothing of what it shows, and can be read by everybody", async () => {
+test("the page shows changes as they happen, executes no displayed text, and is accessible", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
@@ -30,7 +30,7 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   const see = (text: string) => page.getByText(text).first().waitFor();
   await page.goto(url);
   await page.getByText("The server's administrator sets it").waitFor();
-  await page.keyboard.type("wrong"); // the field is where one begins
+  await page.keyboard.type("wrong"); // the field has the focus
   await page.keyboard.press("Enter");
   await see("Invalid token.");
   await page.getByLabel("Page token").fill(pageToken);
@@ -44,7 +44,7 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
     .waitFor();
   await examine(page, "deployments");
 
-  // What changes is there without anybody asking for it.
+  // Changes are shown without a reload.
   const second = await repo.push(aProject({ namespace, data: { color: evil } }), { message: evil });
   const along = "c0ffee".padEnd(40, "0");
   const pushed = { repo: repo.url, after: second, others: [along] };
@@ -84,14 +84,14 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   await page.keyboard.press("Enter");
   await see("healthy");
   await examine(page, "commit");
-  await page.goto(`${url}/#/commit/${along}`); // which was not the last of its push
+  await page.goto(`${url}/#/commit/${along}`); // another commit of the same push, but not its last one
   await see("Pushed together with");
   await see("healthy");
   await examine(page);
   await page.getByRole("link", { name: "Deliveries" }).click();
   await see(evil);
   await see("X-Gitea-Signature is missing");
-  // Why nothing came of it is there without a click.
+  // The reason why nothing was queued is visible without a click.
   await see("follows branch main, the push is to branch nobody");
   await page.getByText("1 not affected").first().click();
   await examine(page, "deliveries");
@@ -113,7 +113,7 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   expect(JSON.stringify(server.lines)).not.toContain(pageToken);
 });
 
-/** Of a thousand only those in sight are in the page, at any width, light or dark. */
+/** Of a thousand rows, only the visible ones are in the document, at any width, light or dark. */
 async function lookAtMany(url: string): Promise<void> {
   const { page, trouble } = await useBrowserPage({ colorScheme: "dark" });
   await page.route("**/api/deployments", (route) =>
@@ -128,7 +128,7 @@ async function lookAtMany(url: string): Promise<void> {
   await rows.first().waitFor();
   expect(await rows.count()).toBeLessThan(60);
   await page.getByRole("link", { name: "Deliveries ! No webhooks received from gitea" }).waitFor();
-  // One of them may be the real one, told by an event.
+  // One of them may be the real one, which an event updates.
   await vi.waitFor(async () => expect(await page.title()).toMatch(/^\(9[23]\) Deployments – Towline$/), patience);
   await examine(page, "deployments-dark");
   await page.getByRole("searchbox").fill("service-999");
@@ -143,7 +143,7 @@ async function lookAtMany(url: string): Promise<void> {
   await page.evaluate("scrollTo(0, 0)");
   await page.getByRole("link", { name: "team-0/service-0" }).first().waitFor();
   expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
-  // Whatever stands beside it, a name can be read.
+  // A name stays readable whatever is next to it.
   const name = await page.getByRole("link", { name: "team-0/service-0" }).first().locator(".name").boundingBox();
   expect(name?.width).toBeGreaterThan(140);
   await examine(page, "deployments-phone");

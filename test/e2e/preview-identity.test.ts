@@ -1,4 +1,4 @@
-/** The example's identity for previews, as its files are, on the real API server. */
+/** The preview identity in examples/, with its files unchanged, on the real API server. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -21,7 +21,7 @@ import { patience } from "../support/patience.ts";
 
 const examples = join(import.meta.dirname, "../../examples/preview-identity");
 
-/** Applies files of the example as they are, but for the names. */
+/** Applies files of the example unchanged except for names. */
 async function apply(files: readonly string[], { objects }: TestCluster, names: Record<string, string>): Promise<void> {
   for (const file of files) {
     let text = await readFile(join(examples, file), "utf8");
@@ -34,7 +34,7 @@ async function apply(files: readonly string[], { objects }: TestCluster, names: 
   }
 }
 
-/** The account that may only do dry runs, under a name of this test's own, for what is deployed to a namespace. */
+/** Creates the account that may only do dry runs, with a unique name, for objects deployed to a namespace. */
 async function useAccount(cluster: TestCluster, deployedTo = cluster.namespace): Promise<string> {
   const { namespace, config } = cluster;
   const account = uniqueName("preview");
@@ -44,7 +44,7 @@ async function useAccount(cluster: TestCluster, deployedTo = cluster.namespace):
     "namespace: shop\n": `namespace: ${namespace}\n`,
   };
   await apply(["policy.yaml", "service-account.yaml"], cluster, names);
-  // The API server takes note of a new policy a moment later.
+  // A new policy takes effect in the API server a moment later.
   const { core } = as(config, namespace, account);
   const body = { metadata: { generateName: "first-" } };
   const first = () => core.createNamespacedConfigMap({ namespace: deployedTo, body });
@@ -52,7 +52,7 @@ async function useAccount(cluster: TestCluster, deployedTo = cluster.namespace):
   return account;
 }
 
-/** The path of a kubeconfig with nothing but a service account's token. */
+/** The path of a kubeconfig that contains only a service account's token. */
 async function useLogin({ namespace, core, config }: TestCluster, name: string): Promise<string> {
   const body = { spec: { audiences: [] } };
   const { status } = await core.createNamespacedServiceAccountToken({ name, namespace, body });
@@ -64,7 +64,7 @@ async function useLogin({ namespace, core, config }: TestCluster, name: string):
   return file;
 }
 
-/** The API as the account meets it, impersonated as kluctl does it. */
+/** Clients that impersonate the account like kluctl does. */
 function as({ clusters, users }: KubeConfig, namespace: string, account: string) {
   const impersonating = new KubeConfig();
   const [user] = users;
@@ -80,7 +80,7 @@ function as({ clusters, users }: KubeConfig, namespace: string, account: string)
   };
 }
 
-/** What the API server says to it: `done`, or its words. */
+/** The API server's answer: `done`, or its error message. */
 async function answerTo(request: Promise<unknown>): Promise<string> {
   try {
     await request;
@@ -91,7 +91,7 @@ async function answerTo(request: Promise<unknown>): Promise<string> {
   }
 }
 
-test("whatever rights the account gets, it can try everything in its namespace and do nothing", async () => {
+test("whatever permissions the account has, it can do dry runs in its namespace and change nothing", async () => {
   const cluster = await useCluster();
   const { namespace } = cluster;
   const account = await useAccount(cluster);
@@ -121,7 +121,7 @@ test("whatever rights the account gets, it can try everything in its namespace a
   }
   const exec = core.connectPostNamespacedPodExec({ name: "any", namespace, command: "id" });
   expect(await answerTo(exec)).toContain("may only do dry runs");
-  // A token that is asked for as a dry run works like any other.
+  // A token requested as a dry run would be valid.
   const token = { name: "default", namespace, body: { spec: { audiences: [] } } };
   expect(await answerTo(core.createNamespacedServiceAccountToken(token))).toContain("may only do dry runs");
   const tried = core.createNamespacedServiceAccountToken({ ...token, dryRun: "All" });
@@ -131,7 +131,7 @@ test("whatever rights the account gets, it can try everything in its namespace a
   expect(await cluster.data("more")).toBeUndefined();
 });
 
-test("previews work under the example's identity, Secrets included, and deploys go on with their own", async () => {
+test("previews work with the example's identity, including Secrets, and deploys still use their own", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -174,7 +174,7 @@ test("previews work under the example's identity, Secrets included, and deploys 
   await expect.poll(() => cluster.data("settings"), patience).toEqual(data);
 });
 
-test("a server of its own makes previews without a login that could deploy", async () => {
+test("a separate server creates previews without a login that could deploy", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const previews = await useCluster();

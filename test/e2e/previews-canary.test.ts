@@ -1,4 +1,4 @@
-/** Secrets are planted wherever a pull request's preview passes, and looked for wherever something of it can be read. */
+/** Secrets are planted wherever a preview reads something, and searched for wherever its output can be read. */
 import { randomBytes } from "node:crypto";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
@@ -10,7 +10,7 @@ import { readyOf, type TestCluster } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
 import { uniqueName, useWorld, type TestWorld } from "../support/world.ts";
 
-/** Characters that base64, URLs, JSON and YAML each write in their own way. */
+/** With characters that base64, URLs, JSON and YAML each encode differently. */
 function aSecret(what: string): string {
   return `${what}/${randomBytes(9).toString("hex")}+"${randomBytes(9).toString("hex")}`;
 }
@@ -21,11 +21,11 @@ interface Planted {
   readonly password: string;
   readonly same: string;
   readonly hint: string;
-  /** Of a Secret that only one of the versions has. */
+  /** A Secret that exists in only one of the versions. */
   readonly own: { readonly name: string; readonly value: string };
 }
 
-/** A Secret, and its values wherever people put them. */
+/** A Secret, and its values in all places where users put them. */
 function project(
   namespace: string,
   { password, same, hint, own }: Planted,
@@ -72,7 +72,7 @@ function project(
   });
 }
 
-/** Each place where something can be read, and all that stands there. */
+/** All places with readable output, and their content. */
 async function readEverything(
   { redis, cluster }: TestWorld,
   { towline, gitea, path, statuses }: PullRequests,
@@ -95,7 +95,7 @@ async function readResources({ objects, namespace }: TestCluster): Promise<strin
   return JSON.stringify(items);
 }
 
-/** Every key and value of this test, of whatever type. */
+/** All keys and values of this test, of any type. */
 async function readRedis({ url, prefix }: TestWorld["redis"]): Promise<string> {
   const redis = new Redis(url);
   onTestFinished(() => redis.disconnect());
@@ -113,7 +113,7 @@ async function readRedis({ url, prefix }: TestWorld["redis"]): Promise<string> {
   return JSON.stringify(await Promise.all(keys.map(read)));
 }
 
-/** As it is, and as others would write it. JSON escapes what is read here, once or twice. */
+/** The secret itself and its encodings. The texts searched here are JSON-escaped once or twice. */
 function spellings(secret: string): string[] {
   const once = JSON.stringify(secret).slice(1, -1);
   const twice = JSON.stringify(once).slice(1, -1);
@@ -127,7 +127,7 @@ test("no secret of a project, a cluster or a login can be read anywhere after a 
   const pulls = await usePullRequests(world);
   const { gitea, repo, path, towline } = pulls;
 
-  // A repository that wants a login, and a deployment that has one.
+  // A repository that requires a login, and a deployment that has one.
   const login = { username: uniqueName("reader"), password: aSecret("login") };
   await gitea.call("POST", "/admin/users", {
     ...login,
@@ -162,7 +162,7 @@ test("no secret of a project, a cluster or a login can be read anywhere after a 
   await deployment.create(aSpec(repo.url, { credentials, prune: true }));
   await deployment.reaches("Ready");
 
-  // What the API server refuses it quotes.
+  // The API server's error messages quote rejected values.
   const refused = {
     apiVersion: "v1",
     kind: "Service",
@@ -176,7 +176,7 @@ test("no secret of a project, a cluster or a login can be read anywhere after a 
     .poll(() => pulls.statuses(pull.head), patience)
     .toMatchObject({ towline: expect.stringMatching("failure: ") });
 
-  // It was all seen, and told.
+  // All of these were compared and reported.
   for (const name of ["fresh", "gone", "settings", "web", "password"]) expect(body).toContain(name);
   expect(body).toMatch(/unsupported value|invalid value/i);
 
@@ -187,7 +187,7 @@ test("no secret of a project, a cluster or a login can be read anywhere after a 
   };
   expect(find(secrets, await readEverything(world, pulls, [pull.head]))).toEqual([]);
 
-  // Nor after the deploy, which fails as it was foretold.
+  // The deploy, which fails as the preview predicted, reveals nothing either.
   await pull.merge();
   await deployment.until("a failed deploy", (resource) => readyOf(resource).reason === "DeployFailed");
   await pull.comment("merged into");
@@ -198,10 +198,10 @@ test("no secret of a project, a cluster or a login can be read anywhere after a 
   expect(find(secrets, await readEverything(world, pulls, [pull.head, merge]))).toEqual([]);
 });
 
-/** Where which secret stands, with some of the text around it. */
+/** Each secret that was found, with its place and the surrounding text. */
 function find(secrets: Record<string, string>, everything: Record<string, string>): string[] {
   return Object.entries(everything).flatMap(([place, text]) => {
-    expect(text.length, place).toBeGreaterThan(100); // or nothing was read
+    expect(text.length, place).toBeGreaterThan(100); // otherwise nothing was read
     return Object.entries(secrets).flatMap(([name, secret]) =>
       spellings(secret)
         .map((spelling) => text.indexOf(spelling))

@@ -1,4 +1,4 @@
-/** Previews without keys: what is encrypted is nowhere to be read, and what does not change is no change. */
+/** Previews without keys: encrypted values are not readable anywhere, and unchanged ones are not shown as changes. */
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import type { FileChanges } from "../../dev/parts/work-copy.ts";
@@ -11,7 +11,7 @@ import { useWorld } from "../support/world.ts";
 
 const key = { dataKey: blueKey.dataKey, masterKeys: ageMasterKey(blueKey) };
 const canary = "canary-7f3a90b1c2";
-/** However a template may turn it. */
+/** All forms into which a template may transform the value. */
 const forms = [
   canary,
   Buffer.from(canary).toString("base64").replace(/=+$/, "").slice(0, -1),
@@ -24,7 +24,7 @@ function aFile(name: string, value: string): string {
   return encryptedYaml({ [name]: value, port: 8443, replicas: 3 }, key);
 }
 
-/** Every form that kluctl decrypts, and each value in the open, turned by templates. */
+/** All file formats that kluctl decrypts, and each value in plain objects, transformed by templates. */
 function encryptedProject(namespace: string): FileChanges {
   const turned = {
     plain: "{{ hidden }}",
@@ -57,7 +57,7 @@ function encryptedProject(namespace: string): FileChanges {
   };
 }
 
-test("a preview shows nothing of what is encrypted, and no change where there is none", async () => {
+test("a preview shows no encrypted values, and no changes where there are none", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -106,7 +106,7 @@ test("a preview shows nothing of what is encrypted, and no change where there is
     expect(JSON.stringify(await pulls.statuses(head))).not.toContain(canary);
 });
 
-test("a preview that fetches from a host that nobody allowed says which, and what to do", async () => {
+test("if a preview fetches from a host that is not allowed, the error names the host and what to do", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);

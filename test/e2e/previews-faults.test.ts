@@ -1,4 +1,4 @@
-/** What is lost, down or doubled while pull requests are previewed: in the end there is one comment, and it is right. */
+/** Losses, outages and duplicates during previews: in the end there is exactly one comment, and it is correct. */
 import type { IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
@@ -13,7 +13,7 @@ import { useTowline } from "../support/towline.ts";
 import { patience } from "../support/patience.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
 
-/** A base that is in the repository, and a deployment that follows it. */
+/** A base branch with a project, and a deployment that follows it. */
 async function useShop(world: TestWorld, { repo }: Pick<PullRequestHost, "repo">, more: Record<string, unknown> = {}) {
   const { namespace } = world.cluster;
   const project = (color: string) => aProject({ namespace, data: { color } });
@@ -23,7 +23,7 @@ async function useShop(world: TestWorld, { repo }: Pick<PullRequestHost, "repo">
   return { project, deployment };
 }
 
-/** What the host answers, for those who do something before they hand it on. */
+/** Passes the request on to the host, for tests that act before they return its answer. */
 async function passOn(req: IncomingMessage, apiUrl: string): Promise<Response> {
   const body = await text(req);
   const { authorization = "" } = req.headers;
@@ -40,7 +40,7 @@ async function resolves(host: PullRequestHost, commit: string): Promise<void> {
     .toMatchObject({ towline: expect.stringMatching("success: ") });
 }
 
-test("a comment that somebody deleted is written again at the next change", async () => {
+test("a deleted comment is written again at the next change", async () => {
   const world = await useWorld();
   const pulls = await usePullRequests(world);
   const { project } = await useShop(world, pulls, { suspend: true });
@@ -54,7 +54,7 @@ test("a comment that somebody deleted is written again at the next change", asyn
   await resolves(pulls, head);
 });
 
-test("two servers on one Redis leave one comment, and when the one that compares is killed, the other tells", async () => {
+test("two servers on one Redis write one comment, and if one is killed during a comparison, the other reports the result", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const host = await usePullRequestHost();
@@ -86,7 +86,7 @@ test("two servers on one Redis leave one comment, and when the one that compares
   await resolves(host, head);
 });
 
-test("a server that is told to stop hands what it compares to the other one", async () => {
+test("a server that is stopped hands its comparison to the other one", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const host = await usePullRequestHost();
@@ -110,7 +110,7 @@ test("a server that is told to stop hands what it compares to the other one", as
   await resolves(host, pull.head);
 });
 
-test("a server that dies right after it wrote the comment leaves none that the other does not find", async () => {
+test("the comment of a server that dies right after it wrote it is found by the other one", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const host = await usePullRequestHost();
@@ -148,7 +148,7 @@ test("a server that dies right after it wrote the comment leaves none that the o
   expect((await pull.comments()).map(({ id }) => id)).toEqual(written.map(({ id }) => id));
 });
 
-test("two servers that do not know of each other agree on one comment", async () => {
+test("two servers with separate Redis data agree on one comment", async () => {
   const world = await useWorld();
   const host = await usePullRequestHost();
   const { project } = await useShop(world, host, { suspend: true });
@@ -165,7 +165,7 @@ test("two servers that do not know of each other agree on one comment", async ()
   }
 });
 
-test("without webhooks the sweep finds pull requests, and what Redis forgot is found again, as one comment", async () => {
+test("without webhooks the sweep finds pull requests, and after Redis loses its data they keep their one comment", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
   const redis = useRedisServer();
@@ -185,7 +185,7 @@ test("without webhooks the sweep finds pull requests, and what Redis forgot is f
   await found.comment("blue");
   const [comment] = await found.comments();
 
-  // In the middle: what is being compared is told when it is known.
+  // During a comparison: its result is still reported.
   const release = await journal.hold("true");
   await host.tell(towline);
   const runs = journal.runs().length;
@@ -196,14 +196,14 @@ test("without webhooks the sweep finds pull requests, and what Redis forgot is f
   await found.comment("green");
   await resolves(host, head);
 
-  // Afterwards: the next thing that happens finds the comment again.
+  // After a comparison: the next event finds the comment again.
   await client.flushall();
   const last = await found.push(project("white"));
   await found.comment("white");
   expect((await found.comments()).map(({ id }) => id)).toEqual([comment?.id]);
   await resolves(host, last);
 
-  // Closing needs no memory either.
+  // Closing does not need the stored data either.
   await client.flushall();
   await found.edit({ state: "closed" });
   await found.comment("closed without merging");
@@ -242,7 +242,7 @@ test("the sweep updates the comments of pull requests that were merged or closed
   await closed.comment("closed without merging");
   expect(await idsOf()).toEqual(ids);
 
-  // After another flush they are checked again, and comments that are right already are not changed.
+  // After another flush they are checked again, and comments that are already correct are not changed.
   const bodies = async () => (await Promise.all([merged, closed, unseen].map((one) => one.comments()))).flat();
   const said = await bodies();
   expect(said).toHaveLength(2);
@@ -255,7 +255,7 @@ test("the sweep updates the comments of pull requests that were merged or closed
   expect(proxy.requests.filter((line) => aboutUnseen.test(line))).toHaveLength(3);
   expect(proxy.requests.filter((line) => /\/comments/.test(line) && !line.startsWith("GET "))).toEqual([]);
 
-  // After that, a sweep makes two requests.
+  // The sweep after that makes only two requests.
   proxy.clear();
   await expect.poll(() => proxy.requests.some((line) => line.includes("/pulls?state=closed")), patience).toBe(true);
   const about = proxy.requests.filter((line) => /\/(?:pulls|issues)\b/.test(line)).map((line) => line.split("&")[0]);
@@ -296,7 +296,7 @@ test("a pull request that was pushed to and merged without a webhook gets its co
   expect(proxy.requests.filter((line) => one.test(line)).length).toBeLessThan(10);
 });
 
-test("a base that moved without a webhook is compared with as soon as the sweep finds the move", async () => {
+test("a base branch that moved without a webhook is compared as soon as the sweep finds the move", async () => {
   const world = await useWorld();
   const host = await usePullRequestHost();
   const towline = await useTowline(world, { ...giteaVariables(host.gitea), TOWLINE_SWEEP_INTERVAL: "5s" });
@@ -313,7 +313,7 @@ test("a base that moved without a webhook is compared with as soon as the sweep 
   await resolves(host, pull.head);
 });
 
-test("a comment that the host refused is written once it takes it, though nothing changed meanwhile", async () => {
+test("a comment that the host rejected is written as soon as the host accepts it, even if nothing has changed", async () => {
   const world = await useWorld();
   const host = await usePullRequestHost();
   const apiUrl = `${host.gitea.login.url}/api/v1`;
@@ -340,7 +340,7 @@ test("a comment that the host refused is written once it takes it, though nothin
   await pull.comment("blue");
 });
 
-test("a forge that is down delays comments only", async () => {
+test("an outage of the forge delays only comments and statuses", async () => {
   const world = await useWorld();
   const host = await usePullRequestHost();
   const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
@@ -365,7 +365,7 @@ test("a forge that is down delays comments only", async () => {
   await resolves(host, pushed);
 });
 
-test("a forge that wants to be left alone for a while is asked nothing before that", async () => {
+test("a forge that asks for a pause gets no requests before it is over", async () => {
   const world = await useWorld();
   const host = await usePullRequestHost();
   const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
@@ -384,7 +384,7 @@ test("a forge that wants to be left alone for a while is asked nothing before th
   });
   const head = await pull.push(project("green"));
   await expect.poll(() => askedAt.length, patience).toBe(1);
-  // Whatever else happens meanwhile.
+  // Other events do not cause requests meanwhile.
   const other = await host.open({ README: "shop\n" });
   const pushed = await host.repo.push({ LICENSE: "none\n" });
   await deployment.settles(pushed);

@@ -1,4 +1,4 @@
-/** Pull requests from forks that are rendered without the cluster, by the server itself or by its preview runner. */
+/** Pull requests from forks, rendered without the cluster by the server itself or by its preview runner. */
 import { randomBytes } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,7 +21,10 @@ const places = ["on the server", "at a preview runner in a pod"] as const;
 type Place = (typeof places)[number];
 const isolated = { TOWLINE_PREVIEW_FORKS: "isolated", TOWLINE_PREVIEW_ISOLATION: "auto" };
 
-/** A deployment that follows `main` and never deploys: what is live is somebody else's, and differs in a value. */
+/**
+ * A deployment that follows `main` and never deploys: the live objects were created by another tool, and differ in one
+ * value.
+ */
 async function useShop(place: Place) {
   const world = await useWorld();
   const { cluster } = world;
@@ -38,7 +41,7 @@ async function useShop(place: Place) {
   return { world, pulls, namespace, settings, runner };
 }
 
-/** All that people and other servers can read of what a preview did, and what it left on the disk. */
+/** Everything about a preview that users and other servers can read, and what it left on the disk. */
 async function readAround({ redis, cluster, dir }: TestWorld, lines: readonly object[], pull: OpenPullRequest) {
   const connection = new Redis(redis.url);
   onTestFinished(() => connection.disconnect());
@@ -56,41 +59,44 @@ async function readAround({ redis, cluster, dir }: TestWorld, lines: readonly ob
   };
 }
 
-test.each(places)("a fork is rendered %s without the cluster, and in full once somebody allows it", async (place) => {
-  const { world, pulls, settings, runner } = await useShop(place);
-  const pull = await pulls.openFromFork("app/settings.yml", settings({ color: "blue", size: "small" }));
+test.each(places)(
+  "a fork is rendered %s without the cluster, and compared in full once it is allowed",
+  async (place) => {
+    const { world, pulls, settings, runner } = await useShop(place);
+    const pull = await pulls.openFromFork("app/settings.yml", settings({ color: "blue", size: "small" }));
 
-  const comment = await pull.comment("would change 1 suspended deployment: 1 object changed");
-  expect(comment).toContain("**This is rendered without the cluster**");
-  expect(comment).toContain("not with the live cluster");
-  expect(comment).toMatch(/data\.color:\n-\s+red\n\+\s+blue/);
-  expect(comment).not.toContain("data.size");
-  expect(comment).not.toContain(canary);
-  const name = `gitea:${pulls.gitea.organization}/shop#${pull.number}`;
-  expect(comment).toContain(`towline preview --allow ${name} ${pull.head}`);
-  await expect
-    .poll(() => pulls.statuses(pull.head), patience)
-    .toMatchObject({ towline: expect.stringMatching(/^success: .*rendered without the cluster/) as string });
-  const { adminUrl } = pulls.towline;
-  const ready = (await (await fetch(`${adminUrl}/readyz`)).json()) as { checks: Record<string, unknown> };
-  expect(ready.checks["previews"]).toMatchObject({ forks: "isolated" });
-  expect(await (await fetch(`${adminUrl}/metrics`)).text()).toContain("towline_preview_forks_isolated 1");
-  const commands = () => {
-    const lines = runner?.lines.filter(({ msg }) => msg === "preview rendered for a server");
-    return lines && [...new Set(lines.map(({ command }) => command))];
-  };
-  expect(commands()).toEqual(runner && ["render"]);
+    const comment = await pull.comment("would change 1 suspended deployment: 1 object changed");
+    expect(comment).toContain("**This is rendered without the cluster**");
+    expect(comment).toContain("not with the live cluster");
+    expect(comment).toMatch(/data\.color:\n-\s+red\n\+\s+blue/);
+    expect(comment).not.toContain("data.size");
+    expect(comment).not.toContain(canary);
+    const name = `gitea:${pulls.gitea.organization}/shop#${pull.number}`;
+    expect(comment).toContain(`towline preview --allow ${name} ${pull.head}`);
+    await expect
+      .poll(() => pulls.statuses(pull.head), patience)
+      .toMatchObject({ towline: expect.stringMatching(/^success: .*rendered without the cluster/) as string });
+    const { adminUrl } = pulls.towline;
+    const ready = (await (await fetch(`${adminUrl}/readyz`)).json()) as { checks: Record<string, unknown> };
+    expect(ready.checks["previews"]).toMatchObject({ forks: "isolated" });
+    expect(await (await fetch(`${adminUrl}/metrics`)).text()).toContain("towline_preview_forks_isolated 1");
+    const commands = () => {
+      const lines = runner?.lines.filter(({ msg }) => msg === "preview rendered for a server");
+      return lines && [...new Set(lines.map(({ command }) => command))];
+    };
+    expect(commands()).toEqual(runner && ["render"]);
 
-  // What is allowed gets what a branch gets: the object in the cluster is none of kluctl's.
-  expect((await commandLine(["preview", "--allow", name, pull.head], { env: environment(world) })).code).toBe(0);
-  const whole = await pull.comment("kluctl.io/discriminator");
-  expect(whole).toContain("compared with the live cluster");
-  expect(whole).not.toContain("rendered without the cluster");
-  expect(commands()).toEqual(runner && ["render", "diff"]);
-});
+    // An allowed commit is compared like a branch: the object in the cluster was not deployed by kluctl.
+    expect((await commandLine(["preview", "--allow", name, pull.head], { env: environment(world) })).code).toBe(0);
+    const whole = await pull.comment("kluctl.io/discriminator");
+    expect(whole).toContain("compared with the live cluster");
+    expect(whole).not.toContain("rendered without the cluster");
+    expect(commands()).toEqual(runner && ["render", "diff"]);
+  },
+);
 
 test.each(places)(
-  "a hostile fork gets nothing %s: no file, environment, token, port or Secret",
+  "a hostile fork rendered %s gets nothing: no file, environment, token, port or Secret",
   async (place) => {
     const { world, pulls, namespace, settings, runner } = await useShop(place);
     const { cluster, redis, dir } = world;

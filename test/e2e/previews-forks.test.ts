@@ -1,4 +1,4 @@
-/** A pull request from a fork, before and after somebody who may change the deployments has allowed its commit. */
+/** A pull request from a fork, before and after a user with the right to change the deployments allows its commit. */
 import { access, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -11,7 +11,7 @@ import { giteaVariables, type PullRequestHost, usePullRequestHost } from "../sup
 import { environment, useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-/** A proxy before Gitea's API whose answers a test may change on their way. */
+/** A proxy in front of Gitea's API that lets a test modify answers. */
 async function useAnswers({ gitea }: PullRequestHost) {
   const { url } = gitea.login;
   const proxy = await useForgeProxy(`${url}/api/v1`);
@@ -31,13 +31,13 @@ async function useAnswers({ gitea }: PullRequestHost) {
   return { ...answers, apiUrl: proxy.apiUrl, change: (how: (said: string) => string) => (answers.changed = how) };
 }
 
-test("a fork's commit is rendered once somebody allows it, and only while the host and git both have it as the head", async () => {
+test("a fork's commit is rendered once it is allowed, and only while the host and git both report it as the head", async () => {
   const world = await useWorld();
   const { cluster, dir } = world;
   const { namespace } = cluster;
   const host = await usePullRequestHost();
   const answers = await useAnswers(host);
-  // What is rendered leaves a trace, which nothing confined can.
+  // Rendering leaves a file behind, which a confined preview could not do.
   const variables = { ...giteaVariables(host.gitea), TOWLINE_PREVIEW_ISOLATION: "off" };
   const towline = await useTowline(world, { ...variables, TOWLINE_GITEA_API_URL: answers.apiUrl });
   await host.tell(towline);
@@ -75,7 +75,7 @@ test("a fork's commit is rendered once somebody allows it, and only while the ho
     }),
   );
 
-  // The same branch of the fork, another commit.
+  // The same branch of the fork with another commit.
   type Pull = { readonly head: { readonly sha: string; readonly repo: { readonly full_name: string } } };
   const { head: from } = await host.gitea.call<Pull>("GET", `${host.path}/pulls/${pull.number}`);
   const file = `/repos/${from.repo.full_name}/contents/app/other.yml`;
@@ -87,7 +87,7 @@ test("a fork's commit is rendered once somebody allows it, and only while the ho
   const listed = await commandLine(["get", "previews"], { env });
   expect(listed.out).toMatch(new RegExp(`${now.slice(0, 7)} .*comes from a fork.* ${pull.head.slice(0, 7)} for [67]d`));
 
-  // A host that goes on claiming the commit that was allowed is not believed.
+  // If the host still reports the allowed commit as the head, but git does not, nothing is rendered.
   await read.forget();
   answers.change((said) => said.replaceAll(now, pull.head));
   expect((await allow()).code).toBe(0);

@@ -1,4 +1,4 @@
-/** What a pull request shows on a GitHub and on a GitLab that speak the documented protocol, through the whole server. */
+/** Pull requests on a local GitHub and GitLab that implement the documented protocol, through the whole server. */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -16,7 +16,7 @@ const hosts = {
 const logins = { ...hosts, "a GitHub, as an App": () => useLocalGithub("app") };
 
 test.each(Object.entries(logins))(
-  "on %s a pull request is told from opened to deployed, in one comment and beside the right commits",
+  "on %s, a pull request is reported from opening to deploy, in one comment and in the statuses of the right commits",
   async (_name, useHost) => {
     const [world, local] = await Promise.all([useWorld(), useHost()]);
     const { namespace } = world.cluster;
@@ -36,7 +36,7 @@ test.each(Object.entries(logins))(
       towline: expect.stringMatching(/^success: changes 1/),
     });
 
-    // Of the next head the host wants to hear later.
+    // At the next head, the host rejects the first request with a rate limit.
     let refusedAt = 0;
     pulls.proxy.fail((_req, res) => {
       pulls.proxy.clear();
@@ -62,7 +62,7 @@ test.each(Object.entries(logins))(
 );
 
 test.each(Object.entries(hosts))(
-  "on %s a conflict ends what was being compared, and a fork is not rendered",
+  "on %s, a conflict ends the comparison in progress, and a fork is not rendered",
   async (_name, useHost) => {
     const [world, local] = await Promise.all([useWorld(), useHost()]);
     const { namespace } = world.cluster;
@@ -80,7 +80,7 @@ test.each(Object.entries(hosts))(
     const pull = await pulls.open({ ...project("blue"), "app/slow.yml": rendersWhile(gate, { namespace }) });
     await pulls.shows(pull.head, {
       [line]: "pending: comparing with the live cluster",
-      // A GitLab keeps the first words of what is pending, which on a busy machine are "looking for deployments".
+      // GitLab keeps the description of the first pending status, which on a busy machine is "looking for deployments".
       towline: expect.stringMatching(/^pending: /) as string,
     });
     await pulls.push(project("yellow"));
@@ -96,7 +96,7 @@ test.each(Object.entries(hosts))(
   },
 );
 
-test("a server whose App is removed says where to install it, deploys all the same, and goes on telling afterwards", async () => {
+test("if its App is uninstalled, the server says where to install it, still deploys, and reports again afterwards", async () => {
   const [world, local] = await Promise.all([useWorld(), useLocalGithub("app")]);
   const { namespace } = world.cluster;
   const { logins } = local.host;

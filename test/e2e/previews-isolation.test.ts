@@ -27,7 +27,7 @@ import { type TestWorld, useWorld } from "../support/world.ts";
 
 const canary = `CANARY-${randomBytes(8).toString("hex")}`;
 
-/** One deployment that follows `main`, deployed already. */
+/** One deployment that follows `main` and is already deployed. */
 async function useShop(isolation: "required" | "auto" | "off", extra: Record<string, string> = {}) {
   const world = await useWorld();
   const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_ISOLATION: isolation, ...extra });
@@ -39,7 +39,7 @@ async function useShop(isolation: "required" | "auto" | "off", extra: Record<str
   return { world, pulls, deployment, namespace };
 }
 
-/** All that people and other servers can read of what a preview did. */
+/** Everything about a preview that users and other servers can read. */
 async function readAround({ redis, cluster, dir }: TestWorld, pulls: PullRequests, pull: OpenPullRequest) {
   const connection = new Redis(redis.url);
   onTestFinished(() => connection.disconnect());
@@ -56,7 +56,7 @@ async function readAround({ redis, cluster, dir }: TestWorld, pulls: PullRequest
   };
 }
 
-/** What was written beside the runs, and holds the canary. */
+/** Files outside the runs that contain the canary. */
 async function canariesBelow(dir: string): Promise<string[]> {
   const texts = [...(await textsBelow(dir))];
   return texts
@@ -64,7 +64,7 @@ async function canariesBelow(dir: string): Promise<string[]> {
     .map(([path]) => path);
 }
 
-/** A project whose template tries everything, and tells by name what it got. */
+/** A project whose template attempts everything, and names the attempts that succeeded. */
 async function useHostile({ cluster, redis, dir }: TestWorld, { towline }: PullRequests, tells: string[] = []) {
   const secret = join(dir, "secret-of-the-server");
   await writeFile(secret, canary);
@@ -95,7 +95,7 @@ function portsOf(urls: Readonly<Record<string, string>>): Record<string, number>
   return Object.fromEntries(Object.entries(urls).map(([name, url]) => [name, Number(new URL(url).port)]));
 }
 
-/** A project that writes a live Secret where nobody looks for it, and wants a hook to run. */
+/** A project that writes a live Secret's value to unexpected places, and has a hook. */
 function stealing(namespace: string) {
   const metadata = (name: string, annotations?: object) => ({ name, namespace, ...(annotations && { annotations }) });
   const files = aProject({
@@ -125,14 +125,14 @@ function stealing(namespace: string) {
   return { ...files, "deployment.yaml": stringify({ vars, deployments: [{ path: "app" }] }) };
 }
 
-/** As a template can write it. */
+/** The forms into which a template can transform it. */
 function spellings(secret: string): string[] {
   const letters = [...secret];
   const encoded = Buffer.from(secret).toString("base64").slice(0, 20);
   return [secret, secret.toLowerCase(), letters.toReversed().join(""), letters.join(" "), encoded];
 }
 
-test("a branch gets nothing by its code, no live Secret and no hook; the next preview works, and the server says what is in force", async () => {
+test("a branch gets nothing through its code, no live Secret and no hook; the next preview works, and readiness shows the isolation", async () => {
   const { world, pulls, namespace } = await useShop("required");
   const { towline } = pulls;
   const body = { metadata: { name: "live" }, stringData: { vars: `found: ${canary}\n` } };
@@ -159,7 +159,7 @@ test("a branch gets nothing by its code, no live Secret and no hook; the next pr
   expect(towline.lines.map(({ msg }) => msg)).toContain("previews are confined");
 }, 120_000);
 
-test("without isolation the same branches get what is told of there: the attempts are real", async () => {
+test("without isolation the same attempts succeed, which shows that they are real", async () => {
   const { world, pulls, namespace } = await useShop("off");
   const body = { metadata: { name: "live" }, stringData: { vars: `found: ${canary}\n` } };
   await world.cluster.core.createNamespacedSecret({ namespace, body });
@@ -175,11 +175,11 @@ test("without isolation the same branches get what is told of there: the attempt
   const thief = await pulls.open(stealing(namespace));
   const [, , backwards = "", , encoded = ""] = spellings(canary);
   const told = await thief.comment(backwards);
-  expect(told).not.toContain(canary); // as it is, it is masked even so
+  expect(told).not.toContain(canary); // verbatim values are masked even then
   expect(told).not.toContain(encoded);
 }, 180_000);
 
-test("what a branch declares for kluctl itself reaches no file and no host of the server", async () => {
+test("declarations that kluctl itself obeys reach no file or host of the server", async () => {
   const { world, pulls, namespace } = await useShop("auto");
   const secret = join(world.dir, "secret-of-the-server");
   await writeFile(secret, `canary: ${canary}\n`);
@@ -207,7 +207,7 @@ test("what a branch declares for kluctl itself reaches no file and no host of th
   expect(hits).toBe(0);
 }, 120_000);
 
-test("branches that take memory, processes, time and output fail alone, and the server goes on", async () => {
+test("branches that exhaust memory, processes, time or output fail without affecting others, and the server keeps running", async () => {
   const { world, pulls, deployment, namespace } = await useShop("required");
   const os = "lipsum.__globals__.os";
   const greedy = {
@@ -216,12 +216,12 @@ test("branches that take memory, processes, time and output fail alone, and the 
     loop: `{% for _ in range(10 ** 12) %}{% endfor %}`,
     output: `{% for _ in range(2000) %}{{ "x" * 1000000 }}{% endfor %}`,
   };
-  await deployment.patch({ spec: { timeout: "10s" } }); // ends a loop before its CPU time does
+  await deployment.patch({ spec: { timeout: "10s" } }); // ends a loop before its CPU time limit does
   await deployment.settles();
   const opened = [];
   for (const color of Object.values(greedy)) opened.push(await pulls.open(aProject({ namespace, data: { color } })));
   for (const pull of opened) await pull.comment("❌");
-  // Or they would be compared again, as something was deployed from their base.
+  // Otherwise the next deploy from their base branch would compare them again.
   for (const pull of opened) await pull.edit({ state: "closed" });
 
   await deployment.patch({ spec: { timeout: "2m" } });
@@ -234,7 +234,7 @@ test("branches that take memory, processes, time and output fail alone, and the 
   await expect.poll(() => findRunsOf(world.dir, process.pid), patience).toEqual([]);
 }, 400_000);
 
-test("a deployment without an account is not compared, the comment says what to do, and that is enough", async () => {
+test("a deployment without an account is not compared, the comment says what to do, and naming an account is enough", async () => {
   const { pulls, deployment, namespace } = await useShop("required", { TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "" });
 
   const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
@@ -248,11 +248,11 @@ test("a deployment without an account is not compared, the comment says what to 
   expect(await pull.comment("merging changes")).toContain("green");
 }, 120_000);
 
-test("a branch that fills its share of the disk fails alone, and leaves no room taken", async () => {
+test("a branch that fills its share of the disk fails without affecting others, and the space is freed", async () => {
   const { world, pulls, namespace } = await useShop("required");
   const gate = join(world.dir, "gate");
   await writeFile(gate, "");
-  // What is not to be rendered is copied for each time that its directory is named.
+  // Files that are not rendered are copied each time their directory is listed.
   const pull = await pulls.open({
     ".templateignore": "ballast\n",
     "many/ballast": "\n".repeat(16 * 1024 ** 2),
@@ -269,7 +269,7 @@ test("a branch that fills its share of the disk fails alone, and leaves no room 
   expect((await fetch(`${pulls.towline.adminUrl}/readyz`)).status).toBe(200);
 }, 180_000);
 
-test("of a server that is killed while it renders a branch nothing is left, and the next one previews it", async () => {
+test("a server that is killed while it renders a branch leaves nothing behind, and the next one previews the branch", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const host = await usePullRequestHost();
@@ -288,7 +288,7 @@ test("of a server that is killed while it renders a branch nothing is left, and 
     const paths = await pathsBelow(dataDir);
     return paths.filter((path) => path.split("/").at(-1)?.startsWith(`${first.child.pid}-`));
   };
-  // A checkout, and what kluctl works in: not those of the run that prepares the jail.
+  // A checkout and kluctl's work directory, as opposed to those of the run that prepares the jail.
   await expect.poll(async () => (await own()).length, patience).toBeGreaterThan(1);
 
   first.child.kill("SIGKILL");

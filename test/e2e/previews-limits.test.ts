@@ -1,4 +1,4 @@
-/** Where a preview ends: with something newer, with its pull request, at a fork, and at what its identity may not do. */
+/** When a preview ends: with a newer commit, with its pull request, at a fork, and at the limits of its account. */
 import { existsSync } from "node:fs";
 import { access, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,14 +12,14 @@ import { useTowline } from "../support/towline.ts";
 import { patience } from "../support/patience.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
 
-/** A file for as long as which templates are rendered. */
+/** Templates wait as long as this file exists. */
 async function useGate({ dir }: TestWorld): Promise<{ readonly file: string; open(): Promise<void> }> {
   const file = join(dir, "gate");
   await writeFile(file, "");
   return { file, open: () => rm(file) };
 }
 
-/** The processes of kluctl whose project has a template that waits at the gate. */
+/** The kluctl processes of projects with a template that waits at the gate. */
 function waiting({ dir }: TestWorld): number[] {
   const isSlow = (command: string) => {
     const [, project] = /--project-dir=(\S+)/.exec(command) ?? [];
@@ -28,7 +28,7 @@ function waiting({ dir }: TestWorld): number[] {
   return findRunsOf(dir, process.pid).flatMap(({ pid, command }) => (isSlow(command) ? pid : []));
 }
 
-test("a newer head ends the older one's preview with everything below it, and nobody reads of the older one", async () => {
+test("a newer head ends the older one's preview with all its processes, and the older result is not published", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);
@@ -72,10 +72,10 @@ test("a newer head ends the older one's preview with everything below it, and no
     .toMatchObject({ towline: expect.stringMatching("success: ") });
 });
 
-test("a base that moves ends a preview too, but not for ever", async () => {
+test("a base branch that moves ends a preview too, but only a limited number of times", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
-  // Only the pushes themselves are to be counted, not what the sweep finds of them.
+  // Without sweeps, so that only the pushes count as moves.
   const pulls = await usePullRequests(world, { TOWLINE_SWEEP_INTERVAL: "1h" });
   const gate = await useGate(world);
   await pulls.repo.push(aProject({ namespace }));
@@ -84,16 +84,16 @@ test("a base that moves ends a preview too, but not for ever", async () => {
   await deployment.settles();
 
   const pull = await pulls.open({ "app/slow.yml": rendersWhile(gate.file, { namespace }) });
-  await pull.comment("comparing 1 deployment"); // from here on it is known which pull requests the base concerns
+  await pull.comment("comparing 1 deployment"); // from here on, the server knows which pull requests the base branch affects
   await expect.poll(() => waiting(world), patience).not.toEqual([]);
-  // What was deployed, and what the sweep finds, count as moves too: at most three times, whatever they come from.
+  // Deploys and sweeps count as moves too, so a push may end the preview up to three times in total.
   let base = "";
   const endedBy = async (times: number): Promise<boolean> => {
     const before = waiting(world);
     base = await pulls.repo.push({ README: `moved ${times} times\n` });
     await deployment.settles(base);
     const ended = () => expect(waiting(world).filter((pid) => before.includes(pid))).toEqual([]);
-    // The first time it has to end, the last time it must not: that is not waited for as long.
+    // The first time it has to end, the last time it must not, so the wait is shorter.
     return vi.waitFor(ended, times === 1 ? patience : { timeout: 6_000, interval: 100 }).then(
       () => true,
       () => false,
@@ -116,7 +116,7 @@ test("a base that moves ends a preview too, but not for ever", async () => {
     .toMatchObject({ towline: expect.stringMatching("success: ") });
 });
 
-test("a preview that something newer overtook unheard is not posted: head and base are read again before", async () => {
+test("a preview that was superseded without a webhook is not posted, because head and base are read again before", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const host = await usePullRequestHost();
@@ -130,7 +130,7 @@ test("a preview that something newer overtook unheard is not posted: head and ba
   const still = await host.open({ ...aProject({ namespace, data: { color: "orange" } }), "app/slow.yml": slow });
   for (const pull of [moving, still]) await pull.comment("comparing 1 deployment");
 
-  await stopTelling(); // as if the webhooks were lost
+  await stopTelling(); // as if webhooks were lost
   const head = await moving.push({ ...aProject({ namespace, data: { color: "teal" } }), "app/slow.yml": undefined });
   const base = await host.repo.push({ README: "moved\n" });
   await gate.open();
@@ -146,7 +146,7 @@ test("a preview that something newer overtook unheard is not posted: head and ba
     .toEqual([0, 1, 1]);
 });
 
-test("a pull request that is closed or merged while it is compared ends that, and who was told nothing is told nothing", async () => {
+test("closing or merging a pull request ends its comparison, and if nothing was posted before, nothing is posted then", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
@@ -177,7 +177,7 @@ test("a pull request that is closed or merged while it is compared ends that, an
   await release();
 });
 
-test("nothing of a fork is fetched or rendered, the comment says so and why, and the status resolves", async () => {
+test("nothing of a fork is fetched or rendered, the comment says so and why, and the status succeeds", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
@@ -212,7 +212,7 @@ test("nothing of a fork is fetched or rendered, the comment says so and why, and
   await pull.comment("closed without merging");
 });
 
-test("who copies our marker gets neither edited nor deleted", async () => {
+test("a user's comment that copies our marker is neither edited nor deleted", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);
@@ -232,7 +232,7 @@ test("who copies our marker gets neither edited nor deleted", async () => {
   expect(all[1]?.body).toBe(copied);
 });
 
-test("previews act as the account that is configured for them; deploys, and previews without one, as the deployment's own", async () => {
+test("previews use the account configured for them; deploys, and previews without one, use the deployment's own", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;

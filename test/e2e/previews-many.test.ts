@@ -1,4 +1,4 @@
-/** A pull request that concerns twenty deployments: one merge, a bounded number of processes, one comment. */
+/** A pull request that affects twenty deployments: one merge, a limited number of processes, one comment. */
 import { expect, test } from "vitest";
 import { useForgeProxy } from "../support/forge-proxy.ts";
 import { journaled, useJournal, type JournalRun } from "../support/journal.ts";
@@ -16,14 +16,14 @@ async function metrics({ adminUrl }: Towline): Promise<string> {
   return (await fetch(`${adminUrl}/metrics`)).text();
 }
 
-/** How often git was run for something. */
+/** How often git ran this operation. */
 async function gitRuns(towline: Towline, operation: string): Promise<number> {
   const text = await metrics(towline);
   const line = new RegExp(`^towline_git_seconds_count\\{operation="${operation}",result="ok"\\} (\\d+)$`, "m");
   return Number(line.exec(text)?.[1] ?? 0);
 }
 
-/** The most that ran at the same time. */
+/** The largest number of runs at the same time. */
 function mostAtOnce(runs: readonly JournalRun[]): number {
   return Math.max(
     ...runs.map(
@@ -32,7 +32,7 @@ function mostAtOnce(runs: readonly JournalRun[]): number {
   );
 }
 
-test("twenty deployments share one merge, are compared a few at a time, and end in one comment", async () => {
+test("twenty deployments share one merge, are compared a few at a time, and get one comment", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
@@ -50,8 +50,8 @@ test("twenty deployments share one merge, are compared a few at a time, and end 
   const names = Array.from({ length: many }, (_, i) => `shop-${i}`);
   const spec = (name: string) => aSpec(host.repo.url, { suspend: true, args: { name } });
   const all = names.map((name) => world.cluster.deployment(name));
-  // They are suspended: a sweep asks git for them until their status says what is not deployed. All of that is over before the
-  // pull request, and the server that is told of it finds nothing in its queue, nor anything to ask git for.
+  // Suspended deployments make sweeps query git until their status names the commit that is not deployed. All of that
+  // ends before the pull request, so that the server under test starts with an empty queue and no reason to query git.
   const first = await useTowline(world, variables);
   await Promise.all(all.map((deployment, i) => deployment.create(spec(names[i]!))));
   await Promise.all(all.map((deployment) => deployment.settles()));
@@ -91,7 +91,8 @@ test("twenty deployments share one merge, are compared a few at a time, and end 
   await expect
     .poll(() => host.statuses(pull.head), patience)
     .toMatchObject({ towline: expect.stringMatching("success: ") });
-  // Told up to three times, however many they are: before it is known that there are twenty, then, and in the end.
+  // Up to three writes, however many deployments there are: before their number is known, once it is known, and at the
+  // end.
   const writes = await host.statusWrites(pull.head);
   expect(new Set(writes)).toEqual(new Set(["towline pending", "towline success"]));
   const asked = (what: RegExp) => proxy.requests.filter((request) => what.test(request)).length;

@@ -1,4 +1,4 @@
-/** Previews that a process of its own renders, with nothing of the server's in it. */
+/** Previews rendered by a separate process that has none of the server's data. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { readdir, readFile, writeFile } from "node:fs/promises";
@@ -14,7 +14,7 @@ import { type TestWorld, useWorld } from "../support/world.ts";
 
 const canary = `CANARY-${randomBytes(8).toString("hex")}`;
 
-/** One deployment that follows `main`, deployed already. */
+/** One deployment that follows `main` and is already deployed. */
 async function useShop(world: TestWorld, extra: Record<string, string>) {
   const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_ISOLATION: "auto", ...extra });
   const { namespace } = world.cluster;
@@ -25,7 +25,7 @@ async function useShop(world: TestWorld, extra: Record<string, string>) {
   return { pulls, namespace };
 }
 
-/** A port that nobody listens on. */
+/** A port on which nothing listens. */
 async function useFreePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -79,7 +79,7 @@ test("a runner renders a pull request, gets nothing of the server's, and keeps n
   expect(await runner.ended).toBe(0);
 }, 180_000);
 
-test("a pull request is rendered by the next runner when one is killed in mid-run", async () => {
+test("if a runner is killed during a run, the next one renders the pull request", async () => {
   const world = await useWorld();
   const first = await useRunner(world);
   const { pulls, namespace } = await useShop(world, runnerVariables(first.port));
@@ -94,7 +94,7 @@ test("a pull request is rendered by the next runner when one is killed in mid-ru
   expect(await pull.comment("merging changes")).toContain("blue");
 }, 180_000);
 
-test("without a runner nothing is rendered, the comment says so, and a runner that comes is used", async () => {
+test("without a runner nothing is rendered, the comment says so, and a runner that starts later is used", async () => {
   const world = await useWorld();
   const port = await useFreePort();
   const { pulls, namespace } = await useShop(world, runnerVariables(port));

@@ -1,4 +1,4 @@
-/** Two servers of one cluster, each for a namespace of its own, and one repository that both follow. */
+/** Two servers in one cluster, each with a namespace of its own, and one repository that both follow. */
 import { expect, test } from "vitest";
 import { githubPullRequest } from "../support/deliveries.ts";
 import { type LocalGithub, useLocalGithub, useLocalPullRequests } from "../support/local-hosts.ts";
@@ -7,10 +7,10 @@ import { aProject, aSpec } from "../support/project.ts";
 import { previewVariables, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
-/** Both have a deployment named after their namespace. */
+/** Both have a deployment named `shop` in their own namespace. */
 async function useServers(worlds: readonly [TestWorld, TestWorld], local: LocalGithub, names: readonly string[]) {
   const [first, second] = worlds;
-  // No sweep takes the pull request for news: each server hears of it when it is told.
+  // Sweeps do not consider the pull request new: each server learns of it from a webhook only.
   local.host.advance(-48 * 3_600_000);
   const pulls = await useLocalPullRequests(first, local, {
     variables: () => ({ TOWLINE_STATUS_NAME: names[0] ?? "towline" }),
@@ -42,7 +42,7 @@ async function useServers(worlds: readonly [TestWorld, TestWorld], local: LocalG
   };
 }
 
-test("with names of their own each has its own comment and its own statuses", async () => {
+test("with different status names, each server has its own comment and statuses", async () => {
   const [first, second, local] = await Promise.all([useWorld(), useWorld(), useLocalGithub("token")]);
   const { pull, tellOther } = await useServers([first, second], local, ["towline", "towline-tools"]);
   const key = (world: TestWorld) => world.cluster.deployment("shop").key;
@@ -58,7 +58,7 @@ test("with names of their own each has its own comment and its own statuses", as
     .toEqual(["towline", `towline/${key(first)}`, "towline-tools", `towline-tools/${key(second)}`].toSorted());
 });
 
-test("without, one overwrites the other's comment, and says so", async () => {
+test("with the same status name, one server overwrites the other's comment and logs a warning", async () => {
   const [first, second, local] = await Promise.all([useWorld(), useWorld(), useLocalGithub("token")]);
   const { pull, servers, tellOther, push } = await useServers([first, second], local, []);
   const warned = () =>
@@ -70,7 +70,7 @@ test("without, one overwrites the other's comment, and says so", async () => {
 
   await push("green");
 
-  // The other one may hear of the push from its sweep, and find the same.
+  // The other server may find the push in its sweep, with the same result.
   const warning =
     "another Towline server in this cluster writes the same comments: set a different statusName for each";
   await expect.poll(() => [...new Set(warned())], patience).toEqual([warning]);

@@ -1,4 +1,6 @@
-/** What a pull request claims about where it comes from is not believed: git has to show that a branch points at its head. */
+/**
+ * A pull request's claimed origin is not trusted: git has to show that a branch of the repository points at its head.
+ */
 import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -11,10 +13,10 @@ import { giteaVariables, type OpenPullRequest, usePullRequestHost } from "../sup
 import { useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
-/** What is confined leaves no trace behind. */
+/** A confined preview leaves no file behind. */
 const unconfined = { TOWLINE_PREVIEW_ISOLATION: "off" };
 
-/** A template that leaves a file behind wherever it is rendered. */
+/** A template that creates a file whenever it is rendered. */
 function useTrace({ dir, cluster: { namespace } }: TestWorld, name: string) {
   const file = join(dir, name);
   const value = `{{ lipsum.__globals__.os.popen('touch ${file}; echo was-rendered').read() | trim }}`;
@@ -27,7 +29,7 @@ function useTrace({ dir, cluster: { namespace } }: TestWorld, name: string) {
   return { changes: { [`app/${name}.yml`]: JSON.stringify(object) }, rendered };
 }
 
-test("on a Gitea, what a reader pushes for review without a branch is answered and never rendered, by webhook or by sweep", async () => {
+test("on Gitea, a reader's push for review without a branch gets a comment and is never rendered, by webhook or by sweep", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const host = await usePullRequestHost();
@@ -47,7 +49,7 @@ test("on a Gitea, what a reader pushes for review without a branch is answered a
       .toEqual({ towline: expect.stringMatching(/^success: not rendered: .*without a branch/) as string });
   }
 
-  // Nobody tells the server of the first one.
+  // The first pull request is not reported to the server.
   const first = await host.pushForReview(reader, "one", swept!.changes);
   const towline = await useTowline(world, {
     ...giteaVariables(host.gitea),
@@ -62,7 +64,7 @@ test("on a Gitea, what a reader pushes for review without a branch is answered a
   expect(moved.number).toBe(first.number);
   await isAnswered(moved);
 
-  // The same server renders what somebody with write access has pushed.
+  // The same server renders a branch pushed by a user with write access.
   await (await host.open(allowed!.changes)).comment("was-rendered");
   expect(await Promise.all([swept, told, pushed, allowed].map((one) => one!.rendered()))).toEqual([
     false,
@@ -72,7 +74,7 @@ test("on a Gitea, what a reader pushes for review without a branch is answered a
   ]);
 });
 
-test("on a Gitea that passes it off as one from a branch, such a pull request is not rendered either", async () => {
+test("if Gitea reports such a pull request as one from a branch, it is not rendered either", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const host = await usePullRequestHost();
@@ -109,7 +111,7 @@ test.each([
   ],
   ["a GitLab", () => useLocalGitlab(), "refs/merge-requests/9/train"],
 ] as const)(
-  "on %s a head is rendered once a branch points at it, whatever is claimed before",
+  "on %s, a head is rendered only once a branch points at it, whatever the host reported before",
   async (_name, useHost, queue) => {
     const [world, local] = await Promise.all([useWorld(), useHost()]);
     const { namespace } = world.cluster;
@@ -138,10 +140,10 @@ test.each([
 test.each([
   ["a delivery", undefined],
   ["an API", "http://localhost/group/shop.git"],
-])("what %s of one git host says about another one's repository is not believed", async (_name, deliveredUrl) => {
+])("%s of one git host is not trusted about a repository on another host", async (_name, deliveredUrl) => {
   const [world, local] = await Promise.all([useWorld(), useLocalGitlab()]);
   const { namespace } = world.cluster;
-  // To the server that is two hosts, and the repository is on the other one.
+  // The server considers these two hosts, and the repository is on the other one.
   const variables = (apiUrl: string) => ({
     ...unconfined,
     TOWLINE_GITLAB_API_URL: apiUrl.replace("127.0.0.1", "localhost"),
@@ -171,7 +173,7 @@ test.each([
   expect([pull.comments(), await trace.rendered()]).toEqual([[], false]);
 });
 
-test("a login for a git host alone has nothing rendered, and the server says what would", async () => {
+test("a login for a git host alone does not enable previews, and the server says what would", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const host = await usePullRequestHost();
@@ -191,7 +193,7 @@ test("a login for a git host alone has nothing rendered, and the server says wha
     queued: 0,
     reason: "previews of pull requests are disabled (preview.enabled)",
   });
-  // What becomes of pushed commits is told all the same.
+  // Statuses of pushed commits are reported anyway.
   await expect.poll(() => host.statuses(commit), patience).toMatchObject({ towline: "success: deployed: 1 new" });
   expect(towline.lines).toContainEqual(
     expect.objectContaining({ forges: ["gitea"], msg: "previews disabled: preview.enabled is false" }),

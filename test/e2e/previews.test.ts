@@ -1,4 +1,4 @@
-/** What a pull request shows, on the real Gitea, against the real cluster. */
+/** Previews of pull requests on a real Gitea, against a real cluster. */
 import type { KubernetesObject, V1Job } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
@@ -6,7 +6,7 @@ import { usePullRequests } from "../support/pull-requests.ts";
 import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
-test("a pull request shows what merging it would change, its next commit changes the comment, and merging deploys", async () => {
+test("a pull request shows the effect of merging it, its next commit updates the comment, and merging deploys", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);
@@ -15,7 +15,7 @@ test("a pull request shows what merging it would change, its next commit changes
   await deployment.create(aSpec(pulls.repo.url));
   const before = await deployment.settles();
   const told = async () => (await deployment.events()).map(({ reason, count }) => [reason, count]);
-  await expect.poll(told, patience).toEqual([["ReconciliationSucceeded", 1]]); // written beside the work
+  await expect.poll(told, patience).toEqual([["ReconciliationSucceeded", 1]]); // events are written asynchronously
 
   const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
   const first = await pull.comment("merging changes");
@@ -28,7 +28,7 @@ test("a pull request shows what merging it would change, its next commit changes
       towline: "success: changes 1 deployment: 1 object changed",
     });
 
-  // Nothing of the deployment itself knows of it.
+  // The deployment itself is not changed.
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
   const { status, metadata } = (await deployment.get()) ?? {};
   expect([status, metadata?.resourceVersion]).toEqual([before.status, before.metadata?.resourceVersion]);
@@ -51,7 +51,7 @@ test("a pull request shows what merging it would change, its next commit changes
     });
 });
 
-test("a conflict is said, and so is its end; a retargeted pull request is compared with its new base; closing ends it", async () => {
+test("a conflict and its resolution are reported, a retargeted pull request is compared with its new base, and closing ends the preview", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);
@@ -90,7 +90,7 @@ test("a conflict is said, and so is its end; a retargeted pull request is compar
   await pull.comment("merging changes 1 deployment");
 });
 
-test("who is previewed: followers of the base branch, suspended or not; not the pinned, nor who opted out, nor who is not touched", async () => {
+test("followers of the base branch are previewed, even if suspended; pinned, opted-out and unaffected deployments are not", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -127,7 +127,7 @@ test("who is previewed: followers of the base branch, suspended or not; not the 
   for (const name of ["elsewhere", "silent", "pinned"]) expect(row(name)).toBe("");
 });
 
-test("a pull request that concerns nobody gets no comment, and its status says so", async () => {
+test("a pull request that affects no deployment gets no comment, and its status says so", async () => {
   const world = await useWorld();
   const pulls = await usePullRequests(world);
   await pulls.repo.push({ README: "shop\n" });
@@ -142,7 +142,7 @@ test("a pull request that concerns nobody gets no comment, and its status says s
   expect(await pull.comments()).toEqual([]);
 });
 
-test("what cannot be rendered is said in kluctl's words, and the other deployments are compared", async () => {
+test("a render error is reported in kluctl's words, and the other deployments are compared", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);
@@ -170,7 +170,7 @@ test("what cannot be rendered is said in kluctl's words, and the other deploymen
     });
 });
 
-test("a preview waits for no deploy, and no deploy waits for it", async () => {
+test("previews and deploys do not wait for each other", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -210,7 +210,7 @@ test("a preview waits for no deploy, and no deploy waits for it", async () => {
     });
 });
 
-test("nobody has the check of a broken pull request pass by proposing its commit once more", async () => {
+test("proposing a broken pull request's commit again does not make its check pass", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);

@@ -1,4 +1,4 @@
-/** Pruning that could do harm waits for a word, and pruning that cannot end holds nobody up. */
+/** Large prunes need confirmation, and prunes that cannot finish do not block others. */
 import { expect, test } from "vitest";
 import { annotation } from "../../src/model.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -52,7 +52,7 @@ test("a push that would prune most of what is deployed deploys the rest, and pru
     .poll(async () => (await shrinking.events()).map(({ type, reason, message }) => [type, reason, message]), patience)
     .toContainEqual(["Warning", "PruneWaits", expect.stringContaining(hash) as unknown]);
 
-  // Nobody waits for what will not go: neither its own deploy, nor the objects beside it.
+  // Objects that cannot be deleted block neither their own deploy nor the objects next to them.
   const pruned = await waiting.settles(freed);
   expect(readyOf(pruned)).toMatchObject({ status: "True", message: "deploy succeeded. 2 deleted objects." });
   expect(await cluster.data("free")).toBeUndefined();
@@ -69,7 +69,7 @@ test("a push that would prune most of what is deployed deploys the rest, and pru
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
   expect(done.metadata?.annotations ?? {}).toEqual({});
 
-  // A project that renders nothing is not one from which everything was removed.
+  // A project that renders no objects at all is treated as a mistake, not as the removal of everything.
   const nothing = await large.push({ "deployment.yaml": "deployments: []\n" });
   await sendPush(towline.webhooksUrl, { repo: large.url, after: nothing });
   expect(readyOf(await shrinking.settles(nothing)).message).toContain("renders no objects at all");

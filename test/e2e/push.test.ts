@@ -1,4 +1,4 @@
-/** From a push to the cluster, on real parts. */
+/** From a push to the cluster, with real parts. */
 import type { KubernetesObject, V1ConfigMap } from "@kubernetes/client-node";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { exposedMetrics } from "../support/exposition.ts";
@@ -12,7 +12,7 @@ async function settings({ cluster }: TestWorld): Promise<V1ConfigMap["data"]> {
   return (await cluster.find<KubernetesObject & V1ConfigMap>("v1", "ConfigMap", "settings"))?.data;
 }
 
-test("a new deployment is deployed, and a push changes it within seconds", async () => {
+test("a new KluctlDeployment is deployed, and a push changes it within seconds", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
@@ -80,7 +80,7 @@ test("a new deployment is deployed, and a push changes it within seconds", async
       .toSorted(),
   );
 
-  await towline.stop(); // sends what is left of the traces
+  await towline.stop(); // sends the remaining traces
   const { traceId } = collector.spans.find(({ name }) => name === "receive") ?? {};
   const ofPush = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
   const stages = ["receive", "match", "enqueue", "queue wait", "reconcile", "source", "deploy", "status", "result"];

@@ -1,4 +1,4 @@
-/** A configuration that changes while the server runs: real files, changed as Kubernetes changes a mounted volume. */
+/** A configuration that changes while the server runs: real files, changed like Kubernetes changes a mounted volume. */
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, test, vi } from "vitest";
@@ -20,7 +20,7 @@ redis: { passwordFile: PASSWORD_FILE }
 `;
 }
 
-test("what changes in the files is in effect without a restart, or, where it cannot be used, nothing of it", async () => {
+test("changed files take effect without a restart, and an invalid change has no effect at all", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const redis = useRedisServer({ password: "the-first-password", args: ["--port", String(await freePort())] });
@@ -64,7 +64,7 @@ test("what changes in the files is in effect without a restart, or, where it can
   const looking = await fetch(`${server.pageUrl}/api/events`, { headers: { Authorization: `Bearer ${oldToken}` } });
   expect(looking.status).toBe(200);
 
-  // A forge more, other limits, another token; and a key that has to wait.
+  // An additional forge, different limits and another token; and a key that needs a restart.
   const good = aConfiguration({
     page: newToken,
     more: `
@@ -82,7 +82,7 @@ lease: { duration: 30s }`,
   expect(large.status).toBe(413);
   await vi.waitFor(async () => expect(await metric("towline_config_restart_needed")).toBe(1), patience);
 
-  // One key of the change is wrong, so the others do not count either.
+  // One key of the change is wrong, so the others have no effect either.
   await change(good.replace("concurrency: 5", "concurrency: 6\nconcurency: 7"));
   await vi.waitFor(async () => expect(await metric("towline_config_reload_success")).toBe(0), patience);
   expect(await metric("controller_runtime_max_concurrent_reconciles")).toBe(5);
@@ -95,7 +95,7 @@ lease: { duration: 30s }`,
     patience,
   );
 
-  // Redis takes another password, and ends every connection before the file says so.
+  // Redis changes its password and closes all connections before the file changes.
   await admin.config("SET", "requirepass", "the-second-password");
   admin.disconnect();
   const fresh = new Redis({ path: redis.socket, password: "the-second-password" });

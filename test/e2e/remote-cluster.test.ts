@@ -1,4 +1,7 @@
-/** Deploying to another cluster, whose kubeconfig is in a Secret: everything goes there, and what is known of it stays here. */
+/**
+ * Deploying to another cluster, with its kubeconfig in a Secret: objects go to the other cluster, status and results
+ * stay here.
+ */
 import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { aProject, aSpec } from "../support/project.ts";
@@ -14,11 +17,11 @@ interface Kubeconfig {
   "current-context": string;
 }
 
-test("a kubeconfig in a Secret leads to another cluster, for all that becomes of a deployment", async () => {
+test("a kubeconfig in a Secret selects another cluster for all operations of a deployment", async () => {
   const [world, remote] = await Promise.all([useWorld(), useRemoteCluster()]);
   const { cluster } = world;
   const { namespace } = remote;
-  // As the accounts of the deployments, or by the login of their kubeconfig.
+  // With the accounts of the deployments, or with the login of their kubeconfig.
   const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "" });
   const { repo } = pulls;
   const project = (data: Record<string, string>) => aProject({ namespace, name: "{{ args.name }}", data });
@@ -92,7 +95,7 @@ test("a kubeconfig in a Secret leads to another cluster, for all that becomes of
   await limited!.reaches("Ready");
   expect(await remote.data("limited")).toEqual({ color: "red" });
 
-  // A token takes more than a name.
+  // Creating a token requires the account to exist, unlike impersonation.
   const place = { name: "limited", namespace: ours };
   await remote.core.createNamespace({ body: { metadata: { name: ours } } });
   await remote.core.createNamespacedServiceAccount({ namespace: ours, body: { metadata: place } });

@@ -1,4 +1,4 @@
-/** What is written down of a deploy, where other tools look for it, and what must be written down nowhere. */
+/** Where results of deploys are stored for other tools, and what must not be stored anywhere. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { gunzipSync } from "node:zlib";
@@ -13,7 +13,7 @@ import { type TestWorld, useWorld } from "../support/world.ts";
 import { idOf, type TestCluster } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
 
-/** What is stored of a namespace's deployments, newest last. */
+/** The stored results of a namespace's deployments, newest last. */
 async function storedResults({ core, namespace }: TestCluster, kind: "command" | "validate"): Promise<V1Secret[]> {
   const labelSelector = `kluctl.io/result=true,kluctl.io/${kind}-result-id`;
   const { items } = await core.listNamespacedSecret({ namespace: "kluctl-results", labelSelector });
@@ -27,7 +27,7 @@ function unpack(secret: V1Secret | undefined, key: string): Record<string, unkno
   return JSON.parse(bytes.toString("utf8")) as Record<string, unknown>;
 }
 
-/** kluctl's web UI, which reads what is stored as strictly as all of kluctl does. */
+/** kluctl's web UI, which parses stored results as strictly as kluctl itself. */
 async function useWebui(world: TestWorld): Promise<string> {
   const { kluctl, dir } = world;
   const port = await freePort();
@@ -52,7 +52,7 @@ async function useWebui(world: TestWorld): Promise<string> {
   return url;
 }
 
-test("status and stored results have kluctl's own shape, and kluctl's web UI reads them", async () => {
+test("status and stored results have kluctl's own format, and kluctl's web UI can read them", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -140,7 +140,7 @@ test("status and stored results have kluctl's own shape, and kluctl's web UI rea
     .poll(() => ask(`getValidateResult?resultId=${validateId}`), patience)
     .toMatchObject({ id: validateId, ready: true });
 
-  // What stays the same is not stored again; what is beyond the count goes.
+  // Unchanged results are not stored again; results beyond the limit are deleted.
   const aMap = (name: string, annotations = {}) =>
     JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace, annotations } });
   const more: Record<string, string | undefined>[] = [
@@ -161,7 +161,7 @@ test("status and stored results have kluctl's own shape, and kluctl's web UI rea
   const last = (await storedResults(cluster, "command")).map((secret) => unpack(secret, "reducedResult")["gitInfo"]);
   expect(last).toContainEqual(expect.objectContaining({ commit }));
 
-  // What is told of hooks, of what the project has no more, and of what was pruned, is read as well.
+  // Results with hooks, orphans and pruned objects are readable as well.
   await deployment.patch({ metadata: { annotations: { "kluctl.io/request-prune": "now" } } });
   await deployment.until("an answer", (now) => {
     const answer = now.status?.["pruneRequestResult"] as { endTime?: string } | undefined;
@@ -195,7 +195,7 @@ interface Flagged {
   readonly deleted?: boolean;
 }
 
-test("the value of a Secret is in no status, event, log line, metric, stored result or key of Redis", async () => {
+test("no status, event, log line, metric, stored result or Redis key contains the value of a Secret", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -226,7 +226,7 @@ test("the value of a Secret is in no status, event, log line, metric, stored res
   statuses.push(await deployment.settles(second));
   expect((await cluster.data("settings"))?.["plain"]).toBe(values[1]);
 
-  // Somebody edits by hand: the drift shows both.
+  // Manual edits: the drift contains both values.
   const named = (kind: string, name: string, more: object) => ({ apiVersion: "v1", kind, metadata: { name }, ...more });
   await cluster.patch(named("ConfigMap", "settings", { data: { plain: `not ${values[1]}` } }));
   await cluster.patch(named("Secret", "login", { stringData: { password: values[2] } }));
@@ -235,7 +235,7 @@ test("the value of a Secret is in no status, event, log line, metric, stored res
   statuses.push(await deployment.until("a report of the drift", drifted));
   expect(JSON.stringify(statuses.at(-1))).toContain("*****");
 
-  // An error that repeats what it does not like.
+  // An error message that quotes the rejected value.
   const refused = await repo.push({
     ...project(values[1]!),
     "app/refused.yml": JSON.stringify({
@@ -255,7 +255,7 @@ test("the value of a Secret is in no status, event, log line, metric, stored res
     expect.arrayContaining(["Normal ReconciliationSucceeded", "Warning DeployFailed"]),
   );
   await expectNowhere(values, world, towline, { statuses, events });
-  // What is stored still says which keys there are, and which values are the same.
+  // Stored results still show the keys, and which values are equal.
   const [first] = await storedObjects(cluster);
   const login = first?.find(({ ref }) => ref.kind === "Secret");
   const hidden = (text = "") => /"password":"([\w+/=]+)"/.exec(text)?.[1] ?? "";
@@ -265,7 +265,7 @@ test("the value of a Secret is in no status, event, log line, metric, stored res
   );
 });
 
-test("what vars have from a Secret or the server's environment is shown nowhere, and neither are the server's credentials", async () => {
+test("values that vars read from a Secret or the server's environment are not shown anywhere, and neither are the server's credentials", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -316,7 +316,7 @@ test("what vars have from a Secret or the server's environment is shown nowhere,
 
 type Places = Readonly<Record<string, unknown>>;
 
-/** None of the values is in anything that the server wrote. */
+/** Fails if anything that the server wrote contains one of the values. */
 async function expectNowhere(values: readonly string[], world: TestWorld, towline: Towline, told: Places) {
   const metrics = await (await fetch(`${towline.adminUrl}/metrics`)).text();
   const secrets = await storedResults(world.cluster, "command");

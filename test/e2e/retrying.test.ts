@@ -1,4 +1,4 @@
-/** What failed is tried again while git still says the same, and no drift is too large to be told. */
+/** Failures are retried although git has not changed, and drift of any size is reported. */
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, onTestFinished, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
@@ -6,7 +6,7 @@ import { useTowline } from "../support/towline.ts";
 import { readyOf } from "../support/world-cluster.ts";
 import { useWorld } from "../support/world.ts";
 
-test("a deploy that a person has to mend is tried again without a new commit, and a huge drift fits into the status", async () => {
+test("a failed deploy is retried without a new commit, and a huge drift fits into the status", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace, core } = cluster;

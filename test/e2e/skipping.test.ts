@@ -1,4 +1,4 @@
-/** What is not done because nothing can have changed, and what is done at once because something has. */
+/** Work that is skipped because nothing can have changed, and work that is done at once because something has. */
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
@@ -12,7 +12,7 @@ import { patience } from "../support/patience.ts";
 
 const leftOut = "check skipped: nothing can have changed";
 
-test("a loop is left out while nothing can have changed, and any change is looked at", async () => {
+test("a check is skipped while nothing can have changed, and any change is a reason to check", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -44,7 +44,7 @@ test("a loop is left out while nothing can have changed, and any change is looke
   });
   const login = { apiVersion: "v1", kind: "Secret", metadata: { name: "login" } };
   await cluster.create({ ...login, stringData: { username: "a", password: "b" } } as object);
-  // Two projects side by side; only one of them may read what the other one has.
+  // Two projects side by side; only one of them may read files of the other.
   const mono = await world.repo("mono");
   const inDirectory = (name: string, more = {}) => ({
     [`apps/${name}/.kluctl.yaml`]: stringify({ discriminator: `${namespace}-${name}`, targets: [{ name: "prod" }] }),
@@ -58,7 +58,7 @@ test("a loop is left out while nothing can have changed, and any change is looke
   });
   const base = (value: string) => ({ "base/vars.yml": stringify({ base: value }) });
   const besides = { vars: [{ file: "../../base/vars.yml" }] };
-  // It does not say so itself: a value that it includes from elsewhere does.
+  // The path is not in the project itself: it comes from a value that it includes from elsewhere.
   const values = await world.repo("values");
   await values.push({ "where.yml": stringify({ where: "../../base" }) });
   const toldWhere = {
@@ -104,15 +104,15 @@ test("a loop is left out while nothing can have changed, and any change is looke
   await beside.create(aSpec(mono.url, at("apps/beside")));
   await told.create(aSpec(mono.url, at("apps/told")));
 
-  // Variables from a web server may be others the next time.
+  // Variables from a web server may differ the next time.
   await vi.waitFor(() => expect(doubts("asking")).toContain("project"), patience);
-  // None of its objects is another, though: kluctl compares, and need not validate again.
+  // None of its objects has changed, though: kluctl compares, and does not need to validate again.
   const kept = "validation skipped: no object changed since the last one";
   await vi.waitFor(() => expect(of("asking", kept).length).toBeGreaterThan(1), patience);
   await asks.patch({ spec: { suspend: true } });
   expect(of("asking", leftOut)).toEqual([]);
 
-  // Somebody edits and deletes what was applied: seen without an interval.
+  // Manual edits and deletions of applied objects are detected without an interval.
   const deployed = await edited.reaches("Ready");
   const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "edited" } };
   await cluster.patch({ ...config, data: { color: "theirs" } } as object);
@@ -123,7 +123,7 @@ test("a loop is left out while nothing can have changed, and any change is looke
   await cluster.delete(config);
   expect(idOf(await drifts("1 new"), "lastDeployResult")).toBe(idOf(deployed, "lastDeployResult"));
 
-  // Nothing is run, and what people see goes on.
+  // kluctl does not run, and the status is still updated.
   const drift = ({ status }: TestResource) => status?.["lastDriftDetectionResult"] as { id: string; endTime: string };
   await Promise.all(["still", "whole"].map(isLeftOutAgain));
   const before = await still.settles();
@@ -138,7 +138,7 @@ test("a loop is left out while nothing can have changed, and any change is looke
   expect(drift(after).id).toBe(drift(before).id);
   expect(after.status?.conditions).toEqual(before.status?.conditions);
 
-  // A Secret that it names, a place that it includes, the branch that it follows.
+  // A Secret that it references, a repository that it includes, the branch that it follows.
   await cluster.patch({ ...login, stringData: { password: "c" } } as object);
   await vi.waitFor(() => expect(doubts("still")).toContain("secrets"), patience);
   await vi.waitFor(() => expect(compared("still")).toBeGreaterThan(runs), patience);
@@ -148,14 +148,14 @@ test("a loop is left out while nothing can have changed, and any change is looke
   const moved = await repo.push(aProject({ namespace, name: "{{ args.name }}", data: { color: "blue" } }));
   await still.settles(moved);
   expect(await cluster.data("still")).toEqual({ color: "blue" });
-  // Nobody had touched what was deployed: it was deployed without a comparison.
+  // The deployed objects had not changed, so the commit was deployed without a comparison.
   const loopOf = (line: Readonly<Record<string, unknown>> | undefined) => line?.["reconcileID"];
   const [deploys, looksFirst] = [of("still", "deployed"), of("still", "compared")];
   const deploy = deploys.find(({ commit }) => commit === moved);
   expect(deploy).toMatchObject({ why: "objects-changed", changed: 1 });
   expect(looksFirst.map(loopOf)).not.toContain(loopOf(deploy));
 
-  // One that renders the same objects changes nothing, and nothing is told of a deploy.
+  // A commit that renders the same objects changes nothing, and no deploy is reported.
   await isLeftOutAgain("still");
   const versionOf = async () => {
     const { metadata } = await cluster.core.readNamespacedConfigMap({ name: "still", namespace });
@@ -168,7 +168,7 @@ test("a loop is left out while nothing can have changed, and any change is looke
   expect(of("still", "deployed")).toHaveLength(runsBefore);
   expect(of("still", "deploy ok").at(-1)).toMatchObject({ objects: { new: 0, changed: 0, deleted: 0, errors: 0 } });
 
-  // A commit that touches nothing that a project reads is told, and not looked at.
+  // A commit that changes no file that a project reads is recorded in its status, without a comparison.
   await Promise.all(["alone", "beside", "told"].map(isLeftOutAgain));
   const looked = doubts("alone").length;
   const elsewhere = await mono.push(base("two"));
@@ -179,7 +179,7 @@ test("a loop is left out while nothing can have changed, and any change is looke
   const own = await mono.push({ "apps/alone/app/app.yml": "", "apps/alone/app/other.yml": "# nothing" });
   await alone.settles(own);
 
-  // What was deployed is nobody's drift.
+  // Objects that the server applied itself are not drift.
   await isLeftOutAgain("still");
   expect(of("still", "an applied object changed")).toEqual([]);
   const metrics = await (await fetch(`${towline.adminUrl}/metrics`)).text();
@@ -188,7 +188,7 @@ test("a loop is left out while nothing can have changed, and any change is looke
   expect(metrics).toMatch(/^towline_drift_looks_total [2-9]$/m);
 });
 
-test("another kluctl, of the same version too, renders everything once more", async () => {
+test("replacing kluctl, even with the same version, causes everything to be rendered again", async () => {
   const world = await useWorld();
   const repo = await world.repo("shop");
   await repo.push(aProject({ namespace: world.cluster.namespace }));
@@ -208,7 +208,7 @@ test("another kluctl, of the same version too, renders everything once more", as
   await vi.waitFor(() => expect(count(leftOut)).toBeGreaterThan(before + 1), patience);
 });
 
-test("an audit finds what no watch has seen, and says what was believed", async () => {
+test("an audit finds a change that no watch has seen, and logs what was assumed", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -224,7 +224,7 @@ test("an audit finds what no watch has seen, and says what was believed", async 
   );
   expect(await metrics()).toContain('towline_wrong_skips_total{believed="objects"} 0\n');
 
-  // Of a kind that no deployment here has: nobody watches it, but kluctl looks for it.
+  // A kind that no deployment here uses: it is not watched, but kluctl looks for it.
   const { status } = await deployment.settles();
   const { discriminator } = status!["targetKey"] as { discriminator: string };
   const labels = { "kluctl.io/discriminator": discriminator };
@@ -239,7 +239,7 @@ test("an audit finds what no watch has seen, and says what was believed", async 
   expect(wrong?.["found"]).toMatchObject({ count: 1, objects: [{ kind: "ServiceAccount", name: "stray" }] });
 });
 
-test("of two servers each proves for itself, and neither leaves out what the other one has to look at", async () => {
+test("two servers collect evidence separately, and neither skips a check that the other has to do", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const repo = await world.repo("shop");
@@ -251,12 +251,13 @@ test("of two servers each proves for itself, and neither leaves out what the oth
   await deployment.create(aSpec(repo.url, { interval: "1s" }));
   const linesOf = (msg: string) => servers.map(({ lines }) => lines.filter((line) => line.msg === msg));
   const skips = () => linesOf(leftOut).map((lines) => lines.length);
-  // Whoever is first at the end of an interval leaves it to nobody else: each has its turn while the others stand still.
+  // The server that is first at the end of an interval leaves nothing to the other, so each has its turn while the
+  // others are frozen.
   const bothLeaveOut = async () => {
     const sum = () => skips().reduce((a, b) => a + b, 0);
     for (const server of servers) {
       const all = sum();
-      await vi.waitFor(() => expect(sum()).toBeGreaterThan(all), patience); // nobody is at work then
+      await vi.waitFor(() => expect(sum()).toBeGreaterThan(all), patience); // no check is in progress then
       const others = servers.filter((other) => other !== server);
       for (const { child } of others) child.kill("SIGSTOP");
       const leftOutBy = () => server.lines.filter((line) => line.msg === leftOut).length;
@@ -270,13 +271,13 @@ test("of two servers each proves for itself, and neither leaves out what the oth
   };
   await bothLeaveOut();
 
-  // One of them deploys it: what the other one knew is worth nothing, and what it sees is nobody's drift.
+  // One of them deploys the commit: the other's evidence becomes invalid, and it does not see drift.
   await deployment.settles(await repo.push(project("blue")));
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
   await bothLeaveOut();
   expect(linesOf("an applied object changed").flat()).toEqual([]);
 
-  // Both see an edit. Whoever looks, the other one does not write over what came of it.
+  // Both see an edit. Whichever server checks, the other does not overwrite the result.
   const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" } };
   await cluster.patch({ ...config, data: { color: "theirs" } } as object);
   const drift = ({ status }: TestResource) => status?.["lastDriftDetectionResultMessage"];
@@ -288,7 +289,7 @@ test("of two servers each proves for itself, and neither leaves out what the oth
   const still = (await deployment.get())!;
   expect([drift(still), idOf(still, "lastDeployResult")]).toEqual(["1 chg", idOf(told, "lastDeployResult")]);
 
-  // Who is left takes it all over.
+  // The remaining server takes over everything.
   await servers.shift()?.stop();
   await cluster.patch({ ...config, data: { color: "blue" } } as object);
   await deployment.until("no drift", (now) => drift(now) === "no drift");

@@ -1,4 +1,4 @@
-/** What people have on their own machines, deployed through the server. */
+/** Deploys directories of users' own machines through the server. */
 import { globSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -33,13 +33,13 @@ async function useService(world: TestWorld): Promise<Service> {
   return { port: offers()?.["port"] as number, ca: published?.data?.["ca.pem"] ?? "" };
 }
 
-/** As overrides name a repository. */
+/** The name of a repository in overrides. */
 function nameOf(url: string): string {
   const key = toRepoKey(url);
   return key === undefined ? "" : repoKeyText(key);
 }
 
-/** A project to include, with one ConfigMap. */
+/** A project to be included, with one ConfigMap. */
 function aPart(namespace: string, name: string, color: string): Record<string, string> {
   const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data: { color } };
   return {
@@ -52,14 +52,14 @@ async function colorsOf(cluster: TestCluster, ...names: string[]): Promise<(stri
   return (await Promise.all(names.map((name) => cluster.data(name)))).map((data) => data?.["color"]);
 }
 
-test("working copies are deployed instead of what git has, as long as who offers them is there", async () => {
+test("working copies are deployed instead of the repository's content, as long as their client is connected", async () => {
   const world = await useWorld();
   const service = await useService(world);
   await Promise.all([ofClients(world, service), ofTheCommandLine(world, service)]);
   expect(globSync("*/overrides/*", { cwd: world.dir })).toEqual([]);
 });
 
-/** Of one that plays the command line, and so can have anything, and leave at any time. */
+/** With a client that replaces the command line, so that it can offer anything and disconnect at any time. */
 async function ofClients({ cluster, repo }: TestWorld, { port, ca }: Service): Promise<void> {
   const { namespace } = cluster;
   const [shop, base, extra] = await Promise.all([repo("shop"), repo("org/base"), repo("org/extra")]);
@@ -98,7 +98,7 @@ async function ofClients({ cluster, repo }: TestWorld, { port, ca }: Service): P
   await deployment.settles();
   const deployed = await deployment.reaches("Ready");
   const colors = () => colorsOf(cluster, "settings", "base", "extra", "art");
-  expect(await colors()).toEqual(["blue", "blue", "red", "blue"]); // it has no "extra" after all
+  expect(await colors()).toEqual(["blue", "blue", "red", "blue"]); // the client has no "extra" after all
   expect(deployed.status).not.toHaveProperty("observedCommit");
   expect(deployed.status?.["lastDeployResult"]).toMatchObject({
     gitInfo: { commit: "", dirty: false },
@@ -122,7 +122,7 @@ async function ofClients({ cluster, repo }: TestWorld, { port, ca }: Service): P
   expect((await colors()).slice(0, 2)).toEqual(["red", "red"]);
 }
 
-/** Of the real command line: the working copy that it is called in, with changes that nobody has committed, and another. */
+/** With the real command line: the working copy that it runs in, with uncommitted changes, and another one. */
 async function ofTheCommandLine(world: TestWorld, { port }: Service): Promise<void> {
   const { cluster, dir } = world;
   const { namespace } = cluster;
@@ -157,7 +157,7 @@ async function ofTheCommandLine(world: TestWorld, { port }: Service): Promise<vo
   expect(deployed.stderr).toContain(`Controller requested override for ${nameOf(repo.url)}`);
   expect(deployed.stdout + deployed.stderr).not.toContain("can not override");
   expect(await colors()).toEqual(["blue", "green"]);
-  // The look at git that follows changes nothing: git has not changed.
+  // The check of git that follows changes nothing, because git has not changed.
   await deployment.settles(commit);
   expect(await colors()).toEqual(["blue", "green"]);
 }

@@ -1,4 +1,4 @@
-/** Where projects come from: what is deployed for each way to say it, and what is told when git does not give it. */
+/** Where projects come from: each kind of ref and path, and the errors if git cannot provide it. */
 import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
@@ -6,7 +6,7 @@ import { useGitServer, useWorld } from "../support/world.ts";
 import { conditionOf, type TestResource } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
 
-/** Both words that people look at when a deployment is not ready. */
+/** The two texts that users read if a deployment is not ready. */
 function failureOf(resource: TestResource) {
   const { status, reason } = conditionOf(resource, "Ready") ?? {};
   return { status, reason, error: String(resource.status?.["lastPrepareError"] ?? "") };
@@ -54,7 +54,7 @@ test("a branch, a tag, a commit, the default branch and a directory each deploy 
   expect(status?.["projectKey"]).toMatchObject({ subDir: "teams/shop" });
 });
 
-test("a repository with a login is read with its secret, and a wrong password is told without being shown", async () => {
+test("a private repository is read with its Secret, and a wrong password is reported without being shown", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const login = { username: "ada", password: "right-horse-battery" };
@@ -87,7 +87,7 @@ test("a repository with a login is read with its secret, and a wrong password is
   await anonymous.create(aSpec(repo.url));
   expect(failureOf(await anonymous.settles()).error).toContain("no login: no entry");
 
-  // kluctl compares host and port, which is easily forgotten.
+  // kluctl compares host and port, which is a common mistake.
   const { host, hostname } = new URL(repo.url);
   const portless = cluster.deployment("portless");
   const without = { git: [{ host: hostname, secretRef: { name: "git-login" } }] };
@@ -102,7 +102,7 @@ test("a repository with a login is read with its secret, and a wrong password is
   expect(JSON.stringify([ready, await deployment.events(), towline.lines])).not.toContain(login.password);
 });
 
-test("a repository that is gone, empty or without the directory is told, and is deployed once it is there", async () => {
+test("a missing or empty repository or a missing directory is reported, and deployed once it exists", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const git = await useGitServer();
@@ -138,7 +138,7 @@ test("a repository that is gone, empty or without the directory is told, and is 
   }
 });
 
-test("a branch that is deleted prunes nothing, and is followed again when it is back", async () => {
+test("a deleted branch prunes nothing, and is followed again when it is back", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -165,7 +165,7 @@ test("a branch that is deleted prunes nothing, and is followed again when it is 
   expect(await cluster.data("settings")).toEqual({ color: "red" });
   expect(missing.status).toMatchObject({ observedCommit: release, lastDeployResult: expect.anything() as unknown });
 
-  // Nobody tells that it is back.
+  // No webhook reports that it is back.
   const back = await repo.push(aProject({ namespace, data: { color: "green" } }), { branch: "release", force: true });
   await deployment.settles(back);
   await deployment.reaches("Ready");
@@ -176,14 +176,14 @@ test("a branch that is deleted prunes nothing, and is followed again when it is 
   await deployment.settles(forced);
   expect(await cluster.data("settings")).toEqual({ color: "grey" });
 
-  // What it deployed can be deleted without git.
+  // The deployed objects can be deleted without git.
   await repo.deleteBranch("release");
   await deployment.delete();
   await expect.poll(() => deployment.get(), patience).toBeUndefined();
   expect(await cluster.data("settings")).toBeUndefined();
 });
 
-test("a move that no webhook told of is found", async () => {
+test("a push without a webhook is found", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const repo = await world.repo("shop");

@@ -1,11 +1,11 @@
-/** Strangers at the webhooks' port of a running server, next to a git host that delivers. */
+/** Senders without the secret at the webhook port of a running server, next to a git host that delivers. */
 import { expect, onTestFinished, test, vi } from "vitest";
 import { startStrangers } from "../../dev/bench/strangers.ts";
 import { patience } from "../support/patience.ts";
 import { sendPush, useTowlineProcess } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-test("strangers that hold bodies and connections keep no genuine delivery out, from the same address", async () => {
+test("senders without the secret that hold bodies and connections do not keep out genuine deliveries from the same address", async () => {
   const world = await useWorld();
   const { webhooksUrl } = await useTowlineProcess(world);
   const start = async (large: number, dribbling: number, dribblingHeaders: number) => {

@@ -1,4 +1,7 @@
-/** A live set of deployments goes from kluctl's controller to us and back; `npm run test:swap` takes two of each kind. */
+/**
+ * A live set of deployments moves from kluctl's controller to our server and back; `npm run test:swap` uses two of each
+ * kind.
+ */
 import type { KubernetesObject, V1Secret } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -19,9 +22,9 @@ type Json = Record<string, unknown>;
 
 interface Kind {
   readonly spec?: Json;
-  /** The files of its project's item. */
+  /** The files of its project's deployment item. */
   readonly item: (name: string) => Readonly<Record<string, string>>;
-  /** What the doctor says of it before the swap. */
+  /** The doctor's finding before the swap. */
   readonly doctor: RegExp;
 }
 
@@ -40,7 +43,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   oci: { item: aMap, doctor: unchanged },
   approved: { spec: { manual: true }, item: aMap, doctor: unchanged },
   waiting: { spec: { manual: true }, item: aMap, doctor: waits },
-  // Two whose approval comes while nobody runs.
+  // Two deployments that are approved while no controller runs.
   "approved-for-us": { spec: { manual: true }, item: aMap, doctor: waits },
   "approved-for-them": { spec: { manual: true }, item: aMap, doctor: waits },
   failing: {
@@ -69,7 +72,7 @@ function encryptedMap(name: string): Record<string, string> {
   return { "map.yml": encryptedYaml(mapOf(name, { size: "10" }), by) };
 }
 
-/** What JSON's writers disagree about, and an image. */
+/** Characters that JSON encoders treat differently, and an image. */
 function oddities(name: string): Record<string, string> {
   const data = `{ odd: "<a> & b\\u2028 é 😀 \\t", image: "{{ images.get_image('shop') }}" }`;
   return {
@@ -101,7 +104,7 @@ data:
 
 interface Fleet {
   readonly world: TestWorld;
-  /** Name → the deployment. */
+  /** Deployments by name. */
   readonly all: ReadonlyMap<string, TestDeployment>;
   ofKind(kind: string): readonly TestDeployment[];
 }
@@ -119,7 +122,7 @@ async function createFleet(world: TestWorld): Promise<Fleet> {
       `${name}/.kluctl.yaml`,
       stringify({ ...config, args: [{ name: "name" }, { name: "namespace" }, { name: "size" }] }),
     ],
-    // An include and a barrier: the hash is over all objects, in the order of deployment.
+    // An include and a barrier: the hash covers all objects, in deployment order.
     [
       `${name}/deployment.yaml`,
       stringify({
@@ -136,7 +139,7 @@ async function createFleet(world: TestWorld): Promise<Fleet> {
   const keys = { "team.agekey": blueKey.identity };
   await cluster.create({ apiVersion: "v1", kind: "Secret", metadata: { name: "keys" }, stringData: keys } as V1Secret);
   const registry = await useRegistryHost();
-  registry.fault = ({ url }, res) => url === "/v2/" && (res.end(), true); // kluctl's own client begins with it
+  registry.fault = ({ url }, res) => url === "/v2/" && (res.end(), true); // kluctl's own client starts with this request
   registry.push("fleet", "latest", tree);
   const all = new Map(members.map(({ name }) => [name, cluster.deployment(name)]));
   await Promise.all(
@@ -158,7 +161,7 @@ async function createFleet(world: TestWorld): Promise<Fleet> {
   return { world, all, ofKind };
 }
 
-/** Everybody who runs next has to look at all of them; annotated before it starts, that is its first loop. */
+/** Requests a check of all deployments: before the next controller starts, so that this is its first reconciliation. */
 async function ask(deployments: Iterable<TestDeployment>, requestValue: string): Promise<void> {
   const value = JSON.stringify({ requestValue });
   const metadata = { annotations: { "kluctl.io/request-reconcile": value } };
@@ -176,7 +179,10 @@ async function answered(deployments: Iterable<TestDeployment>, requestValue: str
   }
 }
 
-/** Looked at after the edit, by whoever is at it: an answer to a request may be of a look that began before. */
+/**
+ * Waits for a check after the edit, by whichever controller runs: the answer to a request may come from a check that
+ * began before.
+ */
 async function seesDrift(deployments: Iterable<TestDeployment>): Promise<void> {
   for (const deployment of deployments) {
     await deployment.until("its drift", ({ status }) => status?.["lastDriftDetectionResultMessage"] === "1 chg");
@@ -191,7 +197,7 @@ async function approve(deployments: readonly TestDeployment[]): Promise<void> {
   }
 }
 
-/** What must not change by a swap: all of the objects, and of the deployments all but the traces of having looked. */
+/** What a swap must not change: all objects, and all fields of the deployments except the traces of checks. */
 async function factsOf({ world: { cluster }, all }: Fleet) {
   const { core, namespace } = cluster;
   const { items } = await core.listNamespacedConfigMap({ namespace });
@@ -205,17 +211,17 @@ async function factsOf({ world: { cluster }, all }: Fleet) {
     const facts = {
       spec,
       reason,
-      // Ours is kluctl's, and then the first error.
+      // Our message is kluctl's, followed by the first error.
       message: reason === "PrepareFailed" ? "in other words" : message?.replace(/ First error: .*/s, ""),
       deployed: idOf(resource, "lastDeployResult"),
-      // kluctl's controller counts no refused object, so it says that there is no drift.
+      // kluctl's controller does not count rejected objects, so it reports no drift.
       drift: reason === "DeployFailed" && drift === "1 err" ? "no drift" : drift,
       ...Object.fromEntries(kept.map((field) => [field, status?.[field]])),
     };
     return [name, facts] as const;
   });
   return {
-    /** Name → the version that the API server gave it. */
+    /** The resourceVersion of each object, by name. */
     objects: Object.fromEntries(items.map(({ metadata }) => [metadata?.name ?? "", metadata?.resourceVersion])),
     results: stored.items.map(({ metadata }) => metadata?.name).sort(),
     deployments: Object.fromEntries(await Promise.all(deployments)),
@@ -224,7 +230,7 @@ async function factsOf({ world: { cluster }, all }: Fleet) {
 
 type Facts = Awaited<ReturnType<typeof factsOf>>;
 
-/** Of all kinds but the one that was meant to change. */
+/** All kinds except the one that was meant to change. */
 function unaffected({ objects, deployments }: Facts, kind: string) {
   const others = <T>(map: Record<string, T>) =>
     Object.fromEntries(Object.entries(map).filter(([name]) => name.replace(/-\d+(-last)?$/, "") !== kind));
@@ -236,7 +242,7 @@ async function statesOf({ all }: Fleet): Promise<readonly (string | undefined)[]
   return resources.map((resource) => resource?.metadata?.resourceVersion);
 }
 
-/** What dashboards and alerts read: names, types and labels of all metrics of deployments, without their values. */
+/** What dashboards and alerts use: names, types and labels of all deployment metrics, without their values. */
 async function seriesOf(address: string): Promise<string[]> {
   const lines = (await (await fetch(`http://${address}/metrics`)).text()).split("\n");
   const ofDeployments = lines.filter((line) => /^(# TYPE )?(kluctldeployments_|gotk_)/.test(line));
@@ -244,7 +250,7 @@ async function seriesOf(address: string): Promise<string[]> {
   return ofDeployments.flatMap((line) => {
     const [, name, labels = ""] = /^(\w+)\{(.*)\} /.exec(line) ?? [];
     if (name === undefined) return line;
-    // How long something took is known to whoever did it.
+    // Only the controller that did the work knows its duration.
     return /_duration_/.test(name)
       ? []
       : `${name}{${labels
@@ -254,13 +260,13 @@ async function seriesOf(address: string): Promise<string[]> {
   });
 }
 
-test("deployments of all kinds go to us and back: nothing is deployed twice, and every approval holds", async () => {
+test("deployments of all kinds move to our server and back: nothing is deployed twice, and every approval stays valid", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
   const fleet = await createFleet(world);
 
-  // kluctl's controller brings them into all the states there are.
+  // kluctl's controller brings the deployments into all possible states.
   const metrics = `127.0.0.1:${await freePort()}`;
   const stopFirst = useController(world, { "metrics-bind-address": metrics });
   for (const deployment of fleet.all.values()) await deployment.settles();
@@ -305,7 +311,7 @@ test("deployments of all kinds go to us and back: nothing is deployed twice, and
   expect(await statesOf(fleet)).toEqual(states);
   expect(await factsOf(fleet)).toEqual(before);
 
-  // To us, with an approval of what kluctl's controller rendered.
+  // To our server, with an approval of what kluctl's controller rendered.
   await approve(fleet.ofKind("approved-for-us"));
   await ask(fleet.all.values(), "ours");
   const stopOurs = useOwnController(world, { "metrics-bind-address": metrics });
@@ -318,7 +324,7 @@ test("deployments of all kinds go to us and back: nothing is deployed twice, and
   expect(ours.objects["approved-for-us-0"]).toBeDefined();
   expect(ours.results).toHaveLength(before.results.length + copies);
 
-  // And back, with an approval of what we rendered.
+  // And back, with an approval of what our server rendered.
   await approve(fleet.ofKind("approved-for-them"));
   await ask(fleet.all.values(), "theirs");
   const stopSecond = useController(world);

@@ -1,4 +1,4 @@
-/** Deliveries of each git host through the running server, down to the cluster. */
+/** Deliveries of each git host through the running server, up to the cluster. */
 import type { KubernetesObject, V1Job } from "@kubernetes/client-node";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -27,7 +27,7 @@ function deliver({ webhooksUrl }: Towline, forge: string, { rawHeaders, body }: 
   });
 }
 
-/** How many requests ended without work, by the server's own count. */
+/** The number of skipped requests, from the server's own metrics. */
 async function skipped({ adminUrl }: Towline): Promise<number> {
   const text = await (await fetch(`${adminUrl}/metrics`)).text();
   const lines = text.split("\n").filter((line) => /^towline_reconcile_total\{.*"skipped"/.test(line));
@@ -39,7 +39,7 @@ async function told({ adminUrl }: Towline, gauge: string): Promise<number> {
   return Number(new RegExp(`^${gauge} (\\d+)$`, "m").exec(text)?.[1]);
 }
 
-test("GitHub, GitLab and Gitea each deploy with a push, and a redelivery does nothing twice", async () => {
+test("a push on GitHub, GitLab and Gitea deploys, and a redelivery does nothing twice", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;

@@ -1,4 +1,7 @@
-/** kluctl's web UI: what it shows of us, beside what it shows of kluctl's own controller, and what it asks of us. */
+/**
+ * kluctl's web UI: what it shows for our server, compared with kluctl's own controller, and the requests that its
+ * buttons make.
+ */
 import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { useController } from "../support/kluctl-controller.ts";
@@ -11,7 +14,7 @@ import { patience } from "../support/patience.ts";
 
 type Json = Record<string, unknown>;
 
-/** A ConfigMap, a Secret, and whatever else; each target has objects of its own. */
+/** A ConfigMap, a Secret and additional objects; each target has objects of its own. */
 function project(namespace: string, data: Record<string, string>, objects: Record<string, object>) {
   const metadata = { name: "login-{{ target.name }}", namespace };
   const secret = {
@@ -32,14 +35,14 @@ const aMap = (namespace: string, name: string) => ({
   data: { size: "10" },
 });
 
-/** Those that the page is asked about; the last goes with the second push. */
+/** Objects whose details are read; the last one is removed by the second push. */
 const objects = [
   ["ConfigMap", "settings-prod"],
   ["Secret", "login-prod"],
   ["ConfigMap", "gone-prod"],
 ] as const;
 
-/** Upstream stores values of Secrets as they are; ours are obfuscated. */
+/** kluctl's controller stores values of Secrets as they are; ours are obfuscated. */
 function withoutSecretValues(value: object): object {
   const { kind, data, stringData, ref, changes, ...rest } = value as Json;
   if (kind === "Secret")
@@ -50,12 +53,12 @@ function withoutSecretValues(value: object): object {
 }
 
 /**
- * What is left when everything is taken away that differs from run to run, and what upstream writes in no particular
- * order. Of the texts of failed requests, which are ours, only that there is one is left.
+ * Removes everything that differs from run to run, and the order where kluctl's varies. Texts of failed requests, which
+ * are our own, are reduced to whether there is one.
  */
 function comparable(value: unknown, { namespace, repo }: { namespace: string; repo: TestRepository }): unknown {
   const text = JSON.stringify(value)
-    // Behind what kluctl says, Ready names the first error, or the commit that a suspended deployment does not deploy.
+    // After kluctl's message, Ready names the first error, or the commit that a suspended deployment does not deploy.
     .replaceAll(/ (?:First error|Suspended): (?:[^"\\]|\\.)*/g, "")
     .replaceAll(namespace, "<namespace>")
     .replaceAll(new URL(repo.url).pathname.slice(1).replace(/\.git$/, ""), "<repository>")
@@ -82,24 +85,24 @@ function tidy(value: unknown): unknown {
     const settled = value.filter((item) => (item as { type?: unknown } | null)?.type !== "Reconciling");
     return settled.map(tidy).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
   }
-  // One that was asked for renders no objects, so that we do not know their hash. Nobody reads it there.
+  // A requested validation renders no objects, so that we do not know their hash. Nothing reads it there.
   const isValidation = "ready" in value;
   const fields = Object.entries(withoutSecretValues(value))
     .filter(([name]) => !(isValidation && name === "renderedObjectsHash"))
-    // A list without entries is null to Go, and none at all in a status.
+    // Go writes a list without entries as null, and a status omits it.
     .filter(([name, field]) => !changing.has(name) && field !== null && !(Array.isArray(field) && field.length === 0))
     .sort(([a], [b]) => (a < b ? -1 : 1));
   return Object.fromEntries(fields.map(([name, field]) => [name, name === "commandError" ? "<text>" : tidy(field)]));
 }
 
-test("kluctl's web UI shows our deployments as it shows those of kluctl's controller, and its buttons work", async () => {
+test("kluctl's web UI shows our deployments like those of kluctl's controller, and its buttons work", async () => {
   const world = await useWorld();
   const beside: TestWorld = { ...world, cluster: await useCluster() };
   const webui = await useWebUi(world, [world.cluster, beside.cluster]);
   const events = webui.events();
   const cluster = (await world.cluster.core.readNamespace({ name: "kube-system" })).metadata?.uid ?? "";
 
-  /** All that the page can ask for, of deployments in all states, as somebody makes them by its buttons. */
+  /** Makes all requests of the page, for deployments in all states that its buttons can create. */
   async function tour({ cluster: { namespace, deployment }, repo: createRepo }: TestWorld) {
     const press = async (button: string, name: string, more = {}) =>
       expect(await webui.post(button, { cluster, namespace, name, ...more })).toBe(200);
@@ -112,12 +115,12 @@ test("kluctl's web UI shows our deployments as it shows those of kluctl's contro
     await manual.create(aSpec(repo.url, { validate: true, manual: true, target: "staging" }));
 
     const results: Json = {};
-    /** What the page reads of a state's results; at once, for only the newest are kept. */
+    /** Everything that the page reads of a state's results; at once, because only the newest are kept. */
     async function read(of: string, resource: TestResource): Promise<TestResource> {
       const validation = { resultId: idOf(resource, "lastValidateResult") ?? "" };
       const deploy = { resultId: idOf(resource, "lastDeployResult") ?? "" };
       const find = () => webui.get("getCommandResult", deploy);
-      await expect.poll(find, patience).toBeDefined(); // it looks for new ones once a second
+      await expect.poll(find, patience).toBeDefined(); // the web UI looks for new results once a second
       results[`${of} deploy`] = await find();
       results[`${of} validation`] = await webui.get("getValidateResult", validation);
       for (const objectType of ["rendered", "remote", "applied"]) {
@@ -128,7 +131,7 @@ test("kluctl's web UI shows our deployments as it shows those of kluctl's contro
       }
       return resource;
     }
-    /** A button that makes a request, and what the resource tells when it is done. */
+    /** Presses a button that makes a request, and waits for the result in the status. */
     async function ask(button: string, result: string): Promise<TestResource> {
       await press(button, "shop");
       const isAnswered = ({ status }: TestResource) =>
@@ -155,7 +158,7 @@ test("kluctl's web UI shows our deployments as it shows those of kluctl's contro
     const validated = await read("validated", await ask("validateNow", "validateRequestResult"));
     const deployed = await read("deployed", await ask("deployNow", "deployRequestResult"));
     await ask("pruneNow", "pruneRequestResult");
-    // Each looks once more after it.
+    // Both controllers check once more after it.
     await shop.until("no orphan", ({ status }) => status?.["lastDriftDetectionResultMessage"] === "no drift");
     const pruned = await read("pruned", await shop.settles());
     await manual.delete();
