@@ -240,7 +240,10 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     stopAging();
     for (const controller of running.values()) controller.abort(new Error("the server is stopping"));
     if (!(await within(timing.abortGraceMs, allEnded()))) {
-      log.warn({ jobs: running.size }, "jobs did not end in time; another worker will take them");
+      log.warn(
+        { jobs: running.size },
+        "jobs did not end before the shutdown deadline; this or another server will run them again",
+      );
     }
     // Without Redis the worker cannot deregister, and BullMQ would wait for Redis.
     if (!(await within(closeMs, bull.close(running.size > 0)))) log.warn("could not deregister the worker in Redis");

@@ -230,7 +230,11 @@ function nextRoom(needed: number, most: number): number {
 
 function toRequestError(error: NodeJS.ErrnoException): RequestError {
   return error.code === "ERR_BUFFER_TOO_LARGE"
-    ? new RequestError(413, "The body is too large.", "The limit also applies to the decompressed size.")
+    ? new RequestError(
+        413,
+        "The decompressed body is too large.",
+        "The limit, webhooks.maxBody, also applies to the decompressed size.",
+      )
     : new RequestError(400, "The body cannot be decompressed with its Content-Encoding.");
 }
 

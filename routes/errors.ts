@@ -37,7 +37,7 @@ export function createErrorAnswers({ log }: { readonly log: Logger }): ErrorRequ
 const problems: Readonly<Record<number, Problem>> = {
   413: {
     error: "The body is too large.",
-    hint: "The server's limit also applies to the decompressed size.",
+    hint: "At most 4 kB are accepted, before and after decompression.",
   },
   415: {
     error: "Unsupported content encoding.",

@@ -221,7 +221,7 @@ export function configWarnings({ forges, ui }: Config): readonly string[] {
       "ui.proxyAddresses has address blocks and ui.proxySecret is not set: every client in these blocks can impersonate any user of the page",
     );
   }
-  if (forges.length === 0) warnings.push("no forge is configured: no webhooks, git is only polled");
+  if (forges.length === 0) warnings.push("no git host (forge) is configured: no webhooks, git is only polled");
   return warnings;
 }
 

@@ -28,7 +28,7 @@ export function DeliveriesView() {
       {problem && <Notice kind="bad">{problem}</Notice>}
       {!value && !problem && <Loading />}
       {value?.length === 0 && (
-        <p>No forge is configured, so there are no webhooks: changes are found by polling git.</p>
+        <p>No git host is configured, so there are no webhooks: changes are found by polling git.</p>
       )}
       {value?.map((forge) => (
         <Forge key={forge.id} forge={forge} text={text} now={now} />

@@ -32,7 +32,7 @@ const providers: Readonly<Record<Property, string>> = {
   files: "Landlock",
   processes: "seccomp",
   credentials: "a proxy before the API server",
-  network: "Landlock's rules for ports, seccomp and a proxy",
+  network: "Landlock and seccomp: only Towline's proxies can be reached",
 };
 
 /** Returns `undefined` if previews are not to be confined. */

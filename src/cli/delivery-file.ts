@@ -131,8 +131,12 @@ export function forgeOf(
   const [only, ...others] = fitting;
   if (only === undefined) {
     const what =
-      kind === undefined ? "no forge is configured" : `no forge of kind ${kind} is configured (configured: ${ids})`;
-    throw new Error(`${what}; pass the server's configuration with --config or its variables`);
+      kind === undefined
+        ? "no git host (forge) is configured"
+        : `no forge of kind ${kind} is configured (configured: ${ids})`;
+    throw new Error(
+      `${what}; pass the server's configuration file with --config, or set the same TOWLINE_… variables as for the server`,
+    );
   }
   if (others.length > 0)
     throw new Error(

@@ -44,7 +44,9 @@ export const defineGetDeliveries: Define = (command, { env, columns, out }) => {
       const { config } = loadFromFlags(env, { config: flags.config });
       const forges = flags.forge === undefined ? config.forges.map(({ id }) => id) : [flags.forge];
       if (forges.length === 0)
-        throw new Error("no forge is configured; pass the server's configuration with --config, or use --forge");
+        throw new Error(
+          "no git host (forge) is configured; pass the server's configuration file with --config, or use --forge",
+        );
       const all = await withRedis(config, async (connection, log) => {
         const deliveries = createDeliveries({ connection, prefix: config.redis.prefix, log });
         return (await Promise.all(forges.map((forge) => deliveries.latest(forge)))).flat();

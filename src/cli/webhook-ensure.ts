@@ -137,7 +137,9 @@ function forgesOf({ forges }: Config, id: string | undefined): readonly ForgeCon
   const named = forges.filter((forge) => id === undefined || forge.id === id);
   if (named.length > 0) return named;
   if (id !== undefined) throw new ConfigError(`no forge ${id} is configured; configured: ${ids}`);
-  throw new ConfigError("no forge is configured; pass the server's configuration with --config or its variables");
+  throw new ConfigError(
+    "no git host (forge) is configured; pass the server's configuration file with --config, or set the same TOWLINE_… variables as for the server",
+  );
 }
 
 interface EnsureOne {

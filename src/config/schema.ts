@@ -373,7 +373,7 @@ export const configSchema = z.strictObject({
             .meta({ description: "Requested scopes; some providers need `groups` as well." }),
           nameClaim: claim.prefault("email").meta({
             description:
-              "Claim with the user name, used in the audit log and in the cluster. It must not be editable by users. With `email`, logins without `email_verified: true` are rejected.",
+              "Claim with the user name. The audit log records it, and requests to the cluster impersonate it. It must not be editable by users. With `email`, logins without `email_verified: true` are rejected.",
           }),
           groupsClaim: claim.prefault("groups").meta({ description: "Claim with the user's groups." }),
           session: duration("5m", "24h").prefault("8h").meta({
@@ -469,7 +469,7 @@ export const configSchema = z.strictObject({
       sentinelPassword: secret.optional().meta({ secret: true, description: "Password of the sentinels." }),
       sentinelPasswordFile: path.optional().meta({ description: "File to read the sentinels' password from." }),
       prefix: text
-        .regex(/^[\w.-]+$/, "must consist of letters, digits and _.-")
+        .regex(/^[\w.-]+$/, 'must consist of letters, digits, "_", "." and "-"')
         .prefault("towline")
         .meta({ description: "Prefix of all keys. Servers with the same prefix share one queue." }),
       server: path.optional().meta({
@@ -612,7 +612,7 @@ export const configSchema = z.strictObject({
         .strictObject({
           address: runnerAddress.optional().meta({
             description:
-              "Address of a `towline preview-runner`, as `host:port` or `unix:` and a path. All previews are then rendered there. Requires `preview.isolation`.",
+              "Address of a `towline preview-runner`, as `host:port` or `unix:/path`. All previews are then rendered there. Not possible with `preview.isolation: off`.",
           }),
           token: runnerToken.optional().meta({
             secret: true,
@@ -621,7 +621,7 @@ export const configSchema = z.strictObject({
           tokenFile: path.optional().meta({ description: "File to read the preview runner's token from." }),
           bindAddress: runnerBindAddress.prefault(":8092").meta({
             description:
-              "Address that `towline preview-runner` listens on, as `host:port`, `:port` or `unix:` and a path. Not used by the server.",
+              "Address that `towline preview-runner` listens on, as `host:port`, `:port` or `unix:/path`. Not used by the server.",
           }),
         })
         .prefault({}),
@@ -649,7 +649,7 @@ export const configSchema = z.strictObject({
     })
     .prefault({}),
   statusName: text
-    .regex(/^[\w.-]{1,60}$/, "must consist of at most 60 letters, digits and _.-")
+    .regex(/^[\w.-]{1,60}$/, 'must have at most 60 characters: letters, digits, "_", "." and "-"')
     .prefault("towline")
     .meta({
       description:

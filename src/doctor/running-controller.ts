@@ -39,7 +39,7 @@ function describeWorkloads(controllers: readonly ControllerFacts[] | "forbidden"
     return [
       ok(
         "Deployment",
-        "not checked: no permission to list Deployments; the Lease and status writes below show it as well",
+        "not checked whether kluctl's own controller runs: no permission to list Deployments. The Lease and the status writes below show it too",
       ),
     ];
   }

@@ -31,7 +31,9 @@ export async function readOutcome<T>(
     if (diskIsFull(ended)) throw noRoom();
     if (error instanceof ThreadError)
       throw new Error(`kluctl's result of ${size} bytes cannot be read: ${error.message}`);
-    throw new Error(`kluctl's result cannot be read: its ${size} bytes are not a known document`);
+    throw new Error(
+      `kluctl's result cannot be read: its ${size} bytes are in no format that Towline knows; check the version of kluctl with \`towline doctor\``,
+    );
   }
 }
 

@@ -118,7 +118,7 @@ function killed(name: string, why: Why, { timeoutMs }: ProcessLimits, how?: stri
   const words: Record<Why, string> = {
     timeout: `${name} was ended because it took longer than ${Math.round(timeoutMs / 1_000)} s`,
     "lease-lost": `${name} was ended because the lease of its deployment was lost`,
-    stopped: `${name} was ended because the server is stopping or the result is no longer needed`,
+    stopped: `${name} was ended because the server is stopping or its result is no longer needed; a run that is still needed is repeated`,
     signal: `${name} was killed (${typeof how === "number" ? `exit status ${how}` : how}): out of memory, or by another process`,
   };
   return new KilledError(why, words[why]);

@@ -215,7 +215,9 @@ function badOverrides({ sourceOverrides = [] }: Partial<RawSpec>): string[] {
   return sourceOverrides.flatMap(({ repoKey }, index) =>
     parseRepoKey(repoKey)
       ? []
-      : [`spec.sourceOverrides[${index}].repoKey: is not a repository key; use e.g. git://host/org/repo`],
+      : [
+          `spec.sourceOverrides[${index}].repoKey: ${quote(repoKey)} is not a repository key; use e.g. git://host/org/repo`,
+        ],
   );
 }
 

@@ -63,7 +63,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   function parse(object: unknown): Entry | undefined {
     const entry = parseKnown(object);
     if (entry === undefined)
-      log.warn({}, "the API server sent a KluctlDeployment without a name, a namespace or a UID");
+      log.warn({}, "ignored a KluctlDeployment from the API server: it has no name, no namespace or no UID");
     return entry;
   }
 

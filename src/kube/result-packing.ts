@@ -72,10 +72,11 @@ function* validateVersions(document: Document, summary: Document): Generator<Ver
   yield { summary, data: { result: document } };
   const { results } = document;
   let some = Array.isArray(results) ? (results as unknown[]) : [];
+  const total = some.length;
   const known = Array.isArray(document["warnings"]) ? (document["warnings"] as unknown[]) : [];
   while (some.length > 1) {
     some = some.slice(0, Math.ceil(some.length / 2));
-    const message = `The result was too large to be stored whole: only ${some.length} of its results are listed.`;
+    const message = `The result was too large to be stored completely: only the first ${some.length} of its ${total} findings are listed.`;
     const warnings = [...known, { ref: { kind: "", name: "" }, message }];
     yield {
       summary: { ...summary, warnings: warnings.length },

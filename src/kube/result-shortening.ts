@@ -77,6 +77,6 @@ function full(json: string): string {
 }
 
 function withWarning(warnings: unknown, what: string): readonly unknown[] {
-  const message = `The result was too large to be stored whole: ${what}.`;
+  const message = `The result was too large to be stored completely: ${what}.`;
   return [...(Array.isArray(warnings) ? (warnings as unknown[]) : []), { ref: { kind: "", name: "" }, message }];
 }

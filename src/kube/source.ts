@@ -41,7 +41,7 @@ function toOciSource(raw: NonNullable<RawSource["oci"]>, problems: string[]): Oc
   }
   if (tag && !isTag(tag)) problems.push(`${at}.ref.tag: ${quote(tag)} is not a tag, e.g. v1.2`);
   if (digest && !isDigest(digest)) {
-    problems.push(`${at}.ref.digest: ${quote(digest)} is not a digest; use sha256: and its 64 digits`);
+    problems.push(`${at}.ref.digest: ${quote(digest)} is not a digest; use sha256: and 64 hexadecimal digits`);
   }
   const ref = { ...(tag && { tag }), ...(digest && { digest }) };
   return { kind: "oci", url: raw.url, ref, path: toDirectory(raw.path, at, problems) };

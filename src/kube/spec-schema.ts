@@ -161,7 +161,7 @@ export const SpecSchema = z.object({
     .string()
     .refine(isObjectName, "is not the name of a service account; set a valid name, or remove the field for the default")
     .optional()
-    .describe("Service account in the same namespace that is used to deploy."),
+    .describe("Service account that deploys, in the namespace of the KluctlDeployment."),
   kubeConfig: z
     .object({ secretRef: SecretRef.extend({ key: z.string().optional() }).optional() })
     .optional()

@@ -60,7 +60,8 @@ const missingDeployments = "their CRD is not installed; apply chart/files/kluctl
 
 function reasonOf(status: number, missing = missingDeployments): string {
   if (status === 404) return missing;
-  if (status === 403) return "the server is not allowed to list and watch them; grant it get, list and watch";
+  if (status === 403)
+    return "Towline's account is not allowed to list and watch them; grant the account get, list and watch";
   if (status === 401) return "the API server rejected the server's credentials";
   return status === 0 ? "the API server does not respond" : `the API server responds with status ${status}`;
 }

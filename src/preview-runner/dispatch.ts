@@ -263,6 +263,6 @@ function explain(error: unknown): string {
 
 function otherVersion(name: string, theirs: string, ours: string): Error {
   return new KluctlUnavailableError(
-    `the preview runner ${name} runs Towline ${theirs} and this server ${ours}: both must run the same version, as they do once an update is complete`,
+    `the preview runner ${name} runs Towline ${theirs}, but this server runs ${ours}: both must run the same version. During an update, wait until it is complete; otherwise update the older one`,
   );
 }

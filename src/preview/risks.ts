@@ -137,8 +137,10 @@ const reaches: Readonly<Record<string, string>> = {
   "scheduling.k8s.io/PriorityClass": "it controls which pods are preempted",
   "storage.k8s.io/StorageClass": "it controls how volumes of its class are provisioned",
   "networking.k8s.io/NetworkPolicy": "it controls which pods can communicate",
-  "flowcontrol.apiserver.k8s.io/FlowSchema": "it controls the priority of requests to the API server",
-  "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration": "it controls the priority of requests to the API server",
+  "flowcontrol.apiserver.k8s.io/FlowSchema":
+    "it controls which requests the API server serves first: an error can slow down or block clients in the whole cluster",
+  "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration":
+    "it controls which requests the API server serves first: an error can slow down or block clients in the whole cluster",
 };
 
 const scalable = /^apps\/(?:Deployment|StatefulSet|ReplicaSet)$/;

@@ -145,7 +145,7 @@ test("a kluctl that dies or writes garbage once is run again, and the output of 
   await Promise.all([
     killed.says(/was killed \(exit status 137\)/),
     silent.says(/kluctl's result cannot be read: kluctl wrote none/),
-    garbage.says(/kluctl's result cannot be read: its 5000 bytes are not a known document/),
+    garbage.says(/kluctl's result cannot be read: its 5000 bytes are in no format that Towline knows/),
     flooding.reaches("Ready"),
   ]);
   const flooded = server.lines.filter((line) => JSON.stringify(line).includes("xxxxxxxx"));

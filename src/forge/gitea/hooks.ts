@@ -28,7 +28,8 @@ export function createGiteaHooks(
   { apiUrl, token }: { readonly apiUrl: string; readonly token: string },
   { url, secret }: WantedHook,
 ): Hooks {
-  const needs = "webhooks need administrator rights on the repository, and a token of scope write:repository";
+  const needs =
+    "managing webhooks needs administrator rights on the repository, and a token with the scope write:repository";
   const ask = createAsk({ apiUrl, headers: { authorization: `token ${token}` }, hint: needs, token });
   const config = { url, content_type: "json", secret };
 

@@ -53,7 +53,7 @@ export function createGithubHooks(token: string, wire: Wire, { url, secret }: Wa
 
   return {
     needs:
-      "webhooks need administrator rights on the repository, and a token with Webhooks: read and write (classic: admin:repo_hook)",
+      "managing webhooks needs administrator rights on the repository, and a token with Webhooks: read and write (classic: admin:repo_hook)",
     async create(repoName) {
       const config = { url, content_type: "json", insecure_ssl: "0", secret };
       const body = { name: "web", active: true, events: [...githubEvents], config };

@@ -50,7 +50,10 @@ export function toForgeError(answer: Answer, { what, who }: Question): ForgeErro
     return fail("rate-limited", `rate limit of ${who} exceeded; retry in ${Math.ceil(waitMs / 1_000)} s`, waitMs);
   }
   if (status >= 300 && status < 400) {
-    return fail("refused", "it moved to another URL: was the repository renamed or transferred?");
+    return fail(
+      "refused",
+      "it moved to another URL: was the repository renamed or transferred? Use its new URL in spec.source.git.url",
+    );
   }
   if (status >= 500 || status === 408 || status === 409) return fail("unreachable", "GitHub has a temporary failure");
   switch (status) {
@@ -61,7 +64,7 @@ export function toForgeError(answer: Answer, { what, who }: Question): ForgeErro
     case 404:
       return fail("not-found", `not found, or ${who} lacks the permission${neededPermissions(answer)}`);
     case 410:
-      return fail("refused", "no longer available: the conversation was deleted or is disabled");
+      return fail("refused", "it is no longer there: the pull request was deleted, or its comments are disabled");
     case 422:
       return fail(...explainInvalid(said));
     default:
@@ -138,6 +141,7 @@ function whatItSaid(data: unknown): string {
  */
 function repeated(said: string): string {
   if (said === "") return "GitHub gave no reason";
-  if (/[\w+/=-]{30,}/.test(said)) return "GitHub's reason is not shown, because it may contain a secret";
+  if (/[\w+/=-]{30,}/.test(said))
+    return "GitHub's reason is not shown, because it may contain a secret; send the same request by hand to see it";
   return JSON.stringify(said.slice(0, 300));
 }

@@ -26,7 +26,7 @@ export type GitlabForgeOptions = Pick<ForgeOptions, "id" | "apiUrl" | "timeoutMs
 export function createGitlabForge(options: GitlabForgeOptions): Forge {
   const { id, apiUrl = "https://gitlab.com/api/v4", token, timeoutMs, onAnswer } = options;
   const hint =
-    "GitLab also responds so if the token has no access: it needs the role Developer in the project, and the scope api";
+    "GitLab answers in the same way if the token has no access: the token needs the role Developer in the project, and the scope api";
   const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint, token, timeoutMs, onAnswer });
   const webUrl = apiUrl.replace(/\/api\/v4\/?$/, "");
   const account = createMemory<number>(Infinity);

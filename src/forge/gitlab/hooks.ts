@@ -26,7 +26,7 @@ export function createGitlabHooks(
   { apiUrl = "https://gitlab.com/api/v4", token }: { readonly apiUrl?: string | undefined; readonly token: string },
   { url, secret }: WantedHook,
 ): Hooks {
-  const needs = "webhooks need the role Maintainer in the project, and a token of scope api";
+  const needs = "managing webhooks needs the role Maintainer in the project, and a token with the scope api";
   const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint: needs, token });
   const isSigningKey = secret.startsWith("whsec_");
   const secretField = isSigningKey ? { signing_token: secret } : { token: secret };

@@ -107,7 +107,8 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
 
   function parse(object: unknown): LegacyResource | undefined {
     const resource = parseLegacy(object);
-    if (resource === undefined) log.warn({}, "the API server sent a legacy KluctlDeployment without a name or a UID");
+    if (resource === undefined)
+      log.warn({}, "ignored a legacy KluctlDeployment from the API server: it has no name or no UID");
     return resource;
   }
 

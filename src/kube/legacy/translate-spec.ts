@@ -195,7 +195,7 @@ function toSource(
   said.notes.push({
     field: "spec.sourceRef",
     kind: "changed",
-    text: `the URL and ref of GitRepository ${name} are copied: later changes to it have no effect`,
+    text: `the URL and ref of GitRepository ${name} were copied into this KluctlDeployment: later changes to the GitRepository have no effect on it`,
   });
   if (verifies) {
     const why = `GitRepository ${name} has spec.verify, and only Flux's own artifacts are verified`;
@@ -226,7 +226,7 @@ function toIntervals({ interval, deployInterval, validateInterval }: LegacySpec,
     said.notes.push({
       field: "spec.deployInterval",
       kind: "changed",
-      text: "defaulted to the interval, so that every check deployed; omit it to deploy only changes",
+      text: "was not set, and therefore equal to the interval: every check deployed. The new resource sets it to the interval; remove it there to deploy only changes",
     });
   }
   if (validateInterval === "never") {

@@ -86,7 +86,7 @@ function describeIsolation(report: Report): string {
   return (
     `**${some} rendered without the cluster**, because the pull request does not come from a branch of this repository: the preview ` +
     `compares the rendered objects before and after the merge, not with the live cluster. To compare it with the cluster, ` +
-    `a user who can change the deployments reviews this commit and runs ${code(commandToAllow(report))}`
+    `ask a user who may change the KluctlDeployments to review this commit and run ${code(commandToAllow(report))}`
   );
 }
 

@@ -20,7 +20,7 @@ const onNoBranch =
 
 /** Commits are allowed in the server's cluster, never by text in the pull request. */
 function howToAllow(report: Pick<Report, "pullRequest" | "head">): string {
-  return `Alternatively, a user who can change the deployments in the cluster reviews this commit and runs ${code(commandToAllow(report))}`;
+  return `Alternatively, ask a user who may change the KluctlDeployments in the cluster to review this commit and run ${code(commandToAllow(report))}`;
 }
 
 export function commandToAllow({ pullRequest, head }: Pick<Report, "pullRequest" | "head">): string {

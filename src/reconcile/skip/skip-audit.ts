@@ -156,4 +156,5 @@ export function createSkipAudit(deps: SkipAuditDeps): SkipAudit {
 }
 
 /** Exported for tests. */
-export const wrongSkip = "skip audit: the skipped check would have found a change";
+export const wrongSkip =
+  "skip audit: a check was skipped although it would have found a change; please report this (see docs/reliability.md, Auditing skips)";

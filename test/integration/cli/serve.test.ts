@@ -26,7 +26,7 @@ test.each([
 
 test("a server that hangs at start can be stopped", async () => {
   const server = useServer("hang-at-start");
-  await server.says("no forge");
+  await server.says("no git host");
   server.child.kill("SIGTERM");
   await server.says("stopping; a second signal ends the process at once");
   server.child.kill("SIGTERM");

@@ -181,7 +181,7 @@ test("a missing CRD or missing permissions are logged clearly and once, until th
   const started = deployments.start();
 
   await vi.waitFor(() => expect(proxy.requests.filter(isList).length).toBeGreaterThan(2), patience);
-  expect(deployments.problem()).toMatch(/is not allowed to list and watch them; grant it/);
+  expect(deployments.problem()).toMatch(/is not allowed to list and watch them; grant the account/);
   expect(deployments.synced()).toBe(false);
   expect(lines.filter(({ level }) => level === 40)).toHaveLength(1);
 

@@ -247,7 +247,7 @@ test("no task goes to a runner with another version or token, or to one that is 
   const assignment = await useAssignment();
 
   await expect(dispatch({ version: "1.2.4" }).run(assignment, never)).rejects.toThrow(
-    "runs Towline 1.2.3 and this server 1.2.4",
+    "runs Towline 1.2.3, but this server runs 1.2.4",
   );
   await expect(dispatch({ token: "another-token-than-the-runner-has" }).run(assignment, never)).rejects.toThrow(
     "rejects this server's preview.runner.token",
@@ -499,7 +499,7 @@ test("every failure to identify a runner is reported", async () => {
     expect.arrayContaining([
       expect.stringContaining("did not identify itself in time"),
       expect.stringContaining("ended"),
-      expect.stringContaining("runs Towline 1.2.3 and this server 1.2.4"),
+      expect.stringContaining("runs Towline 1.2.3, but this server runs 1.2.4"),
     ]),
   );
   expect(heard.every((said) => said instanceof Error)).toBe(true);

@@ -89,6 +89,6 @@ test("the error of the runner's kluctl shows which access a fork needs", async (
 test("a result longer than kluctl may print is not read", async () => {
   const { render, ran } = await useRender({ result: "x".repeat(printedBytes + 5) });
 
-  await expect(render()).rejects.toThrow("not a known document");
+  await expect(render()).rejects.toThrow("in no format that Towline knows");
   expect(ran).toEqual(["render failed"]);
 });

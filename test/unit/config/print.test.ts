@@ -43,7 +43,9 @@ test("the list of secrets to hide contains every secret of the configuration", (
 
 test("a configuration without a forge, and a forge that accepts unsigned deliveries, cause a warning", () => {
   const open = { id: "lab", kind: "gitea", insecureAllowUnsigned: true };
-  expect(configWarnings(parseConfig({ env: {} }))).toEqual([expect.stringContaining("no forge is configured")]);
+  expect(configWarnings(parseConfig({ env: {} }))).toEqual([
+    expect.stringContaining("no git host (forge) is configured"),
+  ]);
   expect(configWarnings(parseConfig({ env: {}, file: { forges: [open] } }))).toEqual([
     expect.stringContaining("forge lab accepts unsigned"),
   ]);

@@ -129,7 +129,7 @@ test.for([
   [{ ...sound, kubeConfig: { secretRef: { name: "" } } }, 'spec.kubeConfig.secretRef.name: "" references no Secret'],
   [
     { ...sound, sourceOverrides: [{ repoKey: "a", url: "b" }] },
-    "spec.sourceOverrides[0].repoKey: is not a repository key; use",
+    'spec.sourceOverrides[0].repoKey: "a" is not a repository key; use',
   ],
   [{ ...sound, helmCredentials: [{}] }, "spec.helmCredentials: an entry references no Secret; set secretRef.name, or"],
   [{ ...sound, credentials: { helm: [{ host: "h", secretRef: {} }] } }, "spec.credentials.helm.0.secretRef.name: is"],

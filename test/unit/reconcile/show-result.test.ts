@@ -44,7 +44,8 @@ test("differences are shown by object, and values of Secrets nowhere", () => {
 });
 
 test("for a result stored with fewer details only the changed paths are shown", () => {
-  const message = "The result was too large to be stored whole: objects are listed by name only, with their changes.";
+  const message =
+    "The result was too large to be stored completely: objects are listed by name only, with their changes.";
   const warnings = [{ ref: { kind: "", name: "" }, message }];
   const shown = showResult(maskStored(result({ objects: [object("ConfigMap", { changes: [change] })], warnings })));
   expect(shown.objects[0]?.changes[0]?.path).toBe("data.url");

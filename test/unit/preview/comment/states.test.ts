@@ -182,7 +182,7 @@ test("the comment on a fork explains why nothing was rendered", () => {
 
     Rendering a project runs its code with the deployment's read access. Towline therefore renders only branches of this repository: a user with write access can push this branch to it.
 
-    Alternatively, a user who can change the deployments in the cluster reviews this commit and runs \`towline preview --allow gitea:example/shop#7 3f2c1ab7f0c94d1b8c5e2a6d0f3b9e8a7c6d5e4f\`
+    Alternatively, ask a user who may change the KluctlDeployments in the cluster to review this commit and run \`towline preview --allow gitea:example/shop#7 3f2c1ab7f0c94d1b8c5e2a6d0f3b9e8a7c6d5e4f\`
 
     <sub>Head \`3f2c1ab\`, base \`main\` · 2026-01-02 14:02:11 UTC</sub>"
   `);
