@@ -48,6 +48,8 @@ const lookTimeoutMs = 60_000;
  * preview old ones.
  */
 const newsMs = 24 * 3_600_000;
+/** Limit per repository and sweep, so that an emptied Redis does not exhaust the forge's rate limit; the next sweep continues. */
+const mostClosedAtOnce = 20;
 /** No preview takes this long: its job must have been lost. */
 const longestPreviewMs = 3_600_000;
 /** A failed preview has already been retried within seconds; an outage takes longer to end. */
@@ -97,11 +99,13 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     const { problem } = error;
     const what = problem === "unreachable" || problem === "rate-limited" ? "forge" : "repository";
     const id = what === "forge" ? forge.id : `${forge.id} ${repoName}`;
-    if (!silent.has(id)) {
-      log.warn({ forge: forge.id, repo: repoName, problem, error: message }, "could not list pull requests");
-    }
-    silent.add(id);
+    logOnce(id, error, { forge: forge.id, repo: repoName });
     return what;
+  }
+
+  function logOnce(id: string, { problem, message }: ForgeError, of: { forge: string; repo: string }): void {
+    if (!silent.has(id)) log.warn({ ...of, problem, error: message }, "could not list pull requests");
+    silent.add(id);
   }
 
   async function look(forge: SweptForge, repo: RepoId, repoName: string): Promise<void> {
@@ -115,8 +119,15 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     const missed = await findMissedOpen(forge, repoName, known, signal);
     await requestPreviews(missed);
     await retryRefused(forge, repoName, missed);
-    // Last, so that a failure of this request delays nothing else.
-    await requestPreviews(await findMissedClosed(forge, repoName, missed, signal));
+    // Last, so that a failure of this request delays nothing else, and the next repository is queried all the same.
+    const closed = `closed pull requests of ${repoName} on ${forge.id}`;
+    try {
+      await requestPreviews(await findMissedClosed(forge, repoName, missed, signal));
+      silent.delete(closed);
+    } catch (error) {
+      if (!(error instanceof ForgeError) || stopped.signal.aborted) throw error;
+      logOnce(closed, error, { forge: forge.id, repo: repoName });
+    }
   }
 
   async function requestPreviews(missed: readonly PullRequestKey[]): Promise<void> {
@@ -157,6 +168,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     for (const { key, state } of await forge.closedPullRequests(repoName, clock.now() - newsMs, signal)) {
       if (handled.has(pullRequestId(key))) continue;
       if ((await reports.find(key))?.state !== state) missed.push(key);
+      if (missed.length === mostClosedAtOnce) break;
     }
     return missed;
   }

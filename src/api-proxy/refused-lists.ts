@@ -24,19 +24,20 @@ interface Path {
 
 /** Maximum delay until a newly granted permission takes effect. */
 const rememberedMs = 30_000;
-const mostPaths = 5_000;
-/** Limit per path: a project may send any number of different queries. */
-const mostUrls = 100;
+/** Limit of all accounts and paths together: a project may send any number of different queries. */
+const mostRemembered = 5_000;
+const longestUrl = 1_000;
 const longestAnswer = 4_096;
 /**
- * Number of different selectors in a row that must be forbidden before it is assumed that the selector does not matter.
- * Each deployment uses a label selector of its own. RBAC ignores selectors and rejects all of them with the same
- * message, but another authorizer may evaluate them (Kubernetes 1.31 and newer).
+ * Number of different selectors that must be forbidden with the same words before it is assumed that the selector does
+ * not matter. Each deployment uses a label selector of its own. RBAC ignores selectors and rejects all of them with the
+ * same message, but another authorizer may evaluate them (Kubernetes 1.31 and newer).
  */
 const provenBy = 3;
 
 export function createRefusedLists(now: () => number): RefusedLists {
   const paths = new Map<string, Path>();
+  let remembered = 0;
 
   const isFresh = (one: Remembered | undefined): one is Remembered =>
     one !== undefined && now() - one.at < rememberedMs;
@@ -46,28 +47,33 @@ export function createRefusedLists(now: () => number): RefusedLists {
       const { path, isLabelled } = split(url);
       const known = paths.get(keyOf(account, path));
       if (known === undefined) return undefined;
-      const found = [known.byUrl.get(url), isLabelled ? known.forAny : undefined].find(isFresh);
-      return found?.answer;
+      return [known.byUrl.get(url), isLabelled ? known.forAny : undefined].find(isFresh)?.answer;
     },
 
     remember(account, url, answer) {
-      if (answer.length > longestAnswer) return;
-      if (paths.size >= mostPaths) paths.clear();
+      if (answer.length > longestAnswer || url.length > longestUrl) return;
+      if (remembered >= mostRemembered) {
+        paths.clear();
+        remembered = 0;
+      }
       const { path, isLabelled } = split(url);
       const key = keyOf(account, path);
       const known: Path = paths.get(key) ?? { byUrl: new Map() };
       paths.set(key, known);
       const refused = { answer, at: now() };
-      if (known.byUrl.size >= mostUrls) known.byUrl.clear();
+      if (!known.byUrl.has(url)) remembered++;
       known.byUrl.set(url, refused);
       if (!isLabelled) return;
-      const labelled = [...known.byUrl].filter(([one, said]) => split(one).isLabelled && isFresh(said));
-      // Once proved, it holds until a list is granted, and a single rejection renews it.
-      if (known.forAny !== undefined || labelled.length >= provenBy) known.forAny = refused;
+      const alike = [...known.byUrl].filter(
+        ([other, one]) => split(other).isLabelled && isFresh(one) && one.answer.equals(answer),
+      );
+      if (alike.length >= provenBy) known.forAny = refused;
     },
 
     granted(account, url) {
-      paths.delete(keyOf(account, split(url).path));
+      const key = keyOf(account, split(url).path);
+      remembered -= paths.get(key)?.byUrl.size ?? 0;
+      paths.delete(key);
     },
   };
 }

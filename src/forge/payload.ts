@@ -1,7 +1,7 @@
 /** Parsers for the parts that the payloads of all hosts share. Only fields that are used are parsed. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import type { ChangedPaths, IrrelevantEvent, PushEvent } from "../model.ts";
+import type { ChangedPaths, IrrelevantEvent, PullRequest, PushEvent } from "../model.ts";
 import { type DeliveryHeaders, findHeader } from "./webhook-source.ts";
 
 /** Longer than any real name, and short enough for a log line. */
@@ -12,6 +12,24 @@ const Url = z.string().min(1).max(4_000);
 /** A field that is not required: an unexpected value counts as absent. */
 export function lenient<T extends z.ZodType>(type: T) {
   return type.optional().catch(undefined);
+}
+
+/** A time that may be missing, null or malformed, in epoch milliseconds. */
+export const MaybeTime = lenient(z.iso.datetime({ offset: true }).transform(Date.parse));
+
+/** Selects what was closed since then; where the forge does not report when, what was changed since then. */
+export function isClosedSince(since: number) {
+  return ({ closedAt, updatedAt }: Pick<PullRequest, "closedAt" | "updatedAt">) => (closedAt ?? updatedAt) >= since;
+}
+
+/** A list without its malformed elements: one of them must not hide all others. */
+export function lenientList<T extends z.ZodType>(type: T) {
+  return z.array(z.unknown()).transform((elements) =>
+    elements.flatMap((element) => {
+      const { success, data } = type.safeParse(element);
+      return success ? [data] : [];
+    }),
+  );
 }
 
 export const MaybeUrl = lenient(Url);

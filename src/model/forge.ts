@@ -79,6 +79,8 @@ export interface PullRequest {
   readonly repoUrls: readonly string[];
   /** Time of the last change of any kind, in epoch milliseconds. */
   readonly updatedAt: number;
+  /** When it was closed or merged, in epoch milliseconds, if it is and the forge reports it. */
+  readonly closedAt?: number | undefined;
 }
 
 /** One commit status (check) on a forge. */

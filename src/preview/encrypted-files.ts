@@ -29,9 +29,8 @@ export function describeEncrypted(
 /** An encrypted file of another repository, or one that does not have the format that SOPS writes. */
 export function explainUndecrypted(error: unknown): unknown {
   if (!(error instanceof PrepareError) || !error.message.includes("Failed to get the data key")) return error;
-  const [said = ""] = error.message.split("\n\nName a Secret with the key");
   return new PrepareError(
-    `${said}\n\nPreviews do not decrypt files, and this file has no placeholder: only files of the repository itself have one. ` +
+    `${error.message}\n\nPreviews do not decrypt files, and this file has no placeholder: only files of the repository itself have one. ` +
       `To decrypt files in previews, set the annotation ${annotation.previewDecrypt}: "true" on the KluctlDeployment.`,
     { cause: error },
   );

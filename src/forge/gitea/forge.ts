@@ -6,6 +6,7 @@ import type { Forge } from "../../ports.ts";
 import { type Answer, type Question, createAsk, pathOf, readAnswer, unlessGone } from "../ask.ts";
 import type { ForgeOptions } from "../forge-options.ts";
 import { createMemory } from "../memory.ts";
+import { isClosedSince, lenientList } from "../payload.ts";
 import { createRepoNames } from "../repo-name.ts";
 import { shorten } from "../shorten.ts";
 import { Account, Comment, PullRequestOf } from "./answers.ts";
@@ -81,7 +82,7 @@ export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: Git
     async closedPullRequests(repoName, since, signal) {
       const query = { state: "closed", sort: "recentupdate", page: 1, limit: pageSize };
       const answer = await askOf(repoPath(repoName), { path: `${repoPath(repoName)}/pulls`, query, signal });
-      return readAnswer(z.array(PullRequest), answer).filter(({ updatedAt }) => updatedAt >= since);
+      return readAnswer(lenientList(PullRequest), answer).filter(isClosedSince(since));
     },
 
     async ownComments(key, signal) {

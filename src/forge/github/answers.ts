@@ -1,7 +1,7 @@
 /** The parts of GitHub's responses that are used: https://docs.github.com/rest */
 import { z } from "zod";
 import type { ForgeComment, PullRequest } from "../../model.ts";
-import { Commit, MaybeUrl, Name, distinctUrls } from "../payload.ts";
+import { Commit, MaybeTime, MaybeUrl, Name, distinctUrls, lenientList } from "../payload.ts";
 
 const PullRequestAnswer = z.object({
   number: z.int().positive(),
@@ -10,6 +10,7 @@ const PullRequestAnswer = z.object({
   merged_at: z.string().nullish(),
   draft: z.boolean().optional(),
   updated_at: z.iso.datetime({ offset: true }),
+  closed_at: MaybeTime,
   head: z.object({ sha: Commit, repo: z.object({ id: z.int() }).nullish() }),
   base: z.object({
     ref: Name,
@@ -36,6 +37,7 @@ const CommentAnswer = z.object({
 
 export const pullRequestAnswer = PullRequestAnswer;
 export const pullRequestAnswers = z.array(PullRequestAnswer);
+export const closedPullRequestAnswers = lenientList(PullRequestAnswer);
 export const commentAnswer = CommentAnswer;
 export const commentAnswers = z.array(CommentAnswer);
 export const userAnswer = z.object({ id: z.int() });
@@ -64,6 +66,7 @@ export function toPullRequest(forge: string, answer: z.infer<typeof PullRequestA
     fork: head.repo?.id !== repo.id,
     repoUrls: distinctUrls(repo.clone_url, repo.ssh_url, repo.git_url, repo.html_url),
     updatedAt: Date.parse(answer.updated_at),
+    closedAt: answer.closed_at,
   };
 }
 

@@ -2,6 +2,7 @@
 import type { CommitStatus, PullRequest, PullRequestKey, RepoId } from "../../model.ts";
 import type { Forge } from "../../ports.ts";
 import type { ForgeOptions } from "../forge-options.ts";
+import { isClosedSince } from "../payload.ts";
 import { createKept } from "../../kept.ts";
 import { shorten } from "../shorten.ts";
 import {
@@ -9,6 +10,7 @@ import {
   commentAnswer,
   commentAnswers,
   pullRequestAnswer,
+  closedPullRequestAnswers,
   pullRequestAnswers,
   toForgeComment,
   toPullRequest,
@@ -77,7 +79,7 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
       call,
     );
     if (kept !== undefined && answer.status === 304) return kept;
-    const found = client.read(pullRequestAnswers, answer, call);
+    const found = client.read(state === "closed" ? closedPullRequestAnswers : pullRequestAnswers, answer, call);
     const fresh = {
       etag: String(answer.headers["etag"] ?? ""),
       pullRequests: found.map((one) => toPullRequest(id, one)).filter(({ updatedAt }) => updatedAt >= since),
@@ -123,7 +125,7 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
     async closedPullRequests(repoName, since, signal) {
       const asked = { state: "closed", order: { sort: "updated", direction: "desc" }, page: 1, since } as const;
       const { pullRequests } = await listPage(repoName.toLowerCase(), asked, signal);
-      return pullRequests.filter(({ updatedAt }) => updatedAt >= since);
+      return pullRequests.filter(isClosedSince(since));
     },
 
     async ownComments(key, signal) {

@@ -1,7 +1,7 @@
 /** The parts of GitLab's responses that are used: https://docs.gitlab.com/api/rest/. */
 import { z } from "zod";
 import type { PullRequest } from "../../model.ts";
-import { Commit, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
+import { Commit, MaybeTime, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
 
 const id = z.int().nonnegative();
 
@@ -27,6 +27,8 @@ export const MergeRequest = z.object({
   source_project_id: id.nullish(),
   target_project_id: id,
   updated_at: z.iso.datetime({ offset: true }),
+  closed_at: MaybeTime,
+  merged_at: MaybeTime,
 });
 
 export type MergeRequest = z.infer<typeof MergeRequest>;
@@ -56,5 +58,6 @@ export function toPullRequest(
     fork: source_project_id !== target_project_id,
     repoUrls: distinctUrls(project.http_url_to_repo, project.ssh_url_to_repo, project.web_url),
     updatedAt: Date.parse(updated_at),
+    closedAt: request.merged_at ?? request.closed_at,
   };
 }

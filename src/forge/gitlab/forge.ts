@@ -6,6 +6,7 @@ import type { Forge } from "../../ports.ts";
 import { createAsk, readAnswer, unlessGone } from "../ask.ts";
 import type { ForgeOptions } from "../forge-options.ts";
 import { createMemory } from "../memory.ts";
+import { isClosedSince, lenientList } from "../payload.ts";
 import { createRepoNames } from "../repo-name.ts";
 import { Account, MergeRequest, Note, Project, toPullRequest } from "./answers.ts";
 import { createGitlabApi } from "./api.ts";
@@ -111,13 +112,14 @@ export function createGitlabForge(options: GitlabForgeOptions): Forge {
       // GitLab filters by one state or by none, and closed and merged are two states.
       const lately = { orderBy: "updated_at", sort: "desc", updatedAfter: new Date(since).toISOString() } as const;
       const query = { projectId: repoName, scope: "all", ...lately, page: 1, perPage } as const;
-      const Page = z.array(MergeRequest);
+      const Page = lenientList(MergeRequest);
       const updated = read(Page, await requests.all(query), `the merge requests of ${repoName}`);
       const project = await findProject(repoName, signal);
       return updated
         .map((request) => toPullRequest(id, request, project))
         .filter((request) => request !== undefined)
-        .filter(({ state }) => state !== "open");
+        .filter(({ state }) => state !== "open")
+        .filter(isClosedSince(since));
     },
 
     async ownComments(key, signal) {

@@ -134,6 +134,19 @@ test("recently closed and merged pull requests are found without a report, and o
   expect(asked()).toEqual([2, 1]);
 });
 
+test("after Redis was emptied, a repository's closed pull requests are requested a few at a time", async () => {
+  const { forge, redis, asked } = useSweep();
+  for (let number = 1; number <= 50; number++) forge.put(number, { state: "merged" });
+  await pass(minute);
+  const first = asked();
+  expect(first).toHaveLength(20);
+  for (const number of first) await redis.save(Number(number), { state: "merged", repo: undefined, previews: [] });
+  await pass(everyMs);
+  const second = asked();
+  expect(second).toHaveLength(20);
+  expect(second.filter((number) => first.includes(number))).toEqual([]);
+});
+
 test("a pull request that was reopened and merged without a webhook is found although its report says that it was closed", async () => {
   const { forge, redis, asked } = useSweep();
   forge.put(1, { state: "merged" });
@@ -151,6 +164,20 @@ test("a sweep makes two requests, for open and for recently closed pull requests
   }
   await pass(minute + 2 * everyMs);
   expect(forge.calls).toEqual(Array.from({ length: 3 }, () => ["openPullRequests", "closedPullRequests"]).flat());
+});
+
+test("a forge that fails to list the closed pull requests of one repository is queried for the next one", async () => {
+  const forge = fakeForge();
+  useSweep({
+    forge: {
+      ...forge,
+      repoName: (of) => of.replace("https://git.example.com/", ""),
+      closedPullRequests: () => Promise.reject(new ForgeError("unreachable", "not an answer")),
+    },
+    deployments: ["shop", "blog"].map((name) => aDeployment({ repo: repoId(`https://git.example.com/org/${name}`)! })),
+  });
+  await pass(minute);
+  expect(forge.calls).toEqual(["openPullRequests", "openPullRequests"]);
 });
 
 test("open pull requests are found although the forge refuses to list closed ones", async () => {
