@@ -61,5 +61,6 @@ app.kubernetes.io/component: preview-runner
 {{- /* An image reference of repository, tag and digest, with a registry only if the repository has one. */ -}}
 {{- define "towline.image" -}}
 {{- $tag := .image.tag | default .defaultTag -}}
+{{- if .image.digest }}{{ $tag = regexReplaceAll "@.*" $tag "" }}{{ end -}}
 {{- printf "%s%s%s" .image.repository (ternary (printf ":%s" $tag) "" (ne $tag "")) (ternary (printf "@%s" .image.digest) "" (ne .image.digest "")) -}}
 {{- end }}

@@ -69,14 +69,13 @@ function section<Shape extends z.ZodRawShape>(description: string, shape: Shape)
     .meta({ description });
 }
 
-/** `reference`: `name:tag@sha256:…`; tag and digest are optional. */
+/** `reference`: `name:tag` or `name:tag@sha256:…`. A digest is part of the tag, so that a user's tag replaces both. */
 const image = (reference: string, tagText: string) => {
-  const [named = "", digest = ""] = reference.split("@");
-  const [repository = "", tag = ""] = named.split(":");
+  const [repository = "", ...tag] = reference.split(":");
   return section("Container image. Without a registry in `repository`, the cluster's default registry is used.", {
     repository: text("Repository, with the registry unless it is the cluster's default.", repository),
-    tag: text(tagText, tag),
-    digest: text("Digest (`sha256:…`) that pins the image. It overrides the tag: clear it to use another tag.", digest),
+    tag: text(tagText, tag.join(":")),
+    digest: text("Digest (`sha256:…`) that pins the image."),
     pullPolicy: z
       .enum(["Always", "IfNotPresent", "Never"])
       .prefault("IfNotPresent")
@@ -164,7 +163,7 @@ export const valuesSchema = z.strictObject({
     enabled: flag(true, "Installs Valkey. If false, set `externalRedis`."),
     image: image(
       "valkey/valkey:8.1.10@sha256:640c5e62cea04b6d6f2084232651d0cc70362d31f4f805e7be94dbed6855e8f2",
-      "Tag.",
+      "Tag, with the digest of the image.",
     ),
     auth: section("Password. Without `existingSecret` it is generated at the first install and kept by upgrades.", {
       existingSecret: text(

@@ -54,5 +54,7 @@ async function namesOfChart(): Promise<string[]> {
   }
   const { appVersion } = (await read("Chart.yaml")) as { appVersion: string };
   const { image: server, redis } = (await read("values.yaml")) as { image: Image; redis: { image: Image } };
-  return [server, redis.image].map(({ repository, tag }) => `docker.io/${repository}:${tag || appVersion}`);
+  return [server, redis.image].map(
+    ({ repository, tag }) => `docker.io/${repository}:${(tag || appVersion).replace(/@.*/, "")}`,
+  );
 }

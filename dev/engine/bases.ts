@@ -43,10 +43,10 @@ export async function provideBases(options: BaseOptions): Promise<Map<string, st
   const standIns = new Map<string, string>();
   for (const base of await listBases(options.say)) {
     const { engine } = options;
-    const isPulled =
-      (await labelOf(base.reference, engine)) === "" ||
-      ((await labelOf(base.name, engine)) === undefined && (await isPullable(engine, base.reference)));
-    if (isPulled) continue;
+    const isPulled = (await labelOf(base.reference, engine)) === "";
+    // A stand-in has a label; an image with the same tag may be an older one.
+    const hasStandIn = Boolean(await labelOf(base.name, engine));
+    if (isPulled || (!hasStandIn && (await isPullable(engine, base.reference)))) continue;
     if (!engine.isPrivate)
       throw new Error(`Cannot pull ${base.reference}. With --private, a substitute is built from Debian's packages.`);
     standIns.set(base.reference, base.name);
@@ -73,7 +73,7 @@ export async function provideBothBases({
 }: BaseOptions & { readonly architecture: Architecture }): Promise<Together | undefined> {
   const { engine, tools, say } = options;
   const [own] = await listBases(say);
-  if (!(await labelOf(own!.name, engine))) return undefined;
+  if ((await labelOf(own!.reference, engine)) === "" || !(await labelOf(own!.name, engine))) return undefined;
   const foreign = {
     ...own!,
     name: `towline.invalid/node-${architecture}`,

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { V1Lease, V1Pod, V1PodList, V1Secret, V1Service } from "@kubernetes/client-node";
 import { beforeAll, expect, test } from "vitest";
+import { parse } from "yaml";
 import { nodeAddress } from "../../dev/cluster/node.ts";
 import { gitops } from "../support/gitops-client.ts";
 import { patience } from "../support/patience.ts";
@@ -35,6 +36,12 @@ let install: (...args: readonly string[]) => Promise<string>;
 let webhooks: string;
 let apiServer: URL;
 
+/** Valkey's tag in the chart, without its digest. */
+async function valkeyTag(): Promise<string> {
+  const { redis } = parse(await readFile(join(chart, "values.yaml"), "utf8")) as { redis: { image: { tag: string } } };
+  return redis.image.tag.replace(/@.*/, "");
+}
+
 beforeAll(async () => {
   [real, host] = await Promise.all([openCluster(), openGitHost()]);
   apiServer = new URL(
@@ -61,7 +68,7 @@ beforeAll(async () => {
     preview: { runner: { enabled: true } },
     page: { existingSecret: "page" },
     // The server's image stands in for that of Valkey, and has a different digest.
-    redis: { image: { digest: "" } },
+    redis: { image: { tag: await valkeyTag() } },
     // As restrictive as possible: everything that is tested here has to work within these policies.
     networkPolicy: {
       adminFrom: [inMonitoring],
