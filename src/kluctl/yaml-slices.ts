@@ -1,5 +1,12 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { type DocumentOptions, parse as parseYaml, type ParseOptions } from "yaml";
+import {
+  type DocumentOptions,
+  parse as parseYaml,
+  type ParseOptions,
+  type ScalarTag,
+  type SchemaOptions,
+  type Tags,
+} from "yaml";
 
 const sliceLength = 128 * 1024;
 
@@ -7,8 +14,29 @@ const sliceLength = 128 * 1024;
  * Checks key uniqueness in short texts only: kluctl never writes a key twice, and the check takes time that grows with
  * the square of the number of keys in a mapping.
  */
-export function optionsFor(text: string): ParseOptions & DocumentOptions {
-  return { uniqueKeys: text.length < 10_000 };
+export function optionsFor(text: string): ParseOptions & DocumentOptions & SchemaOptions {
+  return { uniqueKeys: text.length < 10_000, customTags: asGo };
+}
+
+/**
+ * kluctl, written in Go, leaves a text unquoted if Go cannot read it as a number. Go's numbers end at 64 bits, so that
+ * the commit `12e4567` or a long `0x…` is a text; this parser would read infinity, or a number that lost its digits.
+ */
+function asGo(tags: Tags): Tags {
+  return tags.map((tag) => {
+    if (!isNumberTag(tag)) return tag;
+    const resolve: ScalarTag["resolve"] = (text, ...how) => withinGo(text, tag.resolve(text, ...how));
+    return { ...tag, resolve };
+  });
+}
+
+function isNumberTag(tag: Tags[number]): tag is ScalarTag {
+  return typeof tag === "object" && "format" in tag && ["EXP", "HEX", "OCT"].includes(tag.format ?? "");
+}
+
+function withinGo(text: string, value: unknown): unknown {
+  const most = /^0[xo]/.test(text) ? 2 ** 64 : Number.MAX_VALUE;
+  return typeof value === "number" && Math.abs(value) > most ? text : value;
 }
 
 const parse = (text: string): unknown => parseYaml(text, optionsFor(text));

@@ -13,6 +13,28 @@ const a = { version: "v1", kind: "ConfigMap", name: "a" };
 const b = { version: "v1", kind: "ConfigMap", name: "b" };
 const json = (name: string) => `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"${name}"}}`;
 
+test("what Go leaves unquoted because it is no number to Go is a text", async () => {
+  const text = `
+compactedObjects:
+- changes:
+  - jsonPath: metadata.labels["commit"]
+    newValue: 12e4567
+    oldValue: 0xdeadbeefdeadbeefdeadbeef
+    type: update
+    unifiedDiff: -12e45678
+  - jsonPath: data
+    newValue: 1.5e3
+    oldValue: 0xff
+    type: update
+  ref: { kind: ConfigMap, name: a, version: v1 }
+`;
+  const { objects } = await parseCommandResult(text);
+  expect(objects[0]?.changes).toMatchObject([
+    { newValue: "12e4567", oldValue: "0xdeadbeefdeadbeefdeadbeef", unifiedDiff: "-12e45678" },
+    { newValue: 1500, oldValue: 255 },
+  ]);
+});
+
 describe("the objects hash", () => {
   const known = "73fef37aed344d3a120902eb2bed3c7e1ebabef05ccb3d79e8dd5a4ccb9edee6";
 
