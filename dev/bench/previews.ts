@@ -47,6 +47,7 @@ export const previews: Measurement = {
         wanted: `≤ ${milliseconds(wanted)}`,
         measured: milliseconds(p50),
         met: p50 <= wanted,
+        why: "a diff is one run of kluctl for each deployment, about 0.2 s of CPU time, and depends on the processor. On a faster one (isolation off: 38.5 s for 200 deployments), one deployment took 446 ms and 20 took 2.5 s.",
       };
     };
     const asked = median(twenty.opened.map((preview) => preview.asked.length));
