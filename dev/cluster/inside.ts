@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { parse } from "yaml";
+import { withoutDigest } from "../image/pins.ts";
 import { findTools } from "../tools.ts";
 import { nodeTools, startNode } from "./node.ts";
 
@@ -55,6 +56,6 @@ async function namesOfChart(): Promise<string[]> {
   const { appVersion } = (await read("Chart.yaml")) as { appVersion: string };
   const { image: server, redis } = (await read("values.yaml")) as { image: Image; redis: { image: Image } };
   return [server, redis.image].map(
-    ({ repository, tag }) => `docker.io/${repository}:${(tag || appVersion).replace(/@.*/, "")}`,
+    ({ repository, tag }) => `docker.io/${repository}:${withoutDigest(tag || appVersion)}`,
   );
 }

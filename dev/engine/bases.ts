@@ -13,6 +13,7 @@ import { cacheDir } from "../cache.ts";
 import { makeDebian, suite } from "../image/debian.ts";
 import { parseDockerfile } from "../image/dockerfile.ts";
 import { findNpm } from "../image/local.ts";
+import { withoutDigest } from "../image/pins.ts";
 import { type Architecture, ownArchitecture } from "../image/release.ts";
 import { findTools, installPackage, type ToolPaths } from "../tools.ts";
 import type { Engine } from "./daemon.ts";
@@ -129,17 +130,23 @@ export async function baseOfDockerfile(): Promise<string> {
   return parseDockerfile(await readFile(join(root, "Dockerfile"), "utf8")).args["NODE_IMAGE"]!;
 }
 
-async function listBases(say: BaseOptions["say"]): Promise<Base[]> {
-  const node = await baseOfDockerfile();
+/** The images of docker-compose.yml that are not ours, with their digests. */
+export async function imagesOfCompose(): Promise<Record<"redis" | "gitea", string>> {
   const { services } = parse(await readFile(join(root, "docker-compose.yml"), "utf8")) as {
     services: Record<"redis" | "gitea", { image: string }>;
   };
+  return { redis: services.redis.image, gitea: services.gitea.image };
+}
+
+async function listBases(say: BaseOptions["say"]): Promise<Base[]> {
+  const node = await baseOfDockerfile();
+  const composed = await imagesOfCompose();
   const bases: Omit<Base, "name" | "architecture">[] = [
     { reference: node, recipe: "node", fill: (dir) => fillNode(dir, ownArchitecture) },
-    { reference: services.redis.image, recipe: "valkey", fill: async () => undefined },
-    { reference: services.gitea.image, recipe: "gitea", fill: (dir) => fillGitea(dir, say) },
+    { reference: composed.redis, recipe: "valkey", fill: async () => undefined },
+    { reference: composed.gitea, recipe: "gitea", fill: (dir) => fillGitea(dir, say) },
   ];
-  return bases.map((base) => ({ ...base, name: base.reference.replace(/@.*/, ""), architecture: ownArchitecture }));
+  return bases.map((base) => ({ ...base, name: withoutDigest(base.reference), architecture: ownArchitecture }));
 }
 
 async function hashOf({ recipe }: Pick<Base, "recipe">): Promise<string> {

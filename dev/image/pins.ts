@@ -50,6 +50,11 @@ export function writePins(file: string, text: string, digests: ReadonlyMap<strin
   });
 }
 
+/** `name:tag` of `name:tag@sha256:…`, or a tag without its digest. */
+export function withoutDigest(reference: string): string {
+  return reference.replace(/@.*/, "");
+}
+
 export function isDigest(text: string): boolean {
   return new RegExp(`^${digest}$`).test(text);
 }

@@ -36,8 +36,8 @@ export const bannedInMessages: readonly Banned[] = [
   { words: /\b(?:some|no|any)body\b/i, instead: "the user, the caller, no server" },
 ];
 
-export function findOffences(text: string, words: readonly Banned[]): Offence[] {
-  return words.flatMap(({ words, instead }) => {
+export function findOffences(text: string, vocabulary: readonly Banned[]): Offence[] {
+  return vocabulary.flatMap(({ words, instead }) => {
     const [word] = words.exec(text) ?? [];
     return word === undefined ? [] : [{ word, instead, text }];
   });

@@ -10,6 +10,7 @@ import type { V1Lease, V1Pod, V1PodList, V1Secret, V1Service } from "@kubernetes
 import { beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { nodeAddress } from "../../dev/cluster/node.ts";
+import { withoutDigest } from "../../dev/image/pins.ts";
 import { gitops } from "../support/gitops-client.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -39,7 +40,7 @@ let apiServer: URL;
 /** Valkey's tag in the chart, without its digest. */
 async function valkeyTag(): Promise<string> {
   const { redis } = parse(await readFile(join(chart, "values.yaml"), "utf8")) as { redis: { image: { tag: string } } };
-  return redis.image.tag.replace(/@.*/, "");
+  return withoutDigest(redis.image.tag);
 }
 
 beforeAll(async () => {

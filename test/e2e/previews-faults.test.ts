@@ -23,6 +23,21 @@ async function useShop(world: TestWorld, { repo }: Pick<PullRequestHost, "repo">
   return { project, deployment };
 }
 
+/** A suspended deployment whose pull requests are swept every 30 seconds, with a Redis that the test can stop. */
+async function useSweptShop(world: TestWorld, redis: ReturnType<typeof useRedisServer>) {
+  const host = await usePullRequestHost();
+  const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
+  const towline = await useTowline(world, {
+    ...giteaVariables(host.gitea),
+    TOWLINE_GITEA_API_URL: proxy.apiUrl,
+    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
+    TOWLINE_PREVIEW_INTERVAL: "30s",
+  });
+  const stopTelling = await host.tell(towline);
+  const { project } = await useShop(world, host, { suspend: true });
+  return { host, proxy, stopTelling, project };
+}
+
 /** Passes the request on to the host, for tests that act before they return its answer. */
 async function passOn(req: IncomingMessage, apiUrl: string): Promise<Response> {
   const body = await text(req);
@@ -214,16 +229,7 @@ test("the sweep updates the comments of pull requests that were merged or closed
   const world = await useWorld();
   const redis = useRedisServer({ appendOnly: false });
   await redis.start();
-  const host = await usePullRequestHost();
-  const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
-  const towline = await useTowline(world, {
-    ...giteaVariables(host.gitea),
-    TOWLINE_GITEA_API_URL: proxy.apiUrl,
-    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
-    TOWLINE_PREVIEW_INTERVAL: "30s",
-  });
-  const stopTelling = await host.tell(towline);
-  const { project } = await useShop(world, host, { suspend: true });
+  const { host, proxy, stopTelling, project } = await useSweptShop(world, redis);
   const [merged, closed] = [await host.open(project("blue")), await host.open(project("green"))];
   await merged.comment("blue");
   await closed.comment("green");
@@ -266,16 +272,7 @@ test("a pull request that was pushed to and merged without a webhook gets its co
   const world = await useWorld();
   const redis = useRedisServer();
   await redis.start();
-  const host = await usePullRequestHost();
-  const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
-  const towline = await useTowline(world, {
-    ...giteaVariables(host.gitea),
-    TOWLINE_GITEA_API_URL: proxy.apiUrl,
-    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
-    TOWLINE_PREVIEW_INTERVAL: "30s",
-  });
-  const stopTelling = await host.tell(towline);
-  const { project } = await useShop(world, host, { suspend: true });
+  const { host, proxy, stopTelling, project } = await useSweptShop(world, redis);
   const pull = await host.open(project("blue"));
   await pull.comment("blue");
   await resolves(host, pull.head);

@@ -4,8 +4,9 @@ import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { parse, stringify } from "yaml";
+import { stringify } from "yaml";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { imagesOfCompose } from "../../dev/engine/bases.ts";
 import { createGiteaClient } from "../../dev/parts/gitea-client.ts";
 import { freePort } from "../../dev/parts/port.ts";
 import { createWorkCopy } from "../../dev/parts/work-copy.ts";
@@ -115,11 +116,9 @@ async function useCompose(dir: string, first: Record<string, string>) {
   };
   await set({});
   const standIns = JSON.parse(process.env["TEST_STAND_INS"] ?? "{}") as Record<string, string>;
-  const composed = parse(await readFile(join(root, "docker-compose.yml"), "utf8")) as {
-    services: Record<"redis" | "gitea", { image: string }>;
-  };
+  const composed = await imagesOfCompose();
   const toImage = (service: "redis" | "gitea") => {
-    const reference = composed.services[service].image;
+    const reference = composed[service];
     return { image: standIns[reference] ?? reference };
   };
   // The image is built already, with the checksum of the kluctl in it.

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { expand, parseDockerfile, toPairs } from "../../../dev/image/dockerfile.ts";
 import { lint } from "../../../dev/image/lint.ts";
+import { withoutDigest } from "../../../dev/image/pins.ts";
 
 const ours = readFileSync(join(import.meta.dirname, "../../../Dockerfile"), "utf8");
 
@@ -15,7 +16,7 @@ test("the project's Dockerfile follows the linter's rules", () => {
 
 test("the image has Node 24, a Debian whose git is new enough, and the OCI labels", () => {
   const { stages } = parseDockerfile(ours);
-  expect(new Set(stages.map(({ from }) => from.replace(/@.*/, "")))).toEqual(new Set(["node:24-trixie-slim"]));
+  expect(new Set(stages.map(({ from }) => withoutDigest(from)))).toEqual(new Set(["node:24-trixie-slim"]));
   const last = stages.at(-1)?.instructions ?? [];
   const labels = last.filter(({ name }) => name === "LABEL").flatMap(({ text }) => Object.keys(toPairs(text)));
   const names = ["title", "description", "version", "revision", "licenses"];
