@@ -5,7 +5,7 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { renderComment } from "../src/preview/comment.ts";
+import { renderComment } from "../src/comment/comment.ts";
 import { startBrowser } from "./comment-pictures/browser.ts";
 import { samples } from "./comment-pictures/samples.ts";
 import { createGiteaClient, type GiteaClient } from "./parts/gitea-client.ts";

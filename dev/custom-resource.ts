@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { createKubeClient } from "../src/kube/client.ts";
-import { customResourceDefinition } from "../src/kube/crd.ts";
+import { customResourceDefinition } from "../src/apis/kluctl/crd.ts";
 
 const list = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const name = "kluctldeployments.gitops.kluctl.io";

@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { cacheDir } from "./cache.ts";
 import { endOfLog, startProcess } from "./parts/process.ts";
-import { isAlive } from "../src/work-directories.ts";
+import { isAlive } from "../src/kit/work-directories.ts";
 import { createStateDir } from "./parts/state-dir.ts";
 import type { GoBuild, Tool } from "./tool-table.ts";
 

@@ -7,7 +7,7 @@ import { Job, type Worker } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Logger } from "../src/log.ts";
 import { priorityAt, scoreOf, waitingKey } from "./bullmq.ts";
-import { describeRedisError } from "./connection.ts";
+import { describeRedisError } from "../src/redis/connection.ts";
 import { type Fairness, firstPlaceOf, urgencyAt } from "./fairness.ts";
 import type { Lane } from "./lanes.ts";
 

@@ -1,7 +1,8 @@
 /** The data of a job in Redis: names, never state and never a secret. Workers parse it again. */
 import { z } from "zod";
 import { parseQueueBranch, type RepoId, type Request } from "../src/model.ts";
-import { traceparent } from "../src/tracing.ts";
+import { traceparent } from "../src/log/tracing.ts";
+import { commit, CommitKey, PullRequestKey } from "../src/redis/key-schemas.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
 
 const v = z.literal(1);
@@ -20,20 +21,6 @@ const sender = z.string().max(100).optional();
 const receivedAt = z.int().nonnegative().optional();
 /** An invalid trace must not discard the job. */
 const trace = z.string().regex(traceparent).optional().catch(undefined);
-
-const forge = z
-  .string()
-  .max(40)
-  .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/);
-/** A path of names as git hosts allow them. It becomes part of a URL, so `.` and `..` are rejected. */
-const repoName = z
-  .string()
-  .max(500)
-  .regex(/^(?!.*(?:^|\/)\.{1,2}(?:\/|$))[\w.-]+(?:\/[\w.-]+)+$/);
-const commit = z.string().regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/);
-
-export const PullRequestKey = z.object({ forge, repoName, number: z.int().positive() });
-export const CommitKey = z.object({ forge, repoName, commit });
 
 const Reconcile = z
   .object({

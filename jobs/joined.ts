@@ -6,9 +6,9 @@
 import type { Redis } from "ioredis";
 import type { Cause, ReconcileRequest } from "../src/model.ts";
 import { deduplicationId } from "./bullmq.ts";
-import { evaluate, prepare } from "./scripts.ts";
+import { evaluate, prepare } from "../src/redis/scripts.ts";
 import { urgencyOf } from "./fairness.ts";
-import { causesKey } from "./keys.ts";
+import { causesKey } from "../src/redis/keys.ts";
 
 /** Much longer than any job; removes causes that no job ever picks up. */
 const rememberedForS = 7 * 24 * 3_600;

@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { RepoId, Request } from "../src/model.ts";
 import { deduplicationId, jobOfKey, priorityAt, waitingKey } from "./bullmq.ts";
-import { causesKey, movedKey } from "./keys.ts";
+import { causesKey, movedKey } from "../src/redis/keys.ts";
 import { laneOf } from "./lanes.ts";
-import { evaluate, prepare } from "./scripts.ts";
+import { evaluate, prepare } from "../src/redis/scripts.ts";
 
 export interface LookAheadDeps {
   readonly connection: Redis;

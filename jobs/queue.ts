@@ -9,17 +9,17 @@
 import { randomUUID } from "node:crypto";
 import { type Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
-import { parseJson } from "../src/json.ts";
+import { parseJson } from "../src/kit/json.ts";
 import type { Logger } from "../src/log.ts";
 import { type Cause, type RepoId, type Request, subjectOf } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
 import { deduplicationId, delayedUntil, followUpKey, jobOptions, waitsForHost } from "./bullmq.ts";
-import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
+import { createReadiness, describeRedisError, withinDeadline } from "../src/redis/connection.ts";
 import { type LaneFairness, moreUrgentOf, urgencyAt, urgencyOf } from "./fairness.ts";
 import { createLookAhead } from "./look-ahead.ts";
 import { parseJobData, toJobData } from "./job-data.ts";
-import { digest, movedKey } from "./keys.ts";
+import { digest, movedKey } from "../src/redis/keys.ts";
 import { type Lane, laneOf, lanes } from "./lanes.ts";
 
 export interface QueueDeps {

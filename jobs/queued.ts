@@ -1,7 +1,7 @@
 /** Finds the deployments with a job in Redis that waits, runs or will be retried. */
 import type { Redis } from "ioredis";
 import { jobOfKey } from "./bullmq.ts";
-import { withinDeadline } from "./connection.ts";
+import { withinDeadline } from "../src/redis/connection.ts";
 
 /** Deployments are given as `namespace/name`. Throws QueueUnavailableError. */
 export async function findQueued(

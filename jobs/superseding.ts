@@ -4,10 +4,10 @@
  */
 import type { Redis } from "ioredis";
 import { SupersededError } from "../src/errors.ts";
-import { parseJson } from "../src/json.ts";
+import { parseJson } from "../src/kit/json.ts";
 import type { Logger } from "../src/log.ts";
 import { subjectOf } from "../src/model.ts";
-import { describeRedisError } from "./connection.ts";
+import { describeRedisError } from "../src/redis/connection.ts";
 import { parseJobData } from "./job-data.ts";
 import type { LaneRequests } from "./lanes.ts";
 

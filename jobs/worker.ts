@@ -6,12 +6,12 @@ import type { Logger } from "../src/log.ts";
 import { type Attempt, type Outcome, type ReconcileRequest, subjectOf } from "../src/model.ts";
 import { startAging } from "./aging.ts";
 import { followUpKey, maxAttempts, waitsForHost } from "./bullmq.ts";
-import { describeRedisError } from "./connection.ts";
+import { describeRedisError } from "../src/redis/connection.ts";
 import type { LaneFairness } from "./fairness.ts";
 import { createJoined } from "./joined.ts";
 import { parseJobData } from "./job-data.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
-import { startServerClock } from "./server-time.ts";
+import { startServerClock } from "../src/redis/server-time.ts";
 import { createSuperseding } from "./superseding.ts";
 
 export interface WorkerDeps<L extends Lane = Lane> {

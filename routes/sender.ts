@@ -1,7 +1,7 @@
 /** Identifies the sender of a request as far as possible before anything in it is verified. */
 import type { Request } from "express";
 import { isIP } from "node:net";
-import { senderGroup } from "../src/address.ts";
+import { senderGroup } from "../src/kit/address.ts";
 
 /**
  * Returns the sender that limits apply to: the connection's address, or the last one in `X-Forwarded-For` that was not

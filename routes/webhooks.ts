@@ -2,10 +2,11 @@
 import express, { type Express, type Request, type Response } from "express";
 import { QueueUnavailableError, RequestError } from "../src/errors.ts";
 import { type WebhookSource, readHeaders } from "../src/forge/webhook-source.ts";
-import type { Accept, Receipt } from "../src/intake.ts";
+import type { Accept } from "../src/intake/intake.ts";
+import type { Receipt } from "../src/model/receipt.ts";
 import type { Logger } from "../src/log.ts";
 import type { GitEvent } from "../src/model.ts";
-import { noTracing, type Tracing } from "../src/tracing.ts";
+import { noTracing, type Tracing } from "../src/log/tracing.ts";
 import { createBodyReader } from "./body.ts";
 import { createErrorAnswers, createNotFound, sendProblem } from "./errors.ts";
 import { createSenderOf } from "./sender.ts";

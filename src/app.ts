@@ -1,13 +1,13 @@
 /** Creates all parts of the server from a Config and connects them. No other module does this. */
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { connectProducer, connectWorker } from "../jobs/connection.ts";
-import { createDeliveries } from "../jobs/deliveries.ts";
+import { connectProducer, connectWorker } from "./redis/connection.ts";
+import { createDeliveries } from "./redis/deliveries.ts";
 import { createFairness } from "../jobs/fairness.ts";
 import { laneOf, lanes } from "../jobs/lanes.ts";
-import { createLogLines } from "../jobs/log-lines.ts";
+import { createLogLines } from "./redis/log-lines.ts";
 import { createQueue, type JobQueue } from "../jobs/queue.ts";
-import { createReports } from "../jobs/reports.ts";
+import { createReports } from "./redis/reports.ts";
 import { createCluster } from "./app/cluster.ts";
 import { createDataDir } from "./app/data-dir.ts";
 import { pruneGuardOf } from "./app/prune-guard.ts";
@@ -27,7 +27,7 @@ import { startWayIn, type WayIn } from "./app/way-in.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, knownSecrets } from "./config.ts";
 import { createLiveConfig } from "./config/live.ts";
-import { epochNow } from "./monotonic.ts";
+import { epochNow } from "./kit/monotonic.ts";
 import { readKubernetesVersion } from "./kube/cluster-facts.ts";
 import { startLeadership, type Leadership } from "./kube/leader.ts";
 import { createServerEvents } from "./kube/server-events.ts";

@@ -2,7 +2,7 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
-import { readMemory } from "./config/available-memory.ts";
+import { readMemory } from "./machine/available-memory.ts";
 import type { BindAddress } from "./config/bind-address.ts";
 import { checkDocument } from "./config/checks.ts";
 import { environmentSecrets } from "./config/environment-secrets.ts";
@@ -20,7 +20,7 @@ import {
 } from "./config/schema.ts";
 import { Secret } from "./config/secret.ts";
 import { readConfigFile } from "./config/file.ts";
-import type { Target } from "./host-rule.ts";
+import type { Target } from "./kit/host-rule.ts";
 
 export { Secret } from "./config/secret.ts";
 

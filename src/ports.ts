@@ -33,7 +33,7 @@ import type {
   SourceOverride,
   ValidateResult,
 } from "./model.ts";
-import type { Report } from "./report.ts";
+import type { Report } from "./model/report.ts";
 
 /** The KluctlDeployments of the watched namespaces. */
 export interface Deployments {

@@ -1,9 +1,9 @@
 /** The actions on a deployment, and the progress of the last one. */
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import type { PageDeploymentDetails } from "../routes/page-facts.ts";
-import type { Possible, PossibleActions } from "../routes/page-writes.ts";
-import type { Action as Name } from "../src/reconcile/actions.ts";
+import type { PageDeploymentDetails } from "../src/web/facts.ts";
+import type { Possible, PossibleActions } from "../src/web/writes.ts";
+import type { Action as Name } from "../src/requests/actions.ts";
 import { send } from "./api.ts";
 import { Objects } from "./diff.tsx";
 import { useFact } from "./hooks.ts";

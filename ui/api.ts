@@ -1,6 +1,6 @@
 /** The client of the page's API: reads, writes and server-sent events. */
 import type { Access } from "./access.ts";
-import type { PageDelta, PageDeployment } from "../routes/page-facts.ts";
+import type { PageDelta, PageDeployment } from "../src/web/facts.ts";
 
 /** The user is not logged in, or the session has ended. */
 export class NoAccessError extends Error {

@@ -1,6 +1,6 @@
 /** Shows where a commit is deployed. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Trace, TracedDeployment, TracedPullRequest } from "../src/reconcile/trace.ts";
+import type { Trace, TracedDeployment, TracedPullRequest } from "../src/views/trace.ts";
 import { useFact, useSearchKey } from "./hooks.ts";
 import { Away, Loading, Notice } from "./parts.tsx";
 import { addressOf, ageText, refText, searchHint, short, timeText } from "./words.ts";

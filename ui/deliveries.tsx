@@ -1,7 +1,7 @@
 /** The deliveries of git hosts and their outcome. */
 import { useEffect, useState } from "preact/hooks";
-import type { PageForge } from "../routes/page-facts.ts";
-import type { DeliveryRecord } from "../src/delivery-record.ts";
+import type { PageForge } from "../src/web/facts.ts";
+import type { DeliveryRecord } from "../src/model/delivery-record.ts";
 import { keepPicked, readPicked, useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
 import { Age, Again, Loading, Notice } from "./parts.tsx";

@@ -1,7 +1,7 @@
 /** One deployment: its state, problems, drift, log and results. */
 import { useState } from "preact/hooks";
-import type { PageDeploymentDetails, PageResult } from "../routes/page-facts.ts";
-import type { ShownProblem, ShownResult } from "../src/reconcile/show-result.ts";
+import type { PageDeploymentDetails, PageResult } from "../src/web/facts.ts";
+import type { ShownProblem, ShownResult } from "../src/views/show-result.ts";
 import { useChanging } from "./access.ts";
 import { Actions } from "./actions.tsx";
 import { Objects } from "./diff.tsx";

@@ -1,6 +1,6 @@
 /** All deployments. Only visible rows are rendered, so a thousand cost as much as twenty. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { PageDeployment } from "../routes/page-facts.ts";
+import type { PageDeployment } from "../src/web/facts.ts";
 import { keepPicked, readPicked, useNow } from "./hooks.ts";
 import { Badge } from "./parts.tsx";
 import { SearchField } from "./search-field.tsx";

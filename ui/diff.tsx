@@ -1,6 +1,6 @@
 /** Objects that differ and their changes: in one column, or side by side on wide screens. */
 import { useEffect, useState } from "preact/hooks";
-import type { ShownChange, ShownObject, ShownObjects } from "../src/reconcile/show-result.ts";
+import type { ShownChange, ShownObject, ShownObjects } from "../src/views/show-result.ts";
 import { useSetting } from "./settings.ts";
 import { narrow } from "./words.ts";
 

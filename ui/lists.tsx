@@ -1,5 +1,5 @@
 /** Pull requests, and the queue. */
-import type { PageDeployment, PageJob, PagePullRequest, PageQueue } from "../routes/page-facts.ts";
+import type { PageDeployment, PageJob, PagePullRequest, PageQueue } from "../src/web/facts.ts";
 import { useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
 import { Age, Again, Away, Badge, Loading, Notice } from "./parts.tsx";

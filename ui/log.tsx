@@ -1,6 +1,6 @@
 /** kluctl's output for one deployment: live while it runs, and for some minutes after. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { PageLogLine } from "../routes/page-facts.ts";
+import type { PageLogLine } from "../src/web/facts.ts";
 import { ageText, clockText } from "./words.ts";
 
 /** The most that the tab keeps; the server does not store more. */

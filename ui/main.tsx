@@ -1,7 +1,7 @@
 /** The page: login, live updates and the current view. */
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { PageDeployment, PageForge } from "../routes/page-facts.ts";
+import type { PageDeployment, PageForge } from "../src/web/facts.ts";
 import { type Access, AccessContext } from "./access.ts";
 import { askAccess, listen, logIn, logOut, NoAccessError } from "./api.ts";
 import { CommitView } from "./commit.tsx";

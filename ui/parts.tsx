@@ -1,7 +1,7 @@
 /** Small components that several views share. */
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
-import type { ShownProblem } from "../src/reconcile/show-result.ts";
+import type { ShownProblem } from "../src/views/show-result.ts";
 import { useChanging, useObjection } from "./access.ts";
 import { ageText, type Health, healthWords, messageOf, short, timeText } from "./words.ts";
 

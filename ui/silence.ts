@@ -1,5 +1,5 @@
 /** Whether webhooks stopped coming. */
-import type { PageForge } from "../routes/page-facts.ts";
+import type { PageForge } from "../src/web/facts.ts";
 import { ageText } from "./words.ts";
 
 /** A verified delivery is missing after this time. */

@@ -1,5 +1,5 @@
 /** Formats times, hashes and states for users. */
-import type { PageDeployment } from "../routes/page-facts.ts";
+import type { PageDeployment } from "../src/web/facts.ts";
 
 export function ageText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));

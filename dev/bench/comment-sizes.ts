@@ -1,6 +1,6 @@
 /** The length of comments and the time to render them, from a report to the text. */
-import type { Preview, Report } from "../../src/report.ts";
-import { renderComment } from "../../src/preview/comment.ts";
+import type { Preview, Report } from "../../src/model/report.ts";
+import { renderComment } from "../../src/comment/comment.ts";
 import { median, milliseconds, type Table } from "./measurement.ts";
 
 const counts = [1, 10, 100, 1_000] as const;

@@ -6,8 +6,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import express from "express";
-import { createPageEvents } from "../../routes/page-events.ts";
-import type { PageDeployment } from "../../routes/page-facts.ts";
+import { createPageEvents } from "../../src/web/events.ts";
+import type { PageDeployment } from "../../src/web/facts.ts";
 
 const count = Number(process.argv[2]);
 const assets = join(import.meta.dirname, "../../dist/ui");

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
-import { createLimit } from "../../src/limit.ts";
+import { createLimit } from "../../src/kit/limit.ts";
 import type { FileChanges } from "../parts/work-copy.ts";
 import { now } from "./clock.ts";
 import { isReady, type Seen } from "./cluster.ts";

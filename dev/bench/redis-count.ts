@@ -1,5 +1,5 @@
 /** Counts the keys of a Redis and the commands it has run. */
-import { connectProducer } from "../../jobs/connection.ts";
+import { connectProducer } from "../../src/redis/connection.ts";
 import { createLogger } from "../../src/log.ts";
 
 export interface RedisCount {

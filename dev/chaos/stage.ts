@@ -4,7 +4,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createKubeClient } from "../../src/kube/client.ts";
-import { wrongSkip } from "../../src/reconcile/skip/skip-audit.ts";
+import { wrongSkip } from "../../src/skipping/skip-audit.ts";
 import { createDelivery, createPullRequestDelivery, type Delivery as SignedDelivery } from "../bench/delivery.ts";
 import type { GiteaLogin } from "../parts/gitea.ts";
 import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";

@@ -1,5 +1,5 @@
 /** Sample reports of previews, one for each message that a comment can contain. */
-import type { Preview, PreviewObject, Report } from "../../src/report.ts";
+import type { Preview, PreviewObject, Report } from "../../src/model/report.ts";
 
 const startedAt = Date.UTC(2026, 0, 2, 14, 2, 9);
 

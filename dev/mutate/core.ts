@@ -18,8 +18,8 @@ const [matching, reconciling, queueing] = [
 ];
 
 export const core: Readonly<Record<string, CoreFile>> = {
-  "src/match.ts": { tests: matching, mayLive: [] },
-  "src/path-glob.ts": {
+  "src/intake/match.ts": { tests: matching, mayLive: [] },
+  "src/kit/path-glob.ts": {
     tests: matching,
     mayLive: [
       {
@@ -48,7 +48,7 @@ export const core: Readonly<Record<string, CoreFile>> = {
     ],
   },
   "src/reconcile/due.ts": { tests: reconciling, mayLive: [] },
-  "src/reconcile/conditions.ts": {
+  "src/reconcile/status/conditions.ts": {
     tests: reconciling,
     mayLive: [
       {
@@ -60,7 +60,7 @@ export const core: Readonly<Record<string, CoreFile>> = {
       },
     ],
   },
-  "src/reconcile/discriminators.ts": { tests: reconciling, mayLive: [] },
+  "src/guards/discriminators.ts": { tests: reconciling, mayLive: [] },
   "jobs/fairness.ts": {
     tests: queueing,
     mayLive: [

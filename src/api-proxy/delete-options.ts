@@ -3,7 +3,7 @@
  * query: without `dryRun` in the body, the object would be deleted whatever the query says. Pure.
  */
 import { z } from "zod";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import { Refusal } from "./refusal.ts";
 
 const DeleteOptions = z.strictObject({

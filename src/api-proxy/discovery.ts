@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiAccess } from "../ports.ts";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import { negotiate } from "./negotiate.ts";
 import type { Permitted } from "./permit.ts";
 import { readAnswer, type WholeAnswer } from "./read-answer.ts";

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import { Transform } from "node:stream";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { Logger } from "../log.ts";
 import type { ApiAccess } from "../ports.ts";
 import { toDryRunDelete } from "./delete-options.ts";

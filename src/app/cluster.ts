@@ -1,11 +1,11 @@
 /** The adapters for the cluster, which follow the live configuration. */
 import { knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
-import { createBothDeployments } from "../kube/both-deployments.ts";
+import { createBothDeployments } from "../apis/both-deployments.ts";
 import { createKubeClient } from "../kube/client.ts";
-import { createDeployments } from "../kube/deployments.ts";
+import { createDeployments } from "../apis/kluctl/deployments.ts";
 import { createImpersonationCheck } from "../kube/impersonation.ts";
-import { createLegacyDeployments } from "../kube/legacy/deployments.ts";
+import { createLegacyDeployments } from "../apis/flux-kluctl/deployments.ts";
 import { createLeases } from "../kube/lease.ts";
 import { createObjects } from "../kube/objects.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
@@ -15,7 +15,7 @@ import { createServiceAccounts } from "../kube/service-accounts.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Leases } from "../ports.ts";
-import { createReadIdentity } from "../reconcile/identity.ts";
+import { createReadIdentity } from "../access/identity.ts";
 import { createLiveResults } from "./live-results.ts";
 import { type InStage, stagedObjects, stagedResults, stagedStatus } from "./stages.ts";
 

@@ -2,7 +2,7 @@
 import { createApiProxy } from "../api-proxy/api-proxy.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createEgressProxy } from "../egress-proxy/egress-proxy.ts";
-import { parseTarget, type Target } from "../host-rule.ts";
+import { parseTarget, type Target } from "../kit/host-rule.ts";
 import type { Confine } from "../kluctl/confine.ts";
 import { type ApiLoginsDeps, createApiLogins } from "../kube/api-logins.ts";
 import { loadKubeConfig } from "../kube/kubeconfig.ts";

@@ -1,7 +1,7 @@
 /** Limits the connections of a public server without rejecting new ones. */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { senderGroup } from "../address.ts";
+import { senderGroup } from "../kit/address.ts";
 
 export interface ConnectionLimits {
   readonly most: number;

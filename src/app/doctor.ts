@@ -9,7 +9,7 @@ import {
   createReadiness,
   describeRedisError,
   withinDeadline,
-} from "../../jobs/connection.ts";
+} from "../redis/connection.ts";
 import { type Config, knownSecrets } from "../config.ts";
 import { examine, type Check } from "../doctor/check.ts";
 import { createDoctorCluster } from "../doctor/cluster.ts";
@@ -34,11 +34,11 @@ import { createKubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
 import { createSecrets } from "../kube/secrets.ts";
 import { createServiceAccounts } from "../kube/service-accounts.ts";
-import { createLimit } from "../limit.ts";
+import { createLimit } from "../kit/limit.ts";
 import { createLogger, type Logger } from "../log.ts";
 import { type Deployment, followsGit, isMalformed, type Key, type MalformedDeployment } from "../model.ts";
-import { readGitCredentials } from "../reconcile/credentials.ts";
-import { createReadIdentity } from "../reconcile/identity.ts";
+import { readGitCredentials } from "../access/credentials.ts";
+import { createReadIdentity } from "../access/identity.ts";
 import { createSources } from "../source/sources.ts";
 import { groupsToImpersonate } from "./page-actions.ts";
 import { examineIsolation } from "./isolation.ts";

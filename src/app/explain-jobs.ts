@@ -1,11 +1,11 @@
 /** Explains why jobs failed and when they are retried: from the deployments' statuses and the previews' reports. */
 import type { ListedJob } from "../../jobs/queue.ts";
-import type { PullRequestReports } from "../../jobs/reports.ts";
-import type { PageJob } from "../../routes/page-facts.ts";
+import type { PullRequestReports } from "../redis/reports.ts";
+import type { PageJob } from "../web/facts.ts";
 import { type Deployment, isMalformed, type Key, type MalformedDeployment } from "../model.ts";
 import { describeReport } from "../preview/summary.ts";
 import type { Retries } from "../reconcile/retries.ts";
-import { stateOf } from "../reconcile/state.ts";
+import { stateOf } from "../views/state.ts";
 
 export interface JobFacts {
   readonly find: (key: Key) => Deployment | MalformedDeployment | undefined;

@@ -1,6 +1,6 @@
 /** Reduces the concurrency while memory is low: a kluctl killed by the kernel is worse than one that waits. */
 import type { Logger } from "../log.ts";
-import type { Memory } from "../config/available-memory.ts";
+import type { Memory } from "../machine/available-memory.ts";
 
 export interface FittingDeps {
   readonly configured: () => number;

@@ -10,14 +10,14 @@ import type { KubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
 import { createSecrets } from "../kube/secrets.ts";
 import { createServiceAccounts } from "../kube/service-accounts.ts";
-import { createLimit } from "../limit.ts";
+import { createLimit } from "../kit/limit.ts";
 import { createLogger } from "../log.ts";
 import type { GitDeployment, PullRequest } from "../model.ts";
 import type { Merge } from "../ports.ts";
 import { fitReport } from "../preview/fit-report.ts";
 import { previewOpen } from "../preview/open.ts";
-import { createReadIdentity, type ReadIdentity } from "../reconcile/identity.ts";
-import type { Report } from "../report.ts";
+import { createReadIdentity, type ReadIdentity } from "../access/identity.ts";
+import type { Report } from "../model/report.ts";
 
 export interface LocalPreviewOptions {
   readonly copy: WorkingCopy;

@@ -1,13 +1,13 @@
 /** Performs the page's actions: as the user in the cluster, with the same patches as the command line. */
 import { randomUUID } from "node:crypto";
-import type { Deliveries } from "../../jobs/deliveries.ts";
+import type { Deliveries } from "../redis/deliveries.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
-import type { Access } from "../../routes/page-access.ts";
-import { type PageActions, type Possible, type PossibleActions, whyNotOperator } from "../../routes/page-writes.ts";
-import type { FindSight } from "../../routes/page-sight.ts";
+import type { Access } from "../web/access.ts";
+import { type PageActions, type Possible, type PossibleActions, whyNotOperator } from "../web/writes.ts";
+import type { FindSight } from "../web/sight.ts";
 import type { UiConfig } from "../config.ts";
 import { ApiError, RequestError } from "../errors.ts";
-import type { Accept } from "../intake.ts";
+import type { Accept } from "../intake/intake.ts";
 import {
   addressOf,
   approvePatch,
@@ -16,9 +16,9 @@ import {
   legacyRequestPatch,
   requestPatch,
   suspendPatch,
-} from "../kube/asking.ts";
+} from "../apis/asking.ts";
 import type { KubeClient, KubeRequest } from "../kube/client.ts";
-import type { WatchedDeployments } from "../kube/deployments.ts";
+import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
 import {
   type Deployment,
   followsGit,
@@ -27,8 +27,8 @@ import {
   type MalformedDeployment,
   type Request,
 } from "../model.ts";
-import { reposOf } from "../match.ts";
-import { type Action, actions, objectionTo, pendingHash } from "../reconcile/actions.ts";
+import { reposOf } from "../intake/match.ts";
+import { type Action, actions, objectionTo, pendingHash } from "../requests/actions.ts";
 import type { Clock } from "../ports.ts";
 
 export interface PageActionsDeps {

@@ -1,13 +1,13 @@
 /** The page's data, from the same functions as the command line's output. */
-import type { Deliveries } from "../../jobs/deliveries.ts";
+import type { Deliveries } from "../redis/deliveries.ts";
 import { lanes } from "../../jobs/lanes.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
-import type { PullRequestReports } from "../../jobs/reports.ts";
-import type { PageDeployment, PageFacts, PageRequest } from "../../routes/page-facts.ts";
+import type { PullRequestReports } from "../redis/reports.ts";
+import type { PageDeployment, PageFacts, PageRequest } from "../web/facts.ts";
 import type { ForgeConfig } from "../config.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
 import type { KubeClient } from "../kube/client.ts";
-import type { WatchedDeployments } from "../kube/deployments.ts";
+import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
 import { listStoredCommands } from "../kube/stored-commands.ts";
 import { createStoredResults } from "../kube/stored-results.ts";
 import {
@@ -25,11 +25,11 @@ import {
 import type { Clock } from "../ports.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
 import type { Retries } from "../reconcile/retries.ts";
-import { showDrift, showStatusProblems } from "../reconcile/show-result.ts";
-import { stateOf } from "../reconcile/state.ts";
-import { traceCommit } from "../reconcile/trace.ts";
+import { showDrift, showStatusProblems } from "../views/show-result.ts";
+import { stateOf } from "../views/state.ts";
+import { traceCommit } from "../views/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
-import type { Report } from "../report.ts";
+import type { Report } from "../model/report.ts";
 import { showStored } from "./show-stored.ts";
 
 export interface PageFactsDeps {

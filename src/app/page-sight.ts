@@ -2,13 +2,13 @@
  * Determines which namespaces a user sees on the page: those configured for the user's groups and, if requests are made in
  * the user's name, only those whose deployments the API server allows the user to read.
  */
-import { seesAll, type FindSight, type Sees } from "../../routes/page-sight.ts";
-import type { Access } from "../../routes/page-access.ts";
+import { seesAll, type FindSight, type Sees } from "../web/sight.ts";
+import type { Access } from "../web/access.ts";
 import type { UiConfig } from "../config.ts";
 import { ApiError, RequestError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import type { WatchedDeployments } from "../kube/deployments.ts";
-import { createLimit } from "../limit.ts";
+import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
+import { createLimit } from "../kit/limit.ts";
 import { asWhom, type Mapping } from "./page-actions.ts";
 
 export interface PageSightDeps {

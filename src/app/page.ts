@@ -1,16 +1,16 @@
 /** The page's port. Only opened if a way to log in is configured. */
 import { join } from "node:path";
 import express from "express";
-import { createPageAccess } from "../../routes/page-access.ts";
-import { createPageEvents } from "../../routes/page-events.ts";
-import { createPageLog, type PageLogDeps } from "../../routes/page-log.ts";
-import { createPageRoutes } from "../../routes/page.ts";
-import type { PageWrite } from "../../routes/page-writes.ts";
+import { createPageAccess } from "../web/access.ts";
+import { createPageEvents } from "../web/events.ts";
+import { createPageLog, type PageLogDeps } from "../web/log.ts";
+import { createPageRoutes } from "../web/routes.ts";
+import type { PageWrite } from "../web/writes.ts";
 import type { UiConfig } from "../config.ts";
 import type { Prepared } from "../config/live.ts";
 import { createNetworks } from "../config/network.ts";
 import type { Logger } from "../log.ts";
-import type { WatchedDeployments } from "../kube/deployments.ts";
+import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
 import { createOidc, LoginFlow } from "../login/oidc.ts";
 import { createSeal } from "../login/seal.ts";
 import type { Clock } from "../ports.ts";

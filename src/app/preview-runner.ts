@@ -11,7 +11,7 @@ import type { Logger } from "../log.ts";
 import type { CommandResult } from "../model.ts";
 import { type RunnerPlace, startRunner } from "../preview-runner/runner.ts";
 import type { Task } from "../preview-runner/task.ts";
-import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import { createWorkDirectories, removeDirectory } from "../kit/work-directories.ts";
 import { isCutOff } from "./cut-off.ts";
 import { createDataDir } from "./data-dir.ts";
 import { examineMachine, logIsolation, toDemands } from "./isolation.ts";

@@ -1,9 +1,9 @@
 /** Chooses the server's Redis, and monitors it. */
 import { readFile } from "node:fs/promises";
 import type { Redis } from "ioredis";
-import { checkRedis, describeRedisError, type RedisAddress, type RedisReport } from "../../jobs/connection.ts";
-import { startPrivateRedis, type PrivateRedis } from "../../jobs/private-redis.ts";
-import { createRedisLogins, type RedisLogin } from "../../jobs/redis-logins.ts";
+import { checkRedis, describeRedisError, type RedisAddress, type RedisReport } from "../redis/connection.ts";
+import { startPrivateRedis, type PrivateRedis } from "../redis/private-redis.ts";
+import { createRedisLogins, type RedisLogin } from "../redis/redis-logins.ts";
 import type { Config } from "../config.ts";
 import { same } from "../config/compare.ts";
 import { createLiveConfig, type LiveConfig } from "../config/live.ts";

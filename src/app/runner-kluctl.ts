@@ -20,7 +20,7 @@ import {
   toRenderCall,
   toTaskRun,
 } from "../preview-runner/task.ts";
-import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import { createWorkDirectories, removeDirectory } from "../kit/work-directories.ts";
 import { type Isolation, refusalOf, toIsolation } from "./isolation.ts";
 
 export interface RunnerKluctlDeps {

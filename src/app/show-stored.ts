@@ -1,9 +1,9 @@
 /** Prepares a stored result for the page. */
 import { toCommandResult } from "../kluctl/result.ts";
 import type { StoredTexts } from "../kube/stored-results.ts";
-import { maskStored } from "../reconcile/mask.ts";
-import { showResult, type ShownResult } from "../reconcile/show-result.ts";
-import { inThread, largeText } from "../thread/in-thread.ts";
+import { maskStored } from "../redact/mask-result.ts";
+import { showResult, type ShownResult } from "../views/show-result.ts";
+import { inThread, largeText } from "../kit/in-thread.ts";
 
 /** Does not block the event loop. */
 export function showStored(texts: StoredTexts, known: readonly string[]): ShownResult | Promise<ShownResult> {

@@ -9,11 +9,11 @@ import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { createSkippingMetrics, type SkippingMetrics } from "../metrics/skipping.ts";
 import type { Clock, Deployments, Secrets, Sources } from "../ports.ts";
-import type { ReadIdentity } from "../reconcile/identity.ts";
+import type { ReadIdentity } from "../access/identity.ts";
 import { newOurId } from "../reconcile/our-ids.ts";
-import { createSkipAudit, type SkipAudit } from "../reconcile/skip/skip-audit.ts";
-import { createSkipping, type Skipping } from "../reconcile/skip/skipping.ts";
-import { createValidations, type Validations } from "../reconcile/skip/validations.ts";
+import { createSkipAudit, type SkipAudit } from "../skipping/skip-audit.ts";
+import { createSkipping, type Skipping } from "../skipping/skipping.ts";
+import { createValidations, type Validations } from "../skipping/validations.ts";
 import { findUnsteadyFiles } from "../source/unsteady-files.ts";
 
 export interface SkippingParts {

@@ -1,6 +1,6 @@
 /** Measures and traces the stages of the work on a deployment. */
 import type { CommandResult } from "../model.ts";
-import { noTracing, type Tracing } from "../tracing.ts";
+import { noTracing, type Tracing } from "../log/tracing.ts";
 import type { Kluctl, Objects, Results, Sources } from "../ports.ts";
 
 export type Stage = "source" | "merge" | "diff" | "deploy" | "prune" | "validate" | "delete" | "status" | "result";

@@ -1,6 +1,6 @@
 /** Git and kluctl, which follow the live configuration. */
 import { join } from "node:path";
-import type { LogLines } from "../../jobs/log-lines.ts";
+import type { LogLines } from "../redis/log-lines.ts";
 import type { Config } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import type { Confine } from "../kluctl/confine.ts";

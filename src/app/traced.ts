@@ -1,5 +1,5 @@
 /** Starts spans: at the intake of a delivery, and in a job, which continues the trace of its delivery. */
-import type { Accept } from "../intake.ts";
+import type { Accept } from "../intake/intake.ts";
 import type {
   Attempt,
   MergeGroupRequest,
@@ -10,7 +10,7 @@ import type {
   Request,
 } from "../model.ts";
 import type { Queue } from "../ports.ts";
-import type { Tracing } from "../tracing.ts";
+import type { Tracing } from "../log/tracing.ts";
 
 export function tracedAccept(accept: Accept, tracing: Tracing): Accept {
   return (event) =>

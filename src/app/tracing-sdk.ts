@@ -3,7 +3,7 @@
  */
 import { context, diag, DiagLogLevel, trace } from "@opentelemetry/api";
 import type { Logger } from "../log.ts";
-import { createTracing, noTracing, type Tracing } from "../tracing.ts";
+import { createTracing, noTracing, type Tracing } from "../log/tracing.ts";
 
 export interface StartedTracing {
   readonly tracing: Tracing;

@@ -1,6 +1,6 @@
 /** The server's ports: webhooks and their intake, probes and metrics, and the page. */
-import type { Deliveries } from "../../jobs/deliveries.ts";
-import type { PullRequestReports } from "../../jobs/reports.ts";
+import type { Deliveries } from "../redis/deliveries.ts";
+import type { PullRequestReports } from "../redis/reports.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import { createWebhookApp } from "../../routes/webhooks.ts";
 import { type Config, knownSecrets } from "../config.ts";
@@ -9,12 +9,12 @@ import type { LiveConfig } from "../config/live.ts";
 import { createNetworks } from "../config/network.ts";
 import type { SpeaksFor } from "../forge/forge-hosts.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
-import { createIntake } from "../intake.ts";
-import type { WatchedDeployments } from "../kube/deployments.ts";
+import { createIntake } from "../intake/intake.ts";
+import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Clock, Forge } from "../ports.ts";
-import type { Tracing } from "../tracing.ts";
+import type { Tracing } from "../log/tracing.ts";
 import { readVersion } from "../cli/version.ts";
 import { startAdminListeners } from "./admin-listeners.ts";
 import { type ChecksDeps, createChecks } from "./checks.ts";

@@ -2,7 +2,7 @@
  * Gives webhooks priority: during a burst of deliveries, work that can wait leaves the CPU to them. A host gives up on
  * a delivery after seconds, while a deployment loses nothing if it starts half a second later.
  */
-import type { Accept } from "../intake.ts";
+import type { Accept } from "../intake/intake.ts";
 
 export interface WebhooksFirst {
   /**

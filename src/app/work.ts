@@ -1,14 +1,14 @@
 /** The parts that run only on the leader: watches, sweeps and workers. */
-import { startSweep } from "../../jobs/sweep.ts";
+import { startSweep } from "../../jobs/sweeps/sweep.ts";
 import { startWorker, type Timing } from "../../jobs/worker.ts";
-import { readMemory } from "../config/available-memory.ts";
+import { readMemory } from "../machine/available-memory.ts";
 import type { ResultStore } from "../kube/result-store.ts";
 import type { ReconcileRequest } from "../model.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import { findUnansweredGroups } from "../preview/open-group.ts";
-import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../reconcile/credentials.ts";
-import { startDependencyWaking } from "../reconcile/depends-on-waking.ts";
-import { startDriftWaking } from "../reconcile/skip/drift-waking.ts";
+import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../access/credentials.ts";
+import { startDependencyWaking } from "../guards/depends-on-waking.ts";
+import { startDriftWaking } from "../skipping/drift-waking.ts";
 import { dueAt } from "../reconcile/due.ts";
 import type { createReconcile } from "../reconcile/reconcile.ts";
 import type { Retries } from "../reconcile/retries.ts";

@@ -3,7 +3,7 @@
  * The allowance is written to the KluctlDeployments, so that it requires the right to update them.
  */
 import { ApiError, ConfigError } from "../errors.ts";
-import { addressOf, askingManager, isLegacy } from "../kube/asking.ts";
+import { addressOf, askingManager, isLegacy } from "../apis/asking.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { annotation, followsGit, type GitDeployment, keyText, parsePullRequestText } from "../model.ts";
 import { type Allowance, isFullHash, longestAllowanceMs, withAllowance } from "../preview/allowances.ts";

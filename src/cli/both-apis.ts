@@ -1,11 +1,11 @@
 /** The KluctlDeployments of both APIs, as the server sees them: if both have the same name, the legacy one is ignored. */
 import { ApiError, ConfigError } from "../errors.ts";
-import { addressOf, isLegacy } from "../kube/asking.ts";
+import { addressOf, isLegacy } from "../apis/asking.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { toEntry } from "../kube/legacy/entry.ts";
-import { createGitRepositoryReader, readOrNothing } from "../kube/legacy/git-repositories.ts";
-import { legacyCollection, legacyPath, type LegacyResource, parseLegacy } from "../kube/legacy/resource.ts";
-import { referencesOf } from "../kube/legacy/translate-spec.ts";
+import { toEntry } from "../apis/flux-kluctl/entry.ts";
+import { createGitRepositoryReader, readOrNothing } from "../apis/flux-kluctl/git-repositories.ts";
+import { legacyCollection, legacyPath, type LegacyResource, parseLegacy } from "../apis/flux-kluctl/resource.ts";
+import { referencesOf } from "../apis/flux-kluctl/translate-spec.ts";
 import { keyText } from "../model.ts";
 import {
   byName,

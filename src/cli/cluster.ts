@@ -3,8 +3,8 @@ import { type Command, Option } from "commander";
 import type { Config } from "../config.ts";
 import { ApiError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { addressOf } from "../kube/asking.ts";
-import { parseDeployment, resourcePath } from "../kube/custom-resource.ts";
+import { addressOf } from "../apis/asking.ts";
+import { parseDeployment, resourcePath } from "../apis/kluctl/custom-resource.ts";
 import type { Deployment, Key, MalformedDeployment } from "../model.ts";
 import { loadFromFlags } from "./configuration.ts";
 

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import type { ForgeConfig } from "../config.ts";
 import type { ForgeKind } from "../forge/webhook-source.ts";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { ProgramDeps } from "./commands.ts";
 import { readFile } from "./configuration.ts";
 

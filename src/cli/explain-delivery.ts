@@ -2,9 +2,9 @@
 import type { Config } from "../config.ts";
 import { createSpeaksFor } from "../forge/forge-hosts.ts";
 import type { Verdict } from "../forge/webhook-source.ts";
-import { createIntake } from "../intake.ts";
+import { createIntake } from "../intake/intake.ts";
 import { createLogger } from "../log.ts";
-import type { Ignored } from "../match.ts";
+import type { Ignored } from "../model/receipt.ts";
 import {
   type Deployment,
   followsGit,
@@ -17,7 +17,7 @@ import {
 } from "../model.ts";
 import { findAllowance } from "../preview/allowances.ts";
 import { matchPullRequest } from "../preview/match.ts";
-import { repoId } from "../repo-url.ts";
+import { repoId } from "../model/repo-url.ts";
 
 export interface ExplainDeps {
   readonly event: GitEvent;

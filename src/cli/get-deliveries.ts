@@ -1,6 +1,6 @@
 /** `towline get deliveries`: deliveries from git hosts and their outcome. */
-import { createDeliveries } from "../../jobs/deliveries.ts";
-import type { DeliveryRecord } from "../delivery-record.ts";
+import { createDeliveries } from "../redis/deliveries.ts";
+import type { DeliveryRecord } from "../model/delivery-record.ts";
 import type { Define } from "./commands.ts";
 import { loadFromFlags } from "./configuration.ts";
 import { ageText, listing, type Format, isForPeople, outputOption, short } from "./output.ts";

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { KubeClient } from "../kube/client.ts";
 import { keyText } from "../model.ts";
-import { type DeploymentState, stateOf } from "../reconcile/state.ts";
+import { type DeploymentState, stateOf } from "../views/state.ts";
 import { type BothOptions, listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";

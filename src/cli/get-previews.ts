@@ -1,9 +1,9 @@
 /** `towline get previews`: open pull requests and what merging each would change. */
-import { createReports } from "../../jobs/reports.ts";
+import { createReports } from "../redis/reports.ts";
 import { followsGit, pullRequestText } from "../model.ts";
 import { type Allowance, allowancesOf, isSamePullRequest } from "../preview/allowances.ts";
 import { describeReport } from "../preview/summary.ts";
-import type { Report } from "../report.ts";
+import type { Report } from "../model/report.ts";
 import { type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, listing, type Format, isForPeople, orDash, outputOption, short } from "./output.ts";

@@ -1,11 +1,11 @@
 /** `towline get queue`: active, waiting and failed jobs, and when they are retried. */
 import { createFairness } from "../../jobs/fairness.ts";
 import { createQueue } from "../../jobs/queue.ts";
-import { createReports } from "../../jobs/reports.ts";
+import { createReports } from "../redis/reports.ts";
 import { explainJobs } from "../app/explain-jobs.ts";
 import { type Key, keyText } from "../model.ts";
 import { createRetries } from "../reconcile/retries.ts";
-import type { PageJob } from "../../routes/page-facts.ts";
+import type { PageJob } from "../web/facts.ts";
 import { type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, type Format, isForPeople, listing, orDash, outputOption } from "./output.ts";

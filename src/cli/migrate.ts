@@ -3,16 +3,16 @@ import { Option } from "commander";
 import { ApiError } from "../errors.ts";
 import { type Key, keyText } from "../model.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { createGitRepositoryReader, readOrNothing } from "../kube/legacy/git-repositories.ts";
-import { migrate, type Migration, remarksOf, toYaml } from "../kube/legacy/migration.ts";
+import { createGitRepositoryReader, readOrNothing } from "../apis/flux-kluctl/git-repositories.ts";
+import { migrate, type Migration, remarksOf, toYaml } from "../apis/flux-kluctl/migration.ts";
 import {
   legacyApiVersion,
   legacyCollection,
   legacyKey,
   type LegacyResource,
   parseLegacy,
-} from "../kube/legacy/resource.ts";
-import { referencesOf } from "../kube/legacy/translate-spec.ts";
+} from "../apis/flux-kluctl/resource.ts";
+import { referencesOf } from "../apis/flux-kluctl/translate-spec.ts";
 import { createSecrets } from "../kube/secrets.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import { describeError } from "./describe-error.ts";

@@ -1,8 +1,8 @@
 /** `towline preview`: previews a working copy like a pull request, or allows the preview of a fork. */
 import { followsGit } from "../model.ts";
-import { renderComment } from "../preview/comment.ts";
-import { repoId } from "../repo-url.ts";
-import type { Report } from "../report.ts";
+import { renderComment } from "../comment/comment.ts";
+import { repoId } from "../model/repo-url.ts";
+import type { Report } from "../model/report.ts";
 import { allowPreview } from "./allow-preview.ts";
 import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";

@@ -1,8 +1,8 @@
 /** Connects to the server's Redis for its stored data. */
 import { existsSync } from "node:fs";
 import type { Redis } from "ioredis";
-import { connectProducer, createReadiness, describeRedisError, withinDeadline } from "../../jobs/connection.ts";
-import { privateSocket } from "../../jobs/private-redis.ts";
+import { connectProducer, createReadiness, describeRedisError, withinDeadline } from "../redis/connection.ts";
+import { privateSocket } from "../redis/private-redis.ts";
 import { type Config, secretValues } from "../config.ts";
 import { createLogger, type Logger } from "../log.ts";
 

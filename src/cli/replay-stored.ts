@@ -2,7 +2,7 @@
 import { z } from "zod";
 import type { Config } from "../config.ts";
 import { ConfigError } from "../errors.ts";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import { callServer, localAddress, type ServerAnswer } from "./call-server.ts";
 import { plain } from "./table.ts";
 

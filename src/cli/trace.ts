@@ -1,7 +1,7 @@
 /** `towline trace`: where a commit is deployed. */
-import { createDeliveries } from "../../jobs/deliveries.ts";
+import { createDeliveries } from "../redis/deliveries.ts";
 import { findQueued } from "../../jobs/queued.ts";
-import { createReports } from "../../jobs/reports.ts";
+import { createReports } from "../redis/reports.ts";
 import { ConfigError } from "../errors.ts";
 import { listStoredCommands } from "../kube/stored-commands.ts";
 import { followsGit } from "../model.ts";
@@ -13,7 +13,7 @@ import {
   type TracedDeployment,
   type TracedPullRequest,
   type TraceStep,
-} from "../reconcile/trace.ts";
+} from "../views/trace.ts";
 import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";

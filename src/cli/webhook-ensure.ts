@@ -9,7 +9,7 @@ import type { ForgeLogin } from "../forge/forge-options.ts";
 import type { Ensured } from "../forge/hooks.ts";
 import { createLogger, createScrubber } from "../log.ts";
 import { followsGit, type RepoId } from "../model.ts";
-import { parseRepoUrl, repoId } from "../repo-url.ts";
+import { parseRepoUrl, repoId } from "../model/repo-url.ts";
 import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";

@@ -87,7 +87,7 @@ async function read(
 async function recall(delivery: string, forge: string | undefined, config: Config): Promise<Judged> {
   const forges = forge === undefined ? config.forges.map(({ id }) => id) : [forge];
   const found = await withRedis(config, async (connection, log) => {
-    const { createDeliveries } = await import("../../jobs/deliveries.ts"); // not for a file
+    const { createDeliveries } = await import("../redis/deliveries.ts"); // not for a file
     const deliveries = createDeliveries({ connection, prefix: config.redis.prefix, log });
     return Promise.all(forges.map((one) => deliveries.event(one, delivery)));
   });

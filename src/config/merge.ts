@@ -1,7 +1,7 @@
 /** Merges file, variables and options into one document for the schema. Pure except for reading secret files. */
 import { configFields, type Field, forgeFields } from "./fields.ts";
 import { explainUnreadable } from "./file.ts";
-import { findNearest } from "./nearest.ts";
+import { findNearest } from "../kit/nearest.ts";
 import { didYouMean, pathText, type Problem } from "./problems.ts";
 import { forgeKinds } from "./schema.ts";
 import { ownVariables } from "./variables.ts";

@@ -1,7 +1,7 @@
 /** Formats problems of a configuration. Pure; values of secrets are never included. */
 import type { z } from "zod";
 import { ConfigError } from "../errors.ts";
-import { findNearest } from "./nearest.ts";
+import { findNearest } from "../kit/nearest.ts";
 import { configSchema, forgeSchema } from "./schema.ts";
 
 export interface Problem {

@@ -1,10 +1,10 @@
 /** The schema of the configuration, from which types, options, variables and documentation are derived. */
 import { z } from "zod";
-import { parseDuration } from "../duration.ts";
-import { parseHostRule, parseTarget } from "../host-rule.ts";
+import { parseDuration } from "../kit/duration.ts";
+import { parseHostRule, parseTarget } from "../kit/host-rule.ts";
 import { bindAddressError, parseBindAddress } from "./bind-address.ts";
 import { parseBytes } from "./bytes.ts";
-import { findNearest } from "./nearest.ts";
+import { findNearest } from "../kit/nearest.ts";
 import { isNetwork } from "./network.ts";
 import { Secret } from "./secret.ts";
 

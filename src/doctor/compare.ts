@@ -4,7 +4,7 @@
  */
 import { SourceError } from "../errors.ts";
 import type { Deployment } from "../model.ts";
-import { monotonicNow } from "../monotonic.ts";
+import { monotonicNow } from "../kit/monotonic.ts";
 import type { Deployments, Held } from "../ports.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import { withProject } from "../reconcile/project.ts";

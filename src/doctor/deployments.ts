@@ -1,10 +1,10 @@
 /** Checks each deployment for problems, and predicts what a swap would do. */
 import { ApiError } from "../errors.ts";
-import type { Limit } from "../limit.ts";
+import type { Limit } from "../kit/limit.ts";
 import { type Deployment, isMalformed, keyText } from "../model.ts";
 import type { Secrets } from "../ports.ts";
-import type { ReadIdentity } from "../reconcile/identity.ts";
-import { parseRepoUrl } from "../repo-url.ts";
+import type { ReadIdentity } from "../access/identity.ts";
+import { parseRepoUrl } from "../model/repo-url.ts";
 import type { DoctorCluster, FoundDeployment } from "./cluster.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 import { secretNeeds } from "./secret-needs.ts";

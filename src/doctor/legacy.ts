@@ -1,9 +1,9 @@
 /** Checks deployments of the legacy API like the others, with findings that name the legacy API's fields. */
 import type { KubeClient } from "../kube/client.ts";
-import { toEntry } from "../kube/legacy/entry.ts";
-import { createGitRepositoryReader } from "../kube/legacy/git-repositories.ts";
-import { legacyKey, type LegacyResource, parseLegacy } from "../kube/legacy/resource.ts";
-import { referencesOf, translateSpec } from "../kube/legacy/translate-spec.ts";
+import { toEntry } from "../apis/flux-kluctl/entry.ts";
+import { createGitRepositoryReader } from "../apis/flux-kluctl/git-repositories.ts";
+import { legacyKey, type LegacyResource, parseLegacy } from "../apis/flux-kluctl/resource.ts";
+import { referencesOf, translateSpec } from "../apis/flux-kluctl/translate-spec.ts";
 import { keyText } from "../model.ts";
 import type { Secrets } from "../ports.ts";
 import { type FoundDeployment, lastWriterOf } from "./cluster.ts";

@@ -1,7 +1,7 @@
 /** Checks that each repository can be read with its credentials and has the refs that deployments follow. */
-import { commitOf, describeRef } from "../git-ref.ts";
+import { commitOf, describeRef } from "../model/git-ref.ts";
 import { followsGit, type GitDeployment, type Heads, keyText } from "../model.ts";
-import { loginKey } from "../reconcile/credentials.ts";
+import { loginKey } from "../access/credentials.ts";
 import type { FoundDeployment } from "./cluster.ts";
 import { type Finding, ok, problem } from "./finding.ts";
 

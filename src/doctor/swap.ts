@@ -1,6 +1,6 @@
 /** Predicts what a swap would do to a deployment, from its rendered objects. Pure. */
 import { type Deployment, keyText } from "../model.ts";
-import { legacyApiVersion } from "../kube/legacy/resource.ts";
+import { legacyApiVersion } from "../apis/flux-kluctl/resource.ts";
 import { decide, type DeployReason } from "../reconcile/decide.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 

@@ -3,8 +3,8 @@ import http from "node:http";
 import https from "node:https";
 import net from "node:net";
 import type { Duplex } from "node:stream";
-import { toNodeLookup } from "../address.ts";
-import type { HostRule, Target } from "../host-rule.ts";
+import { toNodeLookup } from "../kit/address.ts";
+import type { HostRule, Target } from "../kit/host-rule.ts";
 import type { Guard } from "./guard.ts";
 import { findUpstream, type ProxyEnvironment } from "./upstream.ts";
 

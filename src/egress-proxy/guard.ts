@@ -1,7 +1,7 @@
 /** Checks which addresses a preview may connect to, whatever name resolves to them. */
 import { networkInterfaces } from "node:os";
-import { isForbiddenAddress, isLocalAddress, isSameAddress, type Lookup } from "../address.ts";
-import { type HostRule, matchesRule, type Target } from "../host-rule.ts";
+import { isForbiddenAddress, isLocalAddress, isSameAddress, type Lookup } from "../kit/address.ts";
+import { type HostRule, matchesRule, type Target } from "../kit/host-rule.ts";
 
 export class RefusedAddressError extends Error {
   override name = "RefusedAddressError";

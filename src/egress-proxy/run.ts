@@ -1,6 +1,6 @@
 /** Tracks what one run may reach, how much of its limits it has used, and what was refused. */
 import type { Readable } from "node:stream";
-import { type HostRule, matchesRule, parseHostRule, type Target } from "../host-rule.ts";
+import { type HostRule, matchesRule, parseHostRule, type Target } from "../kit/host-rule.ts";
 
 export interface EgressLimits {
   /** Concurrent connections of one run. */

@@ -3,7 +3,7 @@
  * rules. Pure.
  */
 import { BlockList, isIP } from "node:net";
-import type { Target } from "../host-rule.ts";
+import type { Target } from "../kit/host-rule.ts";
 
 export type ProxyEnvironment = Readonly<Record<string, string | undefined>>;
 

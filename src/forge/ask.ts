@@ -1,7 +1,7 @@
 /** One request to a forge's API: limited in time and size, never redirected with the token, never retried here. */
 import type { z } from "zod";
 import { ForgeError } from "../errors.ts";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import { readBody, TooLargeError } from "./answer-body.ts";
 import { codeOf, toForgeError } from "./forge-failure.ts";
 

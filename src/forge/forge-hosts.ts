@@ -1,5 +1,5 @@
 /** Decides which forge may report about which repository: the claims of another forge are not trusted. */
-import { parseRepoUrl } from "../repo-url.ts";
+import { parseRepoUrl } from "../model/repo-url.ts";
 import type { ForgeKind } from "./webhook-source.ts";
 
 export interface HostedForge {

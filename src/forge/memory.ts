@@ -1,4 +1,4 @@
-import { createKept } from "../kept.ts";
+import { createKept } from "../kit/kept.ts";
 
 /** Caches a host's recent responses, so that the same request is not repeated for every status or comment. */
 export interface Memory<T> {

@@ -6,7 +6,7 @@
  * able to have a password sent to a host of its choice. Pure.
  */
 import type { GitCredential } from "../model.ts";
-import { type ParsedRepoUrl, parseRepoUrl } from "../repo-url.ts";
+import { type ParsedRepoUrl, parseRepoUrl } from "../model/repo-url.ts";
 import { toPlainText } from "./output.ts";
 
 const fetching = /^Updating git cache for (\S{1,2000})$/;

@@ -1,7 +1,7 @@
 /** Runs kluctl on projects that nobody has approved yet: in a jail, with directories and access of their own. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Memory } from "../config/available-memory.ts";
+import type { Memory } from "../machine/available-memory.ts";
 import { KluctlUnavailableError, PreviewRefusedError } from "../errors.ts";
 import { kluctlFilter } from "../jail/filter.ts";
 import { inJail, type Jail } from "../jail/jail.ts";

@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, stat, symlink, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import { createWorkDirectories, removeDirectory } from "../kit/work-directories.ts";
 import { makePrivate } from "./private-directory.ts";
 import { linkUnpacked } from "./unpacked.ts";
 import type { Unpacked } from "./warm/layout.ts";

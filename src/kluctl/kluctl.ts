@@ -1,7 +1,7 @@
 /**
  * The real kluctl behind the port: one process per call, with a directory of its own that is removed after the call.
  */
-import type { Memory } from "../config/available-memory.ts";
+import type { Memory } from "../machine/available-memory.ts";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
 import { notJailed } from "../jail/jail.ts";
 import { createScrubber, type Logger } from "../log.ts";

@@ -4,7 +4,7 @@
  * kill all of its processes.
  */
 import { totalmem } from "node:os";
-import { type Memory, readMemory } from "../config/available-memory.ts";
+import { type Memory, readMemory } from "../machine/available-memory.ts";
 import { KilledError } from "../errors.ts";
 
 export interface MemoryWatch {

@@ -6,7 +6,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { parseAllDocuments } from "yaml";
 import { NeedsMoreError, PrepareError } from "../errors.ts";
 import type { CommandResult, ObjectRef, ResultObject } from "../model.ts";
-import { inThread, largeText } from "../thread/in-thread.ts";
+import { inThread, largeText } from "../kit/in-thread.ts";
 import type { ConfinedAccess } from "./confine.ts";
 import type { Ended } from "./process.ts";
 import type { ReadResult } from "./result.ts";

@@ -1,7 +1,7 @@
 /** Determines the outcome of a kluctl run. */
 import { lstat } from "node:fs/promises";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
-import { ThreadError } from "../thread/in-thread.ts";
+import { ThreadError } from "../kit/in-thread.ts";
 import type { Ended } from "./process.ts";
 import { lastWords } from "./progress.ts";
 

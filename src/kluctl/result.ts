@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import type { CommandResult, ResultObject, ValidateResult } from "../model.ts";
-import { inThread, largeText } from "../thread/in-thread.ts";
+import { inThread, largeText } from "../kit/in-thread.ts";
 import { applyDelta } from "./delta.ts";
 import { type DeploymentTree, objectsHash } from "./objects-hash.ts";
 import { parseYamlInSlices } from "./yaml-slices.ts";

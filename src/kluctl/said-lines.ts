@@ -2,7 +2,7 @@
 import type { CommandResult, Key, ValidateResult } from "../model.ts";
 import { createRedactor, redactorOf } from "../redact/redactor.ts";
 import { weightOf, weightOfSecrets, withoutPlainObjects } from "../redact/weight.ts";
-import { inThread, largeText } from "../thread/in-thread.ts";
+import { inThread, largeText } from "../kit/in-thread.ts";
 import { maskShapes } from "../redact/shapes.ts";
 import { isOfWorkingCopy, isProgress } from "./progress.ts";
 

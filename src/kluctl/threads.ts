@@ -1,5 +1,5 @@
 /** Decides how many threads kluctl may compute with, from the duration of the previous run. */
-import { createKept } from "../kept.ts";
+import { createKept } from "../kit/kept.ts";
 import { type Key, keyText } from "../model.ts";
 
 /**

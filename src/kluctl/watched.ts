@@ -6,7 +6,7 @@ import { once } from "node:events";
 import type { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { createLineReader, createTail, type LineLimits } from "./output.ts";
-import { monotonicNow } from "../monotonic.ts";
+import { monotonicNow } from "../kit/monotonic.ts";
 import { underWatch, watchLine } from "./watchdog.ts";
 
 export interface WatchedLimits extends LineLimits {

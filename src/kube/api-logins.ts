@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { parse } from "yaml";
 import { z } from "zod";
-import { resolveAllowed, systemLookup, toNodeLookup } from "../address.ts";
+import { resolveAllowed, systemLookup, toNodeLookup } from "../kit/address.ts";
 import { PreviewRefusedError } from "../errors.ts";
 import type { Key } from "../model.ts";
 import type { ApiAccess, Identity, RemoteCluster } from "../ports.ts";

@@ -4,7 +4,7 @@ import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { DeploymentRef } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
-import { kindOf } from "./custom-resource.ts";
+import { kindOf } from "../model.ts";
 
 export interface EventsDeps {
   readonly client: Pick<KubeClient, "request">;

@@ -7,10 +7,10 @@ import { createHash, randomUUID } from "node:crypto";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Key, keyText } from "../model.ts";
-import { monotonicNow } from "../monotonic.ts";
+import { monotonicNow } from "../kit/monotonic.ts";
 import type { Held, LeaseOwner, Leases } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
-import { kindOf } from "./custom-resource.ts";
+import { kindOf } from "../model.ts";
 import { startHold } from "./lease-hold.ts";
 import { type LeaseObject, type LeaseStore, microTime } from "./lease-object.ts";
 

@@ -1,5 +1,5 @@
 /** Deletes objects in a target cluster with the deployment's identity, without waiting until they are gone. */
-import { resolveAllowed, systemLookup, toNodeLookup } from "../address.ts";
+import { resolveAllowed, systemLookup, toNodeLookup } from "../kit/address.ts";
 import { ApiError } from "../errors.ts";
 import type { ResultError } from "../model.ts";
 import type { Doomed, Objects } from "../ports.ts";

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
-import { ForbiddenAddressError, type Lookup, resolveAllowed, systemLookup } from "../address.ts";
+import { ForbiddenAddressError, type Lookup, resolveAllowed, systemLookup } from "../kit/address.ts";
 import type { RemoteCluster } from "../ports.ts";
 
 export interface RemoteClusterOptions {

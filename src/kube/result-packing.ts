@@ -2,7 +2,7 @@
 import type { CommandResult } from "../model.ts";
 import { obfuscate } from "../redact/obfuscate.ts";
 import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
-import { inThread, largeText } from "../thread/in-thread.ts";
+import { inThread, largeText } from "../kit/in-thread.ts";
 import { type Document, type ResultKind, type SecretObject, sizeProblem, Summary, toSecret } from "./result-secret.ts";
 import { shorterAndShorter } from "./result-shortening.ts";
 

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { Logger } from "../log.ts";
 import type { Key } from "../model.ts";
 import type { Results } from "../ports.ts";

@@ -1,6 +1,6 @@
 /** What kluctl's commands did, from the summaries of their stored results: the results themselves are not read. */
 import { z } from "zod";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { StoredCommand } from "../model.ts";
 import type { KubeClient } from "./client.ts";
 

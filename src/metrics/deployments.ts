@@ -6,7 +6,7 @@
  */
 import { Counter, Gauge } from "prom-client";
 import { type Deployment, isMalformed, type Key, keyText, type MalformedDeployment } from "../model.ts";
-import { withoutLogin } from "../repo-url.ts";
+import { withoutLogin } from "../model/repo-url.ts";
 import { addTextGauge, addTextHistogram, type Labels, type TextRegistry } from "./text-metrics.ts";
 
 type Entry = Deployment | MalformedDeployment;

@@ -1,4 +1,4 @@
-/** A KluctlDeployment (gitops.kluctl.io/v1beta1), parsed in kube/custom-resource.ts. */
+/** A KluctlDeployment (gitops.kluctl.io/v1beta1), parsed in src/apis/kluctl/custom-resource.ts. */
 import type { Key } from "./key.ts";
 import type { GitSource, OciSource, RepoId } from "./source.ts";
 
@@ -280,3 +280,10 @@ export const annotation = {
 
 /** The same finalizer as kluctl's own controller, so that either controller can finish the other's deletion. */
 export const finalizer = "finalizers.gitops.kluctl.io";
+
+const resourceKind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDeployment" } as const;
+
+/** How other objects refer to a KluctlDeployment. */
+export function kindOf({ apiVersion = resourceKind.apiVersion }: Pick<DeploymentIdentity, "apiVersion">) {
+  return { ...resourceKind, apiVersion };
+}

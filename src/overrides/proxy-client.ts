@@ -2,7 +2,7 @@
  * Requests sources of a client that is connected to another replica; the replica's address is in the override's URL.
  */
 import { createSecureContext } from "node:tls";
-import { resolveAllowed, systemLookup } from "../address.ts";
+import { resolveAllowed, systemLookup } from "../kit/address.ts";
 import type { KeyMaterial } from "../ports.ts";
 import { serverName } from "./key-material.ts";
 import { messageBytes, type OverrideLimits } from "./limits.ts";

@@ -8,7 +8,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import type * as Grpc from "@grpc/grpc-js";
 import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, ServiceError } from "@grpc/grpc-js";
-import { createLimit } from "../limit.ts";
+import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { KeyMaterial } from "../ports.ts";
 import { type Client, ClientError, createClientSession } from "./client-session.ts";

@@ -7,7 +7,7 @@ import { constants } from "node:fs";
 import { mkdir, open, opendir, readlink, realpath, symlink } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { ArchiveError } from "../untar.ts";
+import { ArchiveError } from "../kit/untar.ts";
 
 type Kind = "directory" | "file" | "program" | "link" | "end";
 

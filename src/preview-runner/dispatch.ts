@@ -6,7 +6,7 @@ import net from "node:net";
 import { pipeline } from "node:stream/promises";
 import tls from "node:tls";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
-import { ArchiveError } from "../untar.ts";
+import { ArchiveError } from "../kit/untar.ts";
 import { pack, slotLimits, type SlotLimits } from "./archive.ts";
 import { bounded, identity, readJson, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
 import { accessOf, type Outcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";

@@ -3,7 +3,7 @@
  * may change the resource can write; those users already decide whose code is run for it. Pure.
  */
 import { z } from "zod";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import { annotation, type GitDeployment, type PullRequest, pullRequestText } from "../model.ts";
 
 /** No allowance is valid for longer, whatever it states. */

@@ -3,9 +3,9 @@ import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../mod
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
-import type { Preview, PreviewObject } from "../report.ts";
+import type { Preview, PreviewObject } from "../model/report.ts";
 import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
-import { inThread, largeText, ThreadError } from "../thread/in-thread.ts";
+import { inThread, largeText, ThreadError } from "../kit/in-thread.ts";
 import { findRisks, refusesChange } from "./risks.ts";
 import { withoutSaid } from "./said-values.ts";
 import { secretKeysOf } from "./secret-keys.ts";

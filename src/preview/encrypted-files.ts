@@ -2,7 +2,7 @@
 import { PrepareError } from "../errors.ts";
 import { annotation } from "../model.ts";
 import type { Stubbed } from "../ports.ts";
-import type { Preview } from "../report.ts";
+import type { Preview } from "../model/report.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
 
 const mostPaths = 20;

@@ -1,7 +1,8 @@
 /** What is known of a pull request so far, and how it becomes a report. Pure. */
-import { describeIgnored, type Ignored } from "../match.ts";
+import { describeIgnored } from "../intake/match.ts";
+import type { Ignored } from "../model/receipt.ts";
 import type { GitDeployment, PullRequest } from "../model.ts";
-import type { Preview, Report } from "../report.ts";
+import type { Preview, Report } from "../model/report.ts";
 import { earlierHeads, restarts } from "./previous.ts";
 
 export interface Findings {

@@ -1,5 +1,5 @@
 /** Keeps a report small enough to be stored and sent. Pure. Everything omitted is mentioned, or shows in the counts. */
-import type { Preview, PreviewObject, Report } from "../report.ts";
+import type { Preview, PreviewObject, Report } from "../model/report.ts";
 import { cut } from "./visible-text.ts";
 
 /** Redis stores a few thousand reports, and no comment can show this much. */

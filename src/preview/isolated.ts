@@ -7,12 +7,12 @@ import { NeedsMoreError, PrepareError, PreviewRefusedError, SourceError } from "
 import type { Logger } from "../log.ts";
 import { type CommandResult, noCredentials } from "../model.ts";
 import type { Merged, Stubbed } from "../ports.ts";
-import { credentialSecrets } from "../reconcile/credentials.ts";
+import { credentialSecrets } from "../access/credentials.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { toRun } from "../reconcile/run.ts";
 import { redactText } from "../redact/redact-text.ts";
-import type { Preview } from "../report.ts";
+import type { Preview } from "../model/report.ts";
 import { type Compared, type CompareDeps, isOfTheMerge, type Target, toWorking } from "./compare.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { describeEncrypted } from "./encrypted-files.ts";

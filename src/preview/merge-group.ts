@@ -20,9 +20,9 @@ import {
 } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
 import { toFailure } from "../reconcile/failures.ts";
-import { inOneLine } from "../reconcile/first-error.ts";
+import { inOneLine } from "../reconcile/status/first-error.ts";
 import { aggregateContext, sumOf } from "../reporting/statuses.ts";
-import type { Report } from "../report.ts";
+import type { Report } from "../model/report.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { makeVisible } from "./visible-text.ts";
 import { type Early, startEarly } from "./early.ts";

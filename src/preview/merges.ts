@@ -1,10 +1,10 @@
 /** The results of merging, one per set of credentials that the deployments use; nearly always there is only one. */
 import { SourceError } from "../errors.ts";
-import { isBranchTip } from "../git-ref.ts";
-import type { Ignored } from "../match.ts";
+import { isBranchTip } from "../model/git-ref.ts";
+import type { Ignored } from "../model/receipt.ts";
 import { type Credentials, type GitDeployment, noCredentials, type PullRequest, type Repository } from "../model.ts";
 import type { Merge, Merged, Secrets, Sources } from "../ports.ts";
-import { credentialsKey, readCredentials } from "../reconcile/credentials.ts";
+import { credentialsKey, readCredentials } from "../access/credentials.ts";
 import { type Known, matchPullRequest } from "./match.ts";
 
 interface Group {

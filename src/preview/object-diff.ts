@@ -1,6 +1,6 @@
 /** The diff of one object as text, without secrets. Pure. */
-import { parseJson } from "../json.ts";
-import { diffLines } from "../line-diff.ts";
+import { parseJson } from "../kit/json.ts";
+import { diffLines } from "../kit/line-diff.ts";
 import type { Change, ResultObject } from "../model.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { mask } from "../redact/shapes.ts";

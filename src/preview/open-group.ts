@@ -1,5 +1,5 @@
 /** A merge queue's group in git: whether it still exists, whose code it contains, and its merges. */
-import { isBranchTip } from "../git-ref.ts";
+import { isBranchTip } from "../model/git-ref.ts";
 import {
   type Credentials,
   type GitDeployment,
@@ -12,7 +12,7 @@ import {
   type RepoId,
 } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
-import { credentialsKey, readCredentials, readGitCredentials } from "../reconcile/credentials.ts";
+import { credentialsKey, readCredentials, readGitCredentials } from "../access/credentials.ts";
 import type { FailedGroup, MergedOrNot, MergesDeps } from "./merges.ts";
 
 /** A group, and what the server knows about its repository. */

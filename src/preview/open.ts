@@ -11,7 +11,7 @@ import {
   pullRequestText,
 } from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
-import type { Report } from "../report.ts";
+import type { Report } from "../model/report.ts";
 import { findAllowance } from "./allowances.ts";
 import { compare, type CompareDeps, toWorking } from "./compare.ts";
 import { redactText } from "../redact/redact-text.ts";

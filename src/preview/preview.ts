@@ -6,8 +6,8 @@ import { QueueUnavailableError, RemoteBusyError, SupersededError } from "../erro
 import type { Logger } from "../log.ts";
 import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
 import type { Deployments, Forge, Queue, Reports, Sources } from "../ports.ts";
-import { repoId } from "../repo-url.ts";
-import type { Report } from "../report.ts";
+import { repoId } from "../model/repo-url.ts";
+import type { Report } from "../model/report.ts";
 import { toReport } from "./findings.ts";
 import { fitReport } from "./fit-report.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";

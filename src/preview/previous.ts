@@ -1,6 +1,6 @@
 /** What a report keeps from the previous one. Pure. */
 import type { PullRequest } from "../model.ts";
-import type { Report } from "../report.ts";
+import type { Report } from "../model/report.ts";
 
 const keptHeads = 5;
 /** A base branch that moves less often leaves enough time to show a preview. */

@@ -2,10 +2,10 @@
  * Finds the pull requests whose head is, or once was, a given commit: they show where the commit is while it is not
  * merged.
  */
-import type { DeliveryRecord } from "../delivery-record.ts";
+import type { DeliveryRecord } from "../model/delivery-record.ts";
 import { type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
-import type { TracedPullRequest } from "../reconcile/trace.ts";
-import { isOpen, type Report } from "../report.ts";
+import type { TracedPullRequest } from "../views/trace.ts";
+import { isOpen, type Report } from "../model/report.ts";
 import { describePreview, describeReport } from "./summary.ts";
 
 export interface ProposalsDeps {

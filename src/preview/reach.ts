@@ -1,6 +1,6 @@
 /** Which hosts the kluctl of a preview may reach: those that its deployment's resource and the base name. Pure. */
 import type { Credentials, GitDeployment } from "../model.ts";
-import { parseRepoUrl } from "../repo-url.ts";
+import { parseRepoUrl } from "../model/repo-url.ts";
 
 /**
  * Each in the format of `preview.hosts`. A pull request cannot add hosts: `baseHosts` are those in the merged state.

@@ -3,10 +3,10 @@
  * and shows it. Nothing in it was ever compared with a cluster. Pure.
  */
 import { isDeepStrictEqual } from "node:util";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { Change, CommandResult, ObjectRef, ResultObject } from "../model.ts";
 import { lengthOfTexts } from "../redact/weight.ts";
-import { inThread, largeText } from "../thread/in-thread.ts";
+import { inThread, largeText } from "../kit/in-thread.ts";
 
 /** `compareRenders` without blocking the event loop. */
 export async function compareRendersSafely(

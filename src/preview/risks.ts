@@ -1,7 +1,7 @@
 /** Finds the changes that deserve a second look, and describes their consequences. Pure. */
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { Change, ObjectRef, ResultError, ResultObject } from "../model.ts";
-import type { PreviewObject, Risk } from "../report.ts";
+import type { PreviewObject, Risk } from "../model/report.ts";
 
 interface Question {
   readonly object: ResultObject;

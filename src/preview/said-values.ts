@@ -4,7 +4,7 @@
  * guesses is right. So these values are hidden only in text that is not the project's own: live objects and messages of
  * the API server. Pure.
  */
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { ResultObject } from "../model.ts";
 import { createRedactor, type Redactor } from "../redact/redactor.ts";
 import { piecesOf } from "../redact/secret-pieces.ts";

@@ -1,6 +1,6 @@
 /** Compares the keys of a Secret: all that may be shown of its values. Pure. */
 import type { ResultObject } from "../model.ts";
-import type { PreviewObject } from "../report.ts";
+import type { PreviewObject } from "../model/report.ts";
 import { readSecret } from "../redact/secrets-of.ts";
 
 type SecretKeys = NonNullable<PreviewObject["secretKeys"]>;

@@ -2,7 +2,7 @@
  * Describes the result of a preview in a few words for a commit status. The texts consist only of fixed words and
  * numbers, so they are safe wherever they are shown.
  */
-import type { Preview, Report } from "../report.ts";
+import type { Preview, Report } from "../model/report.ts";
 
 /** `1 object`, `1 200 objects`. */
 export function plural(count: number, noun: string, nouns = `${noun}s`): string {

@@ -1,7 +1,7 @@
 /** Derives the deployments to compare from the merges. Pure, except that it releases merges. */
-import type { Ignored } from "../match.ts";
+import type { Ignored } from "../model/receipt.ts";
 import { keyText, type PullRequest } from "../model.ts";
-import { credentialSecrets } from "../reconcile/credentials.ts";
+import { credentialSecrets } from "../access/credentials.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { Target } from "./compare.ts";
 import { matchPullRequest } from "./match.ts";

@@ -1,11 +1,11 @@
 /** Brings the cluster in line with the project where needed: compare, decide, deploy. */
 import { annotation, type CommandResult } from "../model.ts";
 import { decide, deployRegardless, type Decision, type DecisionInput } from "./decide.ts";
-import { mayCollide } from "./discriminators.ts";
-import type { MaskedResult } from "./mask.ts";
+import { mayCollide } from "../guards/discriminators.ts";
+import type { MaskedResult } from "../redact/mask-result.ts";
 import type { Project } from "./project.ts";
-import { isConfirmed } from "./pruning.ts";
-import { differs } from "./results.ts";
+import { isConfirmed } from "../guards/pruning.ts";
+import { differs } from "./status/results.ts";
 import type { Work } from "./work.ts";
 
 export interface Applied {
@@ -68,7 +68,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
 }
 
 /**
- * Whether to deploy a new commit without comparing first: see skip/comparing.ts. Never with one-off overrides: nothing
+ * Whether to deploy a new commit without comparing first: see src/skipping/comparing.ts. Never with one-off overrides: nothing
  * is known about their effects.
  */
 async function deployTells({ deployment, deps, asked, log, signal }: Work, commit: string): Promise<boolean> {

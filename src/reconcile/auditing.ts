@@ -2,7 +2,7 @@
 import { KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { type CommandResult, type Deployment, manualResultField, type TargetKey } from "../model.ts";
 import type { Change } from "../ports.ts";
-import { withoutLogin } from "../repo-url.ts";
+import { withoutLogin } from "../model/repo-url.ts";
 import type { LoopDeps, Work } from "./work.ts";
 
 export interface Doing {

@@ -3,7 +3,7 @@
  * kluctl's own controller, so that either controller can replace the other without a redeploy.
  */
 import type { DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
-import { timeOf } from "./time.ts";
+import { timeOf } from "../kit/time.ts";
 
 export interface DecisionInput {
   readonly spec: DeploymentSpec;

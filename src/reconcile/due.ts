@@ -3,11 +3,11 @@
  * check nor starts all of them at once.
  */
 import { annotation, isMalformed, type Cause, type Deployment, type MalformedDeployment } from "../model.ts";
-import { isReconciling, readyCondition } from "./conditions.ts";
+import { isReconciling, readyCondition } from "./status/conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
-import { hashToConfirm } from "./pruning.ts";
-import { asksAnew, givenUpAt, isAnnotated, isAsked } from "./requests.ts";
-import { timeOf } from "./time.ts";
+import { hashToConfirm } from "../guards/pruning.ts";
+import { asksAnew, givenUpAt, isAnnotated, isAsked } from "../requests/requests.ts";
+import { timeOf } from "../kit/time.ts";
 
 /** What this process knows about a deployment beyond its status. Epoch milliseconds. */
 export interface Seen {

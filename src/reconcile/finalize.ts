@@ -12,11 +12,11 @@ import {
 } from "../model.ts";
 import type { Change, Held } from "../ports.ts";
 import { countChanged, deletion } from "./auditing.ts";
-import { eventReason, firstErrors } from "./conditions.ts";
+import { eventReason, firstErrors } from "./status/conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";
-import { findSharing, sharingNote } from "./discriminators.ts";
+import { findSharing, sharingNote } from "../guards/discriminators.ts";
 import { toFailure } from "./failures.ts";
-import { maskSafely } from "./mask.ts";
+import { maskSafely } from "../redact/mask-result.ts";
 import { toDeployOptions } from "./run.ts";
 import type { LoopDeps } from "./work.ts";
 

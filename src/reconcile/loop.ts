@@ -5,14 +5,14 @@ import { PrepareError, RemoteBusyError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { apply } from "./apply.ts";
-import { failureOf, readyCondition, reason, type Verdict, verdictOf, withNotes } from "./conditions.ts";
+import { failureOf, readyCondition, reason, type Verdict, verdictOf, withNotes } from "./status/conditions.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
-import { answerRequest, errorText, takeRequest } from "./manual.ts";
+import { answerRequest, errorText, takeRequest } from "../requests/manual.ts";
 import { withProject } from "./project.ts";
-import { findRequest } from "./requests.ts";
-import { differs } from "./results.ts";
-import { tellUnprepared } from "./unprepared.ts";
+import { findRequest } from "../requests/requests.ts";
+import { differs } from "./status/results.ts";
+import { tellUnprepared } from "./status/unprepared.ts";
 import { startWork, type Loop, type LoopDeps, type Work } from "./work.ts";
 
 /** Returns `again` if the request was invalid: it has been answered, and the reconciliation has not started yet. */

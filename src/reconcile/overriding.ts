@@ -2,7 +2,7 @@
 import { PrepareError } from "../errors.ts";
 import type { RepoKey, SourceOverride } from "../model.ts";
 import type { Checkout, Clock, DiffOptions, Kluctl, LocalOverride, OfferedSources, Run } from "../ports.ts";
-import { matchesOverride, parseRepoKey, repoKeyText, toRepoKey } from "../repo-key.ts";
+import { matchesOverride, parseRepoKey, repoKeyText, toRepoKey } from "../model/repo-key.ts";
 import type { Work } from "./work.ts";
 
 export interface Overriding {

@@ -3,7 +3,7 @@
  * follows.
  */
 import type { Checkout, CheckoutSource, Identity } from "../ports.ts";
-import { credentialSecrets, readCredentials } from "./credentials.ts";
+import { credentialSecrets, readCredentials } from "../access/credentials.ts";
 import { openOverrides } from "./overriding.ts";
 import { createSteps, type Steps } from "./steps.ts";
 import type { Work } from "./work.ts";

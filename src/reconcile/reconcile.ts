@@ -3,7 +3,7 @@
  * the lease.
  */
 import { ApiError, RemoteBusyError } from "../errors.ts";
-import { commitOf } from "../git-ref.ts";
+import { commitOf } from "../model/git-ref.ts";
 import {
   annotation,
   type AsOf,
@@ -19,7 +19,7 @@ import {
   type Outcome,
   type ReconcileRequest,
 } from "../model.ts";
-import { monotonicNow } from "../monotonic.ts";
+import { monotonicNow } from "../kit/monotonic.ts";
 import type { Held, Leases, Queue, Sources } from "../ports.ts";
 import {
   isReconciling,
@@ -28,18 +28,18 @@ import {
   verdictOf,
   type Verdict,
   withPendingCommit,
-} from "./conditions.ts";
-import { readGitCredentials } from "./credentials.ts";
-import { createDependencyGate } from "./depends-on-gate.ts";
+} from "./status/conditions.ts";
+import { readGitCredentials } from "../access/credentials.ts";
+import { createDependencyGate } from "../guards/depends-on-gate.ts";
 import { dueAt } from "./due.ts";
 import { finalize } from "./finalize.ts";
 import { projectKey } from "./keys.ts";
-import { runCommand } from "./commands.ts";
+import { runCommand } from "../requests/commands.ts";
 import { runLoop } from "./loop.ts";
-import { refuseRequests } from "./manual.ts";
-import { findRequest, isAnnotated, isAsked, nextCommand } from "./requests.ts";
-import { createStatusWriter } from "./status-writer.ts";
-import { tellUnprepared } from "./unprepared.ts";
+import { refuseRequests } from "../requests/manual.ts";
+import { findRequest, isAnnotated, isAsked, nextCommand } from "../requests/requests.ts";
+import { createStatusWriter } from "./status/status-writer.ts";
+import { tellUnprepared } from "./status/unprepared.ts";
 import type { Loop, LoopDeps } from "./work.ts";
 
 export interface ReconcileDeps extends LoopDeps {

@@ -8,9 +8,9 @@
  */
 import { isMalformed, keyText, type Deployment, type DeploymentSpec, type DeploymentStatus } from "../model.ts";
 import type { Clock, DeploymentChange } from "../ports.ts";
-import { isReconciling, readyCondition, reason } from "./conditions.ts";
+import { isReconciling, readyCondition, reason } from "./status/conditions.ts";
 import { changeWaits } from "./decide.ts";
-import { asksAnew } from "./requests.ts";
+import { asksAnew } from "../requests/requests.ts";
 
 /** The back-off after the first failure. */
 const firstPauseMs = 30_000;

@@ -20,13 +20,13 @@ import {
   readyCondition,
   reason,
   resultMessage,
-} from "./conditions.ts";
+} from "./status/conditions.ts";
 import { audited, type Doing } from "./auditing.ts";
 import { isInterrupted, notApproved, renderedHash } from "./decide.ts";
-import { findFirst, findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
+import { findFirst, findSharing, isNewcomer, refusal, sharingNote } from "../guards/discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
-import { maskSafely, type MaskedResult } from "./mask.ts";
-import { findDoomed, findWaiting, noDiscriminator, withPruned } from "./pruning.ts";
+import { maskSafely, type MaskedResult } from "../redact/mask-result.ts";
+import { findDoomed, findWaiting, noDiscriminator, withPruned } from "../guards/pruning.ts";
 import {
   afterDeploy,
   differs,
@@ -38,9 +38,9 @@ import {
   withDryRun,
   withErrors,
   type ResultContext,
-} from "./results.ts";
+} from "./status/results.ts";
 import { toDeployOptions, toRun } from "./run.ts";
-import { rfc3339 } from "./time.ts";
+import { rfc3339 } from "../kit/time.ts";
 import type { Work } from "./work.ts";
 
 export interface StepsContext {

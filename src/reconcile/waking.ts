@@ -2,7 +2,7 @@
 import type { Logger } from "../log.ts";
 import { isMalformed, type Cause, type Deployment, type MalformedDeployment, type ReconcileRequest } from "../model.ts";
 import type { DeploymentChange, Deployments, Queue } from "../ports.ts";
-import { findRelieved } from "./discriminators.ts";
+import { findRelieved } from "../guards/discriminators.ts";
 import { wakes } from "./due.ts";
 
 export interface WakingDeps {

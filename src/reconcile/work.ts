@@ -14,11 +14,11 @@ import type {
   Sources,
 } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
-import type { ReadIdentity } from "./identity.ts";
-import type { PruneGuard } from "./pruning.ts";
-import type { Skipping } from "./skip/skipping.ts";
-import type { Validations } from "./skip/validations.ts";
-import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
+import type { ReadIdentity } from "../access/identity.ts";
+import type { PruneGuard } from "../guards/pruning.ts";
+import type { Skipping } from "../skipping/skipping.ts";
+import type { Validations } from "../skipping/validations.ts";
+import { createStatusWriter, type StatusWriter } from "./status/status-writer.ts";
 
 export interface Settings {
   readonly dryRun: boolean;

@@ -3,7 +3,7 @@
  * to them.
  */
 import { createHmac, randomBytes } from "node:crypto";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import { type CommandResult, describeObject, type ResultObject } from "../model.ts";
 import { type Redactor, redactorOf } from "./redactor.ts";
 import { isSecret, isSecretSource, lastApplied } from "./secrets-of.ts";

@@ -1,5 +1,5 @@
 /** Redacts any text that is about to be shown or sent, such as an error of git or kluctl. */
-import { inThread, largeText } from "../thread/in-thread.ts";
+import { inThread, largeText } from "../kit/in-thread.ts";
 import { createRedactor } from "./redactor.ts";
 import { maskLines } from "./shapes.ts";
 import { weightOfSecrets } from "./weight.ts";

@@ -1,5 +1,5 @@
 /** Finds the secret values in a result. Pure. */
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { CommandResult, ObjectRef, ResultObject } from "../model.ts";
 
 export const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";

@@ -1,8 +1,8 @@
 /** The commit statuses of a pushed commit: its progress in each deployment. Pure. */
 import type { CommandSummary, CommitStatus, GitDeployment } from "../model.ts";
-import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
+import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
-import { inOneLine, withFirstErrorOnly } from "../reconcile/first-error.ts";
+import { inOneLine, withFirstErrorOnly } from "../reconcile/status/first-error.ts";
 import { aggregateContext, areMany, contextOf, fewEnough } from "./statuses.ts";
 
 /** A deployment that follows the pushed branch, and that branch's current head. */

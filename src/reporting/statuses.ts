@@ -1,7 +1,7 @@
 /** The commit statuses of a pull request's report. Pure. */
 import { type CommitStatus, type Key, keyText } from "../model.ts";
 import { describePreview, describeReport } from "../preview/summary.ts";
-import { isForeign, isOpen, type Preview, type Report } from "../report.ts";
+import { isForeign, isOpen, type Preview, type Report } from "../model/report.ts";
 
 /** The status that summarizes all deployments; it always reaches a final state, so that hosts can require it. */
 export const aggregateContext = "towline";

@@ -5,7 +5,7 @@
 import type { Logger } from "../log.ts";
 import { type GitDeployment, followsGit, type RepoId, type Request, subjectOf } from "../model.ts";
 import type { DeploymentChange, Forge, Queue, Reports } from "../ports.ts";
-import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
+import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 
 export interface ReportWatchDeps {
   readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };

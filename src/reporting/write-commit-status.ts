@@ -1,10 +1,10 @@
 /** Updates a pushed commit's statuses to the current state of its deployments. */
-import { commitOf } from "../git-ref.ts";
+import { commitOf } from "../model/git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { AsOf, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
-import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
+import { loginKey, readGitCredentials } from "../access/credentials.ts";
 import { deployStatuses } from "./deploy-statuses.ts";
 import { aggregateContext, isPreviewLine } from "./statuses.ts";
 import { writeStatuses } from "./write-statuses.ts";

@@ -2,7 +2,7 @@
  * Updates comment and statuses of a pull request to its report. The job only has the pull request's key: it writes the
  * current report when it runs, so the next job makes up for a lost write.
  */
-import { createKept } from "../kept.ts";
+import { createKept } from "../kit/kept.ts";
 import type { Logger } from "../log.ts";
 import {
   type CommitKey,
@@ -15,10 +15,10 @@ import {
 } from "../model.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
-import { hasFinalVerdict } from "../preview/comment.ts";
+import { hasFinalVerdict } from "../comment/comment.ts";
 import { describeReport } from "../preview/summary.ts";
-import { readGitCredentials } from "../reconcile/credentials.ts";
-import { isForeign, isOpen, type Report } from "../report.ts";
+import { readGitCredentials } from "../access/credentials.ts";
+import { isForeign, isOpen, type Report } from "../model/report.ts";
 import type { Marker } from "./marker.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
 import { writeComment } from "./write-comment.ts";

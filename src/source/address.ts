@@ -1,5 +1,5 @@
 /** Checks which network addresses a repository's host may have. */
-import { ForbiddenAddressError, type Lookup, resolveAllowed } from "../address.ts";
+import { ForbiddenAddressError, type Lookup, resolveAllowed } from "../kit/address.ts";
 import { SourceError } from "../errors.ts";
 
 /** Like {@link resolveAllowed}, but throws SourceError. */

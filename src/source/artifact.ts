@@ -1,9 +1,9 @@
 /** Reads the parts of an OCI artifact's manifest that we use. Pure. */
 import { z } from "zod";
 import { SourceError } from "../errors.ts";
-import { parseJson } from "../json.ts";
+import { parseJson } from "../kit/json.ts";
 import type { GitRef } from "../model.ts";
-import { isDigest } from "../oci-url.ts";
+import { isDigest } from "../model/oci-url.ts";
 
 export interface Layer {
   readonly digest: string;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Transform, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SourceError } from "../errors.ts";
-import { createLimit, type Limit } from "../limit.ts";
+import { createLimit, type Limit } from "../kit/limit.ts";
 import type { Layer } from "./artifact.ts";
 
 export interface Blobs {

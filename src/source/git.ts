@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { GitError, GitPluginError, simpleGit } from "simple-git";
 import type { SimpleGitOptions } from "simple-git";
 import { SourceError } from "../errors.ts";
-import { writeOnce } from "./write-once.ts";
+import { writeOnce } from "../kit/write-once.ts";
 
 /** Bytes of the end of stderr that are kept. They include messages of the remote, so their content is untrusted. */
 const keptOfStderr = 8 * 1024;

@@ -3,7 +3,7 @@
  * dead host would occupy every worker, each waiting for its timeout, and block all other hosts.
  */
 import { SourceError } from "../errors.ts";
-import { createLimit, type Limit } from "../limit.ts";
+import { createLimit, type Limit } from "../kit/limit.ts";
 
 export interface HostsDeps {
   readonly callsPerHost: number;

@@ -5,7 +5,7 @@ import http from "node:http";
 import https from "node:https";
 import type { SecureContextOptions } from "node:tls";
 import { getCACertificates } from "node:tls";
-import { type Lookup, toNodeLookup } from "../address.ts";
+import { type Lookup, toNodeLookup } from "../kit/address.ts";
 import { SourceError } from "../errors.ts";
 import { resolveHost } from "./address.ts";
 

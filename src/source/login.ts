@@ -1,7 +1,7 @@
 /** Chooses the login for a repository. Pure. */
 import type { GitCredential } from "../model.ts";
-import type { ParsedRepoUrl } from "../repo-url.ts";
-import { matchesGlob } from "./glob.ts";
+import type { ParsedRepoUrl } from "../model/repo-url.ts";
+import { matchesGlob } from "../kit/glob.ts";
 
 /** What git logs in with. */
 export interface Login {

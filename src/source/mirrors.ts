@@ -12,13 +12,13 @@ import type { Leaving } from "../ports.ts";
 import { isDamaged, isProtocolError } from "./explain.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
-import { createLimit } from "../limit.ts";
-import type { Limit } from "../limit.ts";
+import { createLimit } from "../kit/limit.ts";
+import type { Limit } from "../kit/limit.ts";
 import type { RemoteGit } from "./remote-git.ts";
 import type { Remote } from "./remote.ts";
 import type { Slowness } from "./slowness.ts";
 import { parseTips, remoteHead, tipsFormat } from "./tips.ts";
-import { removeDirectory } from "../work-directories.ts";
+import { removeDirectory } from "../kit/work-directories.ts";
 
 export interface Mirrors {
   /**

@@ -1,7 +1,7 @@
 /** Chooses the login for an artifact and builds its header. Pure. */
 import type { OciCredential } from "../model.ts";
-import type { OciName } from "../oci-url.ts";
-import { matchesGlob } from "./glob.ts";
+import type { OciName } from "../model/oci-url.ts";
+import { matchesGlob } from "../kit/glob.ts";
 
 /** Chooses the first login that matches, as kluctl does. */
 export function chooseRegistryLogin(

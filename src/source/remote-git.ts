@@ -3,7 +3,7 @@
  * host.
  */
 import { resolveHost } from "./address.ts";
-import type { Lookup } from "../address.ts";
+import type { Lookup } from "../kit/address.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
 import { createHosts } from "./hosts.ts";
@@ -11,8 +11,8 @@ import { needsFiles, writeLogin } from "./login-files.ts";
 import type { LoginSetup } from "./login-files.ts";
 import type { Remote } from "./remote.ts";
 import type { Slowness } from "./slowness.ts";
-import { removeDirectory } from "../work-directories.ts";
-import type { WorkDirectories } from "../work-directories.ts";
+import { removeDirectory } from "../kit/work-directories.ts";
+import type { WorkDirectories } from "../kit/work-directories.ts";
 
 export interface RemoteGitDeps {
   readonly git: Git;

@@ -2,7 +2,7 @@
 import { createHmac } from "node:crypto";
 import { SourceError } from "../errors.ts";
 import type { RepoId, Repository } from "../model.ts";
-import { parseRepoUrl } from "../repo-url.ts";
+import { parseRepoUrl } from "../model/repo-url.ts";
 import { chooseLogin } from "./login.ts";
 import type { Login } from "./login.ts";
 

@@ -6,8 +6,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { SourceError } from "../errors.ts";
-import { isTrue } from "../go-bool.ts";
-import { parseJson } from "../json.ts";
+import { isTrue } from "../kit/go-bool.ts";
+import { parseJson } from "../kit/json.ts";
 import type { GitCredential, OciCredential } from "../model.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;

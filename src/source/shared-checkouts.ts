@@ -5,7 +5,7 @@
  */
 import { stat } from "node:fs/promises";
 import type { Logger } from "../log.ts";
-import { removeDirectory } from "../work-directories.ts";
+import { removeDirectory } from "../kit/work-directories.ts";
 import { fingerprint } from "./fingerprint.ts";
 
 export interface SharedCheckouts {

@@ -7,16 +7,16 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RemoteBusyError, SourceError } from "../errors.ts";
-import { commitOf, describeRef, refName } from "../git-ref.ts";
+import { commitOf, describeRef, refName } from "../model/git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { AsOf, GitCredential, GitRef, Heads, Repository } from "../model.ts";
 import type { Checkout, EncryptedFiles, GitCheckoutSource, Merge, MergeSource, Sources } from "../ports.ts";
-import { systemLookup } from "../address.ts";
-import type { Lookup } from "../address.ts";
+import { systemLookup } from "../kit/address.ts";
+import type { Lookup } from "../kit/address.ts";
 import { checkOut, checkPath, cloneMirror, findProject } from "./clone.ts";
 import { explain } from "./explain.ts";
 import { createGit, type Git, GitFailure } from "./git.ts";
-import { createLimit } from "../limit.ts";
+import { createLimit } from "../kit/limit.ts";
 import { parseLsRemote, parseRefs } from "./ls-remote.ts";
 import { findChanges, mergeInto } from "./merge.ts";
 import { CommitMissing, createMirrors, type Waiting } from "./mirrors.ts";
@@ -26,13 +26,13 @@ import { createRemoteGit } from "./remote-git.ts";
 import { askerId, keyedId, remoteId, toRemote } from "./remote.ts";
 import type { Remote } from "./remote.ts";
 import { readServerGitLogins } from "./server-logins.ts";
-import { createShare } from "./share.ts";
+import { createShare } from "../kit/share.ts";
 import { createSlowness } from "./slowness.ts";
 import { checkTreeSize, type TreeLimits } from "./tree-size.ts";
 import { createSharedCheckouts } from "./shared-checkouts.ts";
 import { createStubbedClones } from "./stubbed.ts";
-import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
-import { writeOnce } from "./write-once.ts";
+import { createWorkDirectories, removeDirectory } from "../kit/work-directories.ts";
+import { writeOnce } from "../kit/write-once.ts";
 
 export interface SourceLimits {
   /** Concurrent conversations per host. */

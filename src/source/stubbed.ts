@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { EncryptedFiles, Stubbed } from "../ports.ts";
 import { checkOut } from "./clone.ts";
-import type { WorkDirectories } from "../work-directories.ts";
+import type { WorkDirectories } from "../kit/work-directories.ts";
 import type { Git } from "./git.ts";
 
 export interface StubbedClonesDeps {

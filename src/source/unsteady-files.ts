@@ -5,7 +5,7 @@
 import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { UnsteadyFiles } from "../ports.ts";
-import { hasUnsteadyWords, isUnsteadyCode, mayBecomeParent, mayLeadOutside } from "../template-code.ts";
+import { hasUnsteadyWords, isUnsteadyCode, mayBecomeParent, mayLeadOutside } from "../model/template-code.ts";
 import { findTemplatedResource } from "./kustomization.ts";
 
 /** A larger project is not searched and counts as unsteady. */

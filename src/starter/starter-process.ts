@@ -4,7 +4,7 @@ import { constants, setPriority } from "node:os";
 import process from "node:process";
 import { startWatched, type Watched } from "../kluctl/watched.ts";
 import { createGit, type Git } from "../source/git.ts";
-import { removeDirectory } from "../work-directories.ts";
+import { removeDirectory } from "../kit/work-directories.ts";
 import { type Answer, type Order, toFailed } from "./orders.ts";
 
 /** How long it waits for its calls to end before it exits. */

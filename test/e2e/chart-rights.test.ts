@@ -13,7 +13,7 @@ import { findTools } from "../../dev/tools.ts";
 import { examinePermissions } from "../../src/doctor/permissions.ts";
 import { examineController } from "../../src/doctor/running-controller.ts";
 import { createDoctorCluster } from "../../src/doctor/cluster.ts";
-import { addressOf, suspendPatch } from "../../src/kube/asking.ts";
+import { addressOf, suspendPatch } from "../../src/apis/asking.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { createAccount } from "../support/accounts.ts";
 import { type ApiLogin, useApiLogin } from "../support/api-login.ts";

@@ -19,7 +19,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { startProcess } from "../../dev/parts/process.ts";
 import { findTools } from "../../dev/tools.ts";
-import { checkRedis } from "../../jobs/connection.ts";
+import { checkRedis } from "../../src/redis/connection.ts";
 import { parseConfig } from "../../src/config.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { chartDir, type Helm, type Rendered, useHelm, type Values } from "../support/helm.ts";

@@ -2,10 +2,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { connectProducer } from "../../jobs/connection.ts";
+import { connectProducer } from "../../src/redis/connection.ts";
 import { createFairness } from "../../jobs/fairness.ts";
 import { createQueue } from "../../jobs/queue.ts";
-import { repoId as repoIdOf } from "../../src/repo-url.ts";
+import { repoId as repoIdOf } from "../../src/model/repo-url.ts";
 import { silentLog } from "../support/fakes.ts";
 import { useFaultProxy } from "../support/kube-fault-proxy.ts";
 import { aProject, aSpec } from "../support/project.ts";

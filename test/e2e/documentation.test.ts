@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { findTools } from "../../dev/tools.ts";
 import { runProgram, wholeProgram } from "../../src/cli/program.ts";
-import { createLimit } from "../../src/limit.ts";
+import { createLimit } from "../../src/kit/limit.ts";
 import { type Block, documentedBlocks, root, useShell } from "../support/documented-commands.ts";
 import { towline as commandLine } from "../support/command-line.ts";
 import { useGithubHost } from "../support/github-host.ts";

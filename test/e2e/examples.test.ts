@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { cacheDir } from "../../dev/cache.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
-import { parseDeployment } from "../../src/kube/custom-resource.ts";
+import { parseDeployment } from "../../src/apis/kluctl/custom-resource.ts";
 import { isMalformed } from "../../src/model.ts";
 import { fingerprint } from "../../src/source/fingerprint.ts";
 import { deploymentsPath, installCrd } from "../support/kube.ts";

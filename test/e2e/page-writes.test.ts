@@ -2,8 +2,8 @@
 import type { Page as BrowserPage } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import { buildPage } from "../../dev/page-build.ts";
-import type { PageForge } from "../../routes/page-facts.ts";
-import type { PossibleActions } from "../../routes/page-writes.ts";
+import type { PageForge } from "../../src/web/facts.ts";
+import type { PossibleActions } from "../../src/web/writes.ts";
 import { useBrowserPage } from "../support/chromium.ts";
 import { useFront } from "../support/front.ts";
 import { createCookieJar, type IdentityProvider, useIdentityProvider } from "../support/identity-provider.ts";

@@ -1,6 +1,6 @@
 /** The page in a real Chromium, with a real server that has work to do. */
 import { expect, test, vi } from "vitest";
-import type { PageDeployment } from "../../routes/page-facts.ts";
+import type { PageDeployment } from "../../src/web/facts.ts";
 import { examine, useBrowserPage } from "../support/chromium.ts";
 import { usePageServer } from "../support/page-build.ts";
 import { pageBearer, pageToken } from "../support/page.ts";

@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { V1ConfigMap, V1Secret } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
-import { repoKeyText, toRepoKey } from "../../src/repo-key.ts";
+import { repoKeyText, toRepoKey } from "../../src/model/repo-key.ts";
 import { gitops } from "../support/gitops-client.ts";
 import { anArchive, useOverrideClient } from "../support/override-client.ts";
 import { aProject, aSpec } from "../support/project.ts";

@@ -8,7 +8,7 @@ import type {
   ResultObject,
   ValidateSummary,
 } from "../../src/model.ts";
-import { repoId } from "../../src/repo-url.ts";
+import { repoId } from "../../src/model/repo-url.ts";
 
 type GitSpec = GitDeployment["spec"];
 

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { pino } from "pino";
 import { createKluctl, type KluctlDeps, type KluctlProcesses } from "../../src/kluctl/kluctl.ts";
 import { type Credentials, type GitCredential, noCredentials } from "../../src/model.ts";
-import { monotonicNow } from "../../src/monotonic.ts";
+import { monotonicNow } from "../../src/kit/monotonic.ts";
 import type { DeployOptions, Held, Run } from "../../src/ports.ts";
 
 /**

@@ -7,7 +7,7 @@ import {
   pullRequestText,
 } from "../../src/model.ts";
 import type { Queue, Reports } from "../../src/ports.ts";
-import type { Preview, Report } from "../../src/report.ts";
+import type { Preview, Report } from "../../src/model/report.ts";
 
 export function fakeReports() {
   /** By `pullRequestText`. */

@@ -26,7 +26,7 @@ import type {
   Sources,
   StatusPatch,
 } from "../../src/ports.ts";
-import { createReadIdentity, type IdentityDeps, type ReadIdentity } from "../../src/reconcile/identity.ts";
+import { createReadIdentity, type IdentityDeps, type ReadIdentity } from "../../src/access/identity.ts";
 import { aResult } from "./deployments.ts";
 
 export const silentLog = pino({ level: "silent" });

@@ -5,7 +5,7 @@
 import { describe, expect, test } from "vitest";
 import type { CommitKey, CommitStatus, PullRequestKey } from "../../src/model.ts";
 import type { Forge } from "../../src/ports.ts";
-import { repoId } from "../../src/repo-url.ts";
+import { repoId } from "../../src/model/repo-url.ts";
 import { describeForgeFaults } from "./forge-faults.ts";
 import type { ForgeHost, OpenedPullRequest } from "./forge-host.ts";
 import { useForgeProxy } from "./forge-proxy.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type DestinationStream, pino } from "pino";
 import { expect, onTestFinished } from "vitest";
 import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
-import { customResourceDefinition } from "../../src/kube/crd.ts";
+import { customResourceDefinition } from "../../src/apis/kluctl/crd.ts";
 import type { Logger } from "../../src/log.ts";
 import { type FaultProxy, useFaultProxy } from "./kube-fault-proxy.ts";
 import { patience } from "./patience.ts";

@@ -4,7 +4,7 @@ import { KilledError } from "../../src/errors.ts";
 import type { Attempt, CommandResult, Deployment, PreviewRequest, PullRequest } from "../../src/model.ts";
 import type { Run } from "../../src/ports.ts";
 import { createPreview, type PreviewDeps } from "../../src/preview/preview.ts";
-import type { Report } from "../../src/report.ts";
+import type { Report } from "../../src/model/report.ts";
 import { aDeployment, anObject, aResult, aSpec } from "./deployments.ts";
 import { fakeForge } from "./fake-forge.ts";
 import { fakeQueue, fakeReports } from "./fake-reports.ts";

@@ -2,7 +2,7 @@
 import type { Attempt, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
 import type { Change, Deployments, Results } from "../../src/ports.ts";
 import { createReconcile } from "../../src/reconcile/reconcile.ts";
-import type { Skipping } from "../../src/reconcile/skip/skipping.ts";
+import type { Skipping } from "../../src/skipping/skipping.ts";
 import type { Settings } from "../../src/reconcile/work.ts";
 import { aSummary } from "./deployments.ts";
 import {

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { onTestFinished } from "vitest";
-import { connectProducer, connectWorker, type RedisAddress } from "../../jobs/connection.ts";
+import { connectProducer, connectWorker, type RedisAddress } from "../../src/redis/connection.ts";
 import { silentLog } from "./fakes.ts";
 
 export interface RedisServer {

@@ -10,7 +10,7 @@ import { cacheDir } from "../../dev/cache.ts";
 import { forkServer } from "../../src/kluctl/warm/fork-server.ts";
 import { type RendererLimits, startForkServer } from "../../src/kluctl/warm/fork-server-process.ts";
 import { createLayout } from "../../src/kluctl/warm/layout.ts";
-import { removeDirectory } from "../../src/work-directories.ts";
+import { removeDirectory } from "../../src/kit/work-directories.ts";
 import { useKluctl, useTempDir } from "./world.ts";
 
 export interface KluctlPython {

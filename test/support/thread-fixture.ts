@@ -4,7 +4,7 @@
  */
 import process from "node:process";
 import { threadId } from "node:worker_threads";
-import { inThread } from "../../src/thread/in-thread.ts";
+import { inThread } from "../../src/kit/in-thread.ts";
 
 export function whereAmI(word: string): { word: string; thread: number } {
   return { word, thread: threadId };

@@ -10,7 +10,7 @@ import { startApp } from "../../src/app.ts";
 import { previewAccount } from "../../dev/parts/preview-account.ts";
 import { loadConfig } from "../../src/config.ts";
 import { createSecretList } from "../../src/log.ts";
-import { wrongSkip } from "../../src/reconcile/skip/skip-audit.ts";
+import { wrongSkip } from "../../src/skipping/skip-audit.ts";
 import type { TestWorld } from "./world.ts";
 
 const webhookSecret = "a-webhook-secret-for-tests";

@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 import { createWebhookApp, type WebhookRoutesDeps } from "../../routes/webhooks.ts";
 import { createWebhookSource } from "../../src/forge/create-webhook-source.ts";
 import type { WebhookSource } from "../../src/forge/webhook-source.ts";
-import type { Receipt } from "../../src/intake.ts";
+import type { Receipt } from "../../src/model/receipt.ts";
 import type { GitEvent } from "../../src/model.ts";
 import { type Delivery, giteaSecret, githubSecret, gitlabSigningKey, gitlabToken } from "./deliveries.ts";
 import { silentLog } from "./fakes.ts";

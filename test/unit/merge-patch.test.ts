@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { applyMergePatch, mergePatch } from "../../src/merge-patch.ts";
+import { applyMergePatch, mergePatch } from "../../src/kit/merge-patch.ts";
 
 test("a removed field is set to null", () => {
   expect(mergePatch({ objects: [1], id: "a" }, { id: "b" })).toEqual({ objects: null, id: "b" });

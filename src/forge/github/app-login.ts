@@ -1,6 +1,6 @@
 /** A GitHub App's login: one token per repository where it is installed, valid for nothing else. */
 import type { z } from "zod";
-import { createKept } from "../../kept.ts";
+import { createKept } from "../../kit/kept.ts";
 import { appAnswer, installationAnswer, installationTokenAnswer } from "./answers.ts";
 import { type Login, type Permission, type Repo, isProblem, read } from "./login.ts";
 import { type Question, problemOf } from "./problem.ts";

@@ -3,7 +3,7 @@ import type { CommitStatus, PullRequest, PullRequestKey, RepoId } from "../../mo
 import type { Forge } from "../../ports.ts";
 import type { ForgeOptions } from "../forge-options.ts";
 import { isClosedSince } from "../payload.ts";
-import { createKept } from "../../kept.ts";
+import { createKept } from "../../kit/kept.ts";
 import { shorten } from "../shorten.ts";
 import {
   type CommentAnswer,

@@ -9,7 +9,7 @@ import { basename, delimiter, dirname, join } from "node:path";
 import { rendererFilter } from "../../jail/filter.ts";
 import { type JailLimits, toText } from "../../jail/jail.ts";
 import type { Logger } from "../../log.ts";
-import { createWorkDirectories, removeDirectory } from "../../work-directories.ts";
+import { createWorkDirectories, removeDirectory } from "../../kit/work-directories.ts";
 import { type Binary, isSince } from "../version.ts";
 import { forkServer } from "./fork-server.ts";
 import { type ForkServer, type RendererLimits, startForkServer } from "./fork-server-process.ts";

@@ -5,7 +5,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "../../log.ts";
-import { createWorkDirectories, removeDirectory } from "../../work-directories.ts";
+import { createWorkDirectories, removeDirectory } from "../../kit/work-directories.ts";
 import type { Binary } from "../version.ts";
 import { forkServer } from "./fork-server.ts";
 import { type ForkServer, type RendererLimits, startForkServer } from "./fork-server-process.ts";

@@ -1,8 +1,8 @@
 /** Previews and deliveries that the server keeps in Redis, shown in the terminal. */
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { createDeliveries } from "../../../jobs/deliveries.ts";
-import { createReports } from "../../../jobs/reports.ts";
+import { createDeliveries } from "../../../src/redis/deliveries.ts";
+import { createReports } from "../../../src/redis/reports.ts";
 import type { PushEvent, RepoId } from "../../../src/model.ts";
 import { towline } from "../../support/command-line.ts";
 import { useFakeApiServer } from "../../support/fake-api-server.ts";

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { findLackingAccess } from "../../../src/forge/write-access.ts";
 import type { CommitStatus } from "../../../src/model.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { describeForge } from "../../support/forge-conformance.ts";
 import { type GitlabHost, useGitlabHost } from "../../support/gitlab-host.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createIntake } from "../../../src/intake.ts";
-import { match } from "../../../src/match.ts";
+import { createIntake } from "../../../src/intake/intake.ts";
+import { match } from "../../../src/intake/match.ts";
 import { annotation } from "../../../src/model.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import {

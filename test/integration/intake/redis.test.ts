@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
-import { createIntake } from "../../../src/intake.ts";
+import { createIntake } from "../../../src/intake/intake.ts";
 import { keyText, type ReconcileRequest } from "../../../src/model.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { giteaDelivery } from "../../support/deliveries.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";

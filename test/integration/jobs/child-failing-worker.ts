@@ -1,5 +1,5 @@
 /** A worker in a process of its own: prints `started` for each job, which fails and is retried. */
-import { connectWorker } from "../../../jobs/connection.ts";
+import { connectWorker } from "../../../src/redis/connection.ts";
 import { createFairness } from "../../../jobs/fairness.ts";
 import { startWorker } from "../../../jobs/worker.ts";
 import { silentLog } from "../../support/fakes.ts";

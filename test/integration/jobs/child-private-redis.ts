@@ -1,5 +1,5 @@
 /** A server with a private Redis, for tests that kill it: prints the path of the socket. */
-import { startPrivateRedis } from "../../../jobs/private-redis.ts";
+import { startPrivateRedis } from "../../../src/redis/private-redis.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 const { socket } = await startPrivateRedis({ dataDir: process.argv[2] ?? "", log: silentLog });

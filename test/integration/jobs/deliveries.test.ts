@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { type AnsweredDelivery, createDeliveries } from "../../../jobs/deliveries.ts";
+import { type AnsweredDelivery, createDeliveries } from "../../../src/redis/deliveries.ts";
 import type { PushEvent } from "../../../src/model.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
 

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { createLogLines } from "../../../jobs/log-lines.ts";
+import { createLogLines } from "../../../src/redis/log-lines.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
 
 const [shop, other] = [

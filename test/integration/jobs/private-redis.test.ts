@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { type PrivateRedis, startPrivateRedis } from "../../../jobs/private-redis.ts";
+import { type PrivateRedis, startPrivateRedis } from "../../../src/redis/private-redis.ts";
 import { ConfigError } from "../../../src/errors.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { patience } from "../../support/patience.ts";

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createCertificateAuthority } from "../../../dev/parts/certificates.ts";
 import { freePort } from "../../../dev/parts/port.ts";
 import { startProcess } from "../../../dev/parts/process.ts";
-import { connectProducer, connectWorker, describeRedisError } from "../../../jobs/connection.ts";
+import { connectProducer, connectWorker, describeRedisError } from "../../../src/redis/connection.ts";
 import { findRedis } from "../../../src/app/redis.ts";
 import { parseConfig } from "../../../src/config.ts";
 import { silentLog } from "../../support/fakes.ts";

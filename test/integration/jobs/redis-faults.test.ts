@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { pino } from "pino";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { checkRedis, connectProducer } from "../../../jobs/connection.ts";
+import { checkRedis, connectProducer } from "../../../src/redis/connection.ts";
 import { createFairness } from "../../../jobs/fairness.ts";
 import { createQueue } from "../../../jobs/queue.ts";
 import { startWorker } from "../../../jobs/worker.ts";

@@ -2,8 +2,8 @@
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { freePort } from "../../../dev/parts/port.ts";
-import { connectProducer, connectWorker } from "../../../jobs/connection.ts";
-import { createRedisLogins } from "../../../jobs/redis-logins.ts";
+import { connectProducer, connectWorker } from "../../../src/redis/connection.ts";
+import { createRedisLogins } from "../../../src/redis/redis-logins.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { patience } from "../../support/patience.ts";
 import { useRedisServer } from "../../support/redis.ts";

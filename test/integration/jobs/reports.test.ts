@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
-import { createReports } from "../../../jobs/reports.ts";
+import { createReports } from "../../../src/redis/reports.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import type { CommitKey, CommitStatus, RepoId } from "../../../src/model.ts";
-import type { Report } from "../../../src/report.ts";
+import type { Report } from "../../../src/model/report.ts";
 import { aReport as anyReport } from "../../support/fake-reports.ts";
 import { aPullRequestKey } from "../../support/jobs.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { RemoteBusyError } from "../../../src/errors.ts";
 import type { Cause, GitDeployment, Outcome, ReconcileRequest } from "../../../src/model.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { fakeSources } from "../../support/fakes.ts";
 import { useQueue } from "../../support/jobs.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type ProcessSpec, runProcess } from "../../../src/kluctl/process.ts";
 import { type StartWatched, startWatched } from "../../../src/kluctl/watched.ts";
-import { monotonicNow } from "../../../src/monotonic.ts";
+import { monotonicNow } from "../../../src/kit/monotonic.ts";
 import { startStarter } from "../../../src/starter/starter.ts";
 import { isRunning } from "../../support/fake-kluctl.ts";
 import { useTempDir } from "../../support/world.ts";

@@ -7,7 +7,7 @@ import { KilledError, PrepareError } from "../../../src/errors.ts";
 import { createObjects } from "../../../src/kube/objects.ts";
 import type { KluctlProcesses } from "../../../src/kluctl/kluctl.ts";
 import type { Run } from "../../../src/ports.ts";
-import { findDoomed } from "../../../src/reconcile/pruning.ts";
+import { findDoomed } from "../../../src/guards/pruning.ts";
 import {
   collectLogs,
   createProject,

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { customResourceDefinition } from "../../../src/kube/crd.ts";
+import { customResourceDefinition } from "../../../src/apis/kluctl/crd.ts";
 import { useKluctlModule } from "../../support/kluctl-module.ts";
 
 type Schema = Readonly<Record<string, unknown>>;

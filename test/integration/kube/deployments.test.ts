@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createDeployments } from "../../../src/kube/deployments.ts";
+import { createDeployments } from "../../../src/apis/kluctl/deployments.ts";
 import { isMalformed } from "../../../src/model.ts";
 import { deploymentsPath, fakeLog, resource, useKube } from "../../support/kube.ts";
 import { patience } from "../../support/patience.ts";

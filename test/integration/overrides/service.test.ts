@@ -12,7 +12,7 @@ import { askReplica } from "../../../src/overrides/proxy-client.ts";
 import { defaultLimits } from "../../../src/overrides/limits.ts";
 import { loadGrpc } from "../../../src/overrides/service.ts";
 import { startSourceOverrides } from "../../../src/overrides/source-overrides.ts";
-import { parseRepoKey } from "../../../src/repo-key.ts";
+import { parseRepoKey } from "../../../src/model/repo-key.ts";
 import type { RepoKey } from "../../../src/model.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { anArchive, newKeys, useOverrideClient } from "../../support/override-client.ts";

@@ -15,7 +15,7 @@ import { type Assignment, createDispatch, type DispatchDeps } from "../../../src
 import { sessionOptions, tlsOptions, toKey } from "../../../src/preview-runner/link.ts";
 import { type RunnerDeps, startRunner } from "../../../src/preview-runner/runner.ts";
 import { type TaskAccess, toDiffCall, toRenderCall, toTaskRun } from "../../../src/preview-runner/task.ts";
-import { createWorkDirectories, removeDirectory } from "../../../src/work-directories.ts";
+import { createWorkDirectories, removeDirectory } from "../../../src/kit/work-directories.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { useTempDir } from "../../support/world.ts";
 

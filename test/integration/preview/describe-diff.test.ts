@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { CommandResult } from "../../../src/model.ts";
 import { describeDiff } from "../../../src/preview/describe-diff.ts";
-import { maskResult } from "../../../src/reconcile/mask.ts";
-import { findLargePrune } from "../../../src/reconcile/pruning.ts";
+import { maskResult } from "../../../src/redact/mask-result.ts";
+import { findLargePrune } from "../../../src/guards/pruning.ts";
 import {
   collectLogs,
   createProject,

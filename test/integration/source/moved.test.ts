@@ -2,7 +2,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { commitOf } from "../../../src/git-ref.ts";
+import { commitOf } from "../../../src/model/git-ref.ts";
 import { asOf, useGitHost, useSources, type Repo, type Watched } from "../../support/source.ts";
 
 const signal = new AbortController().signal;

@@ -1,5 +1,5 @@
 /** A server process for tests that kill it: its starter runs a process that ignores SIGTERM. */
-import { monotonicNow } from "../../../src/monotonic.ts";
+import { monotonicNow } from "../../../src/kit/monotonic.ts";
 import { startStarter } from "../../../src/starter/starter.ts";
 
 const [cwd = ""] = process.argv.slice(2);

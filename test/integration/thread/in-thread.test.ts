@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { threadId } from "node:worker_threads";
 import { expect, test } from "vitest";
-import { inThread, ThreadError } from "../../../src/thread/in-thread.ts";
+import { inThread, ThreadError } from "../../../src/kit/in-thread.ts";
 import { block, exit, fail, whereAmI } from "../../support/thread-fixture.ts";
 
 const fixture = new URL("../../support/thread-fixture.ts", import.meta.url);

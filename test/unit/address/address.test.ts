@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isForbiddenAddress, resolveAllowed, senderGroup } from "../../../src/address.ts";
+import { isForbiddenAddress, resolveAllowed, senderGroup } from "../../../src/kit/address.ts";
 
 test.each([
   "169.254.169.254",

@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { createFitting } from "../../../src/app/fitting-concurrency.ts";
-import { readMemory } from "../../../src/config/available-memory.ts";
+import { readMemory } from "../../../src/machine/available-memory.ts";
 
 function useFitting(configured: number) {
   const state = { configured, usedBytes: 50 };

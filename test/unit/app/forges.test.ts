@@ -3,7 +3,7 @@ import { openLiveForges } from "../../../src/app/live-forges.ts";
 import { createLiveConfig } from "../../../src/config/live.ts";
 import { parseConfig } from "../../../src/config.ts";
 import { createMetrics } from "../../../src/metrics.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 test("a forge with a login is found by its id, and its repositories by their public URL", async () => {

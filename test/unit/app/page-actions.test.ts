@@ -1,12 +1,12 @@
 /** Which identity the server uses at the API server for an action of the page, and what the answers mean. */
 import { describe, expect, test } from "vitest";
-import type { Access } from "../../../routes/page-access.ts";
-import { seesAll } from "../../../routes/page-sight.ts";
+import type { Access } from "../../../src/web/access.ts";
+import { seesAll } from "../../../src/web/sight.ts";
 import { asWhom, createPageActions, groupsToImpersonate, type Mapping } from "../../../src/app/page-actions.ts";
 import { ApiError } from "../../../src/errors.ts";
 import type { KubeRequest } from "../../../src/kube/client.ts";
 import type { GitDeployment, GitEvent, PushEvent, RepoId, Request } from "../../../src/model.ts";
-import { type Action, actions } from "../../../src/reconcile/actions.ts";
+import { type Action, actions } from "../../../src/requests/actions.ts";
 import { aDeployment } from "../../support/deployments.ts";
 
 const caller: Mapping = { actAs: "caller", viewerGroups: ["*", "dev"], operatorGroups: ["ops", "system:masters"] };

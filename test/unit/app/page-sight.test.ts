@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Access } from "../../../routes/page-access.ts";
-import { seesAll } from "../../../routes/page-sight.ts";
+import type { Access } from "../../../src/web/access.ts";
+import { seesAll } from "../../../src/web/sight.ts";
 import { createPageSight } from "../../../src/app/page-sight.ts";
 import { ApiError } from "../../../src/errors.ts";
 import type { KubeRequest } from "../../../src/kube/client.ts";

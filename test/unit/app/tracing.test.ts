@@ -3,7 +3,7 @@ import { startTracing } from "../../../src/app/tracing-sdk.ts";
 import { createTracedJobs, tracedQueue } from "../../../src/app/traced.ts";
 import { createLogger } from "../../../src/log.ts";
 import type { ReconcileRequest, Request } from "../../../src/model.ts";
-import { noTracing, traceparent } from "../../../src/tracing.ts";
+import { noTracing, traceparent } from "../../../src/log/tracing.ts";
 import { useOtlpReceiver } from "../../support/otlp-receiver.ts";
 
 function aLog() {

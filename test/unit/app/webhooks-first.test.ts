@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createWebhooksFirst } from "../../../src/app/webhooks-first.ts";
-import type { Receipt } from "../../../src/intake.ts";
+import type { Receipt } from "../../../src/model/receipt.ts";
 
 function setUp() {
   vi.useFakeTimers();

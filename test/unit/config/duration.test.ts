@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseDuration } from "../../../src/duration.ts";
+import { parseDuration } from "../../../src/kit/duration.ts";
 import { cpuMs } from "../../support/cpu-time.ts";
 
 test("no text makes it throw", () => {

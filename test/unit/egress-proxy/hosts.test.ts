@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { matchesRule, parseHostRule, parseTarget } from "../../../src/host-rule.ts";
+import { matchesRule, parseHostRule, parseTarget } from "../../../src/kit/host-rule.ts";
 
 function allows(rule: string, target: string, defaultPort = 443): boolean {
   const [known, wanted] = [parseHostRule(rule), parseTarget(target)];

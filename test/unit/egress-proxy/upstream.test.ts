@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { findUpstream } from "../../../src/egress-proxy/upstream.ts";
-import { parseTarget } from "../../../src/host-rule.ts";
+import { parseTarget } from "../../../src/kit/host-rule.ts";
 
 const proxies = { HTTPS_PROXY: "http://proxy.example:3128", http_proxy: "plain.example:3128" };
 

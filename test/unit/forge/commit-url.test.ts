@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createCommitUrls } from "../../../src/forge/commit-url.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 
 const commitUrl = createCommitUrls([
   { kind: "github" },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createGithubForge } from "../../../src/forge/github/forge.ts";
 import { toForgeError } from "../../../src/forge/github/problem.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 describe("a repository's name", () => {

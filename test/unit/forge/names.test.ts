@@ -3,7 +3,7 @@ import { pathOf } from "../../../src/forge/ask.ts";
 import { createMemory } from "../../../src/forge/memory.ts";
 import { createRepoNames } from "../../../src/forge/repo-name.ts";
 import { shorten } from "../../../src/forge/shorten.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 
 const twoParts = (name: string) => name.split("/").length === 2;
 const nested = (name: string) => name.split("/").length >= 2;

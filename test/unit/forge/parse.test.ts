@@ -3,7 +3,7 @@ import { PullRequestOf } from "../../../src/forge/gitea/answers.ts";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
 import { type ForgeKind, readHeaders } from "../../../src/forge/webhook-source.ts";
 import type { PushEvent } from "../../../src/model.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import {
   type Delivery,
   giteaDelivery,

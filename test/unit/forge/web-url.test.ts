@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { withWebUrl } from "../../../src/forge/web-url.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 
 const key = { forge: "gitea", repoName: "org/shop", number: 7 };

@@ -10,8 +10,8 @@ test("the project itself has no violations", () => {
 
 test.each([
   [
-    "src/match.ts",
-    'import { createKubeClient } from "./kube/client.ts";',
+    "src/intake/match.ts",
+    'import { createKubeClient } from "../kube/client.ts";',
     "(decisions) imports src/kube/client.ts (kube)",
   ],
   ["src/kube/watch.ts", 'import type { Git } from "../source/git.ts";', "(kube) imports src/source/git.ts (source)"],
@@ -41,10 +41,10 @@ test.each([
 test("imports that the table allows have no violations", () => {
   const root = useSources({
     "src/cli.ts": 'import { startApp } from "./app.ts";\nimport { createQueue } from "../jobs/queue.ts";',
-    "src/forge/gitea/event.ts": 'import { hmac } from "../secrets.ts";\nimport { readUser } from "./user.ts";',
+    "src/forge/gitea/event.ts": 'import { hmac } from "../sign.ts";\nimport { readUser } from "./user.ts";',
     "src/reconcile/loop.ts":
       'import type { Logger } from "../log.ts";\nimport { setTimeout } from "node:timers/promises";',
-    "jobs/worker.ts": 'import { Worker } from "bullmq";\nimport { match } from "../src/match.ts";',
+    "jobs/worker.ts": 'import { Worker } from "bullmq";\nimport { match } from "../src/intake/match.ts";',
     "test/unit/x.test.ts": 'import { startApp } from "../../src/app.ts";',
   });
   expect(checkHouse(root)).toEqual([]);

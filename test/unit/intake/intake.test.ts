@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { describe, expect, test } from "vitest";
 import { QueueUnavailableError } from "../../../src/errors.ts";
-import { createIntake } from "../../../src/intake.ts";
+import { createIntake } from "../../../src/intake/intake.ts";
 import {
   type GitDeployment,
   type GitEvent,
@@ -13,7 +13,7 @@ import {
   type Request,
   subjectOf,
 } from "../../../src/model.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
 
 const push: PushEvent = {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createDueSweep, type DueAt, fractionOf, type Spare } from "../../../jobs/due-sweep.ts";
+import { createDueSweep, type DueAt, fractionOf, type Spare } from "../../../jobs/sweeps/due-sweep.ts";
 import {
   type Deployment,
   keyText,

@@ -1,10 +1,10 @@
 import { pino } from "pino";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { type PullRequestsSweepDeps, startPullRequestsSweep } from "../../../jobs/pull-requests-sweep.ts";
+import { type PullRequestsSweepDeps, startPullRequestsSweep } from "../../../jobs/sweeps/pull-requests-sweep.ts";
 import { ForgeError } from "../../../src/errors.ts";
 import type { Deployment, Request } from "../../../src/model.ts";
-import { repoId } from "../../../src/repo-url.ts";
-import type { Report } from "../../../src/report.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
+import type { Report } from "../../../src/model/report.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 import { aReport, fakeReports } from "../../support/fake-reports.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { startSweep, type SweepDeps } from "../../../jobs/sweep.ts";
+import { startSweep, type SweepDeps } from "../../../jobs/sweeps/sweep.ts";
 import type { Deployment, DeploymentStatus, GitRef, ReconcileRequest } from "../../../src/model.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { createRetries } from "../../../src/reconcile/retries.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { createTagsSweep } from "../../../jobs/tags-sweep.ts";
+import { createTagsSweep } from "../../../jobs/sweeps/tags-sweep.ts";
 import type { Deployment, OciDeployment, OciSource, Request } from "../../../src/model.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";

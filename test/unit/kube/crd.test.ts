@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { customResourceDefinition } from "../../../src/kube/crd.ts";
+import { customResourceDefinition } from "../../../src/apis/kluctl/crd.ts";
 
 interface Schema {
   readonly type?: string;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseDeployment } from "../../../src/kube/custom-resource.ts";
+import { parseDeployment } from "../../../src/apis/kluctl/custom-resource.ts";
 import { type Deployment, isMalformed } from "../../../src/model.ts";
 
 const metadata = { namespace: "apps", name: "shop", uid: "1", resourceVersion: "7", generation: 2 };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseOverridden } from "../../../src/kube/override-patch.ts";
+import { parseOverridden } from "../../../src/apis/kluctl/override-patch.ts";
 
 const resource = {
   apiVersion: "gitops.kluctl.io/v1beta1",

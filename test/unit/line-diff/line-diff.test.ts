@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { diffLines, type DiffLine } from "../../../src/line-diff.ts";
+import { diffLines, type DiffLine } from "../../../src/kit/line-diff.ts";
 
 function read(lines: readonly DiffLine[], before: readonly string[], after: readonly string[]): string[] {
   return lines.map(({ sign, at }) => `${sign}${(sign === "-" ? before : after)[at]}`);

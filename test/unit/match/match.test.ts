@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { describeIgnored, match, reposOf } from "../../../src/match.ts";
+import { describeIgnored, match, reposOf } from "../../../src/intake/match.ts";
 import { annotation, type GitDeployment, type GitSource, type PushEvent } from "../../../src/model.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
 
 const url = "https://git.example.com/org/shop";

@@ -5,7 +5,7 @@ import { createDeploymentMetrics } from "../../../src/metrics/deployments.ts";
 import { createSkippingMetrics } from "../../../src/metrics/skipping.ts";
 import { TextRegistry } from "../../../src/metrics/text-metrics.ts";
 import type { Condition, Deployment, MalformedDeployment } from "../../../src/model.ts";
-import { eventReason, reason } from "../../../src/reconcile/conditions.ts";
+import { eventReason, reason } from "../../../src/reconcile/status/conditions.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 function aWorld(...initial: (Deployment | MalformedDeployment)[]) {

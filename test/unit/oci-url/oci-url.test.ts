@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isDigest, isTag, parseOciUrl } from "../../../src/oci-url.ts";
+import { isDigest, isTag, parseOciUrl } from "../../../src/model/oci-url.ts";
 
 test.for<[string, string, string]>([
   ["oci://ghcr.io/org/app", "ghcr.io", "org/app"],

@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { pack, slotLimits, unpack } from "../../../src/preview-runner/archive.ts";
-import { ArchiveError } from "../../../src/untar.ts";
+import { ArchiveError } from "../../../src/kit/untar.ts";
 
 const [end, directory, file, link] = [0, 1, 2, 4];
 const never = new AbortController().signal;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { fitReport } from "../../../src/preview/fit-report.ts";
-import { type PreviewObject, Report } from "../../../src/report.ts";
+import { type PreviewObject, Report } from "../../../src/model/report.ts";
 import { aPreview, aReport } from "../../support/fake-reports.ts";
 
 const bytesOf = (report: Report) => Buffer.byteLength(JSON.stringify(report));

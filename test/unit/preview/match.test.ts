@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { annotation, type GitDeployment, type GitSource } from "../../../src/model.ts";
 import { type Known, matchPullRequest } from "../../../src/preview/match.ts";
-import { repoId } from "../../../src/repo-url.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
 
 const pullRequest = {

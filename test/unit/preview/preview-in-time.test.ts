@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { QueueUnavailableError, SupersededError } from "../../../src/errors.ts";
-import { createLimit } from "../../../src/limit.ts";
+import { createLimit } from "../../../src/kit/limit.ts";
 import { aPreviewWorld, base, named, slowKluctl } from "../../support/preview.ts";
 
 test("while another job fetches from a slow remote, its pull requests wait without a slot", async () => {

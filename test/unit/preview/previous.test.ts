@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { earlierHeads, restarts } from "../../../src/preview/previous.ts";
-import type { Report } from "../../../src/report.ts";
+import type { Report } from "../../../src/model/report.ts";
 import { aReport } from "../../support/fake-reports.ts";
 
 const now = 1_000_000;

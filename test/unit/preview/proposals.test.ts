@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { DeliveryRecord } from "../../../src/delivery-record.ts";
+import type { DeliveryRecord } from "../../../src/model/delivery-record.ts";
 import { pullRequestText, type RepoId } from "../../../src/model.ts";
 import { findProposals } from "../../../src/preview/proposals.ts";
-import type { Report } from "../../../src/report.ts";
+import type { Report } from "../../../src/model/report.ts";
 
 const repo = "git.example.com/org/shop" as RepoId;
 const commit = "3f2c1ab".padEnd(40, "0");

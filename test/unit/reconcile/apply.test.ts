@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
 import { type CommandResult, requestAnnotation } from "../../../src/model.ts";
 import type { StatusPatch } from "../../../src/ports.ts";
-import type { Skipping } from "../../../src/reconcile/skip/skipping.ts";
+import type { Skipping } from "../../../src/skipping/skipping.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
 import { aWorld, push, upToDate } from "../../support/reconciling.ts";

@@ -12,7 +12,7 @@ import {
   verdictOf,
   withNotes,
   withPendingCommit,
-} from "../../../src/reconcile/conditions.ts";
+} from "../../../src/reconcile/status/conditions.ts";
 import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
 
 test("a note starts a new sentence after kluctl's message", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { credentialSecrets, credentialsKey, loginKey, readCredentials } from "../../../src/reconcile/credentials.ts";
+import { credentialSecrets, credentialsKey, loginKey, readCredentials } from "../../../src/access/credentials.ts";
 import { aDeployment } from "../../support/deployments.ts";
 
 type Data = Record<string, string>;

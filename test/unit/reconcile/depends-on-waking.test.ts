@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { annotation, type Condition, type Deployment, type Request } from "../../../src/model.ts";
 import type { DeploymentChange } from "../../../src/ports.ts";
-import { startDependencyWaking } from "../../../src/reconcile/depends-on-waking.ts";
+import { startDependencyWaking } from "../../../src/guards/depends-on-waking.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation, type Condition, type Key, keyText } from "../../../src/model.ts";
-import { dependenciesOf, findCycle, whyNotReady } from "../../../src/reconcile/depends-on.ts";
+import { dependenciesOf, findCycle, whyNotReady } from "../../../src/guards/depends-on.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 const ready: Condition = { type: "Ready", status: "True", reason: "ok", message: "fine", lastTransitionTime: "" };

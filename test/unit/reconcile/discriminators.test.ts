@@ -8,7 +8,7 @@ import {
   mayCollide,
   refusal,
   sharingNote,
-} from "../../../src/reconcile/discriminators.ts";
+} from "../../../src/guards/discriminators.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 const key: TargetKey = { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" };

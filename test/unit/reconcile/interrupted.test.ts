@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { ApiError, KilledError } from "../../../src/errors.ts";
 import { requestAnnotation } from "../../../src/model.ts";
 import type { DeploymentSpec } from "../../../src/model.ts";
-import { pendingHash } from "../../../src/reconcile/actions.ts";
+import { pendingHash } from "../../../src/requests/actions.ts";
 import { aDeployment, anObject, aResult, aSummary } from "../../support/deployments.ts";
 import { fakeKluctl } from "../../support/fakes.ts";
 import { aWorld, push, upToDate } from "../../support/reconciling.ts";

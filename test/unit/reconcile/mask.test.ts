@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { afterDeploy } from "../../../src/reconcile/results.ts";
-import { maskResult } from "../../../src/reconcile/mask.ts";
+import { afterDeploy } from "../../../src/reconcile/status/results.ts";
+import { maskResult } from "../../../src/redact/mask-result.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
 
 const secret = "hunter2-canary";

@@ -3,7 +3,7 @@ import { PrepareError } from "../../../src/errors.ts";
 import type { RepoKey, SourceOverride } from "../../../src/model.ts";
 import type { Kluctl, LocalOverride, OfferedSources, Run } from "../../../src/ports.ts";
 import { withOverrides } from "../../../src/reconcile/overriding.ts";
-import { matchesOverride, parseRepoKey, repoKeyText, toRepoKey } from "../../../src/repo-key.ts";
+import { matchesOverride, parseRepoKey, repoKeyText, toRepoKey } from "../../../src/model/repo-key.ts";
 import { aResult } from "../../support/deployments.ts";
 import { fakeKluctl } from "../../support/fakes.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation, type CommandResult, type ResultObject } from "../../../src/model.ts";
-import { findDoomed, findWaiting, isConfirmed, withPruned } from "../../../src/reconcile/pruning.ts";
+import { findDoomed, findWaiting, isConfirmed, withPruned } from "../../../src/guards/pruning.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
 
 const guard = { percent: 50, fromObjects: 10 };

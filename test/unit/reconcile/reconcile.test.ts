@@ -8,7 +8,7 @@ import {
   finalizer,
   requestAnnotation,
 } from "../../../src/model.ts";
-import { monotonicNow } from "../../../src/monotonic.ts";
+import { monotonicNow } from "../../../src/kit/monotonic.ts";
 import type { StatusPatch } from "../../../src/ports.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { requestAnnotation } from "../../../src/model.ts";
-import { asksAnew, findRequest, givenUpAt, nextCommand, parseRequest } from "../../../src/reconcile/requests.ts";
+import { asksAnew, findRequest, givenUpAt, nextCommand, parseRequest } from "../../../src/requests/requests.ts";
 import { aDeployment } from "../../support/deployments.ts";
 
 test.each([

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { maskResult } from "../../../src/reconcile/mask.ts";
-import { toCommandSummary, toDrift, toValidateSummary } from "../../../src/reconcile/results.ts";
+import { maskResult } from "../../../src/redact/mask-result.ts";
+import { toCommandSummary, toDrift, toValidateSummary } from "../../../src/reconcile/status/results.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
 
 const context = {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createDueSweep } from "../../../jobs/due-sweep.ts";
+import { createDueSweep } from "../../../jobs/sweeps/due-sweep.ts";
 import { type Condition, type Deployment, type DeploymentStatus, requestAnnotation } from "../../../src/model.ts";
 import { dueAt } from "../../../src/reconcile/due.ts";
 import { createRetries } from "../../../src/reconcile/retries.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { CommandResult, ResultObject } from "../../../src/model.ts";
-import { maskStored } from "../../../src/reconcile/mask.ts";
-import { showDrift, showResult, showStatusProblems } from "../../../src/reconcile/show-result.ts";
+import { maskStored } from "../../../src/redact/mask-result.ts";
+import { showDrift, showResult, showStatusProblems } from "../../../src/views/show-result.ts";
 
 const value = "hunter2-is-the-password";
 

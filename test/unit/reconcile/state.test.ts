@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Condition, DeploymentStatus } from "../../../src/model.ts";
-import { stateOf } from "../../../src/reconcile/state.ts";
+import { stateOf } from "../../../src/views/state.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 const now = Date.parse("2026-01-02T12:00:00Z");

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { DeliveryRecord } from "../../../src/delivery-record.ts";
+import type { DeliveryRecord } from "../../../src/model/delivery-record.ts";
 import type { Condition, DeploymentStatus, StoredCommand } from "../../../src/model.ts";
-import { traceCommit } from "../../../src/reconcile/trace.ts";
+import { traceCommit } from "../../../src/views/trace.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 const [old, commit, newer] = ["a1b2c3d", "3f2c1ab", "9d41e07"].map((short) => short.padEnd(40, "0")) as [

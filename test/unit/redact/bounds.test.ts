@@ -1,7 +1,7 @@
 /** The work for one result is limited: everything beyond the limit is hidden. */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { maskResult } from "../../../src/reconcile/mask.ts";
+import { maskResult } from "../../../src/redact/mask-result.ts";
 import { createRedactor } from "../../../src/redact/redactor.ts";
 import { aResult } from "../../support/deployments.ts";
 

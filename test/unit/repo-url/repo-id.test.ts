@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseRepoUrl, repoId, withoutLogin } from "../../../src/repo-url.ts";
+import { parseRepoUrl, repoId, withoutLogin } from "../../../src/model/repo-url.ts";
 import { cpuMs } from "../../support/cpu-time.ts";
 
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789";

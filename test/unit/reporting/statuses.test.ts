@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Report } from "../../../src/report.ts";
+import type { Report } from "../../../src/model/report.ts";
 import { statusesOf } from "../../../src/reporting/statuses.ts";
 import { aPreview, aReport } from "../../support/fake-reports.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { pullRequestText } from "../../../src/model.ts";
-import type { Report } from "../../../src/report.ts";
+import type { Report } from "../../../src/model/report.ts";
 import { createMarker } from "../../../src/reporting/marker.ts";
 import { createReportWriter } from "../../../src/reporting/write-report.ts";
 import { aDeployment } from "../../support/deployments.ts";

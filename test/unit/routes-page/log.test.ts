@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { PageLogLine } from "../../../routes/page-facts.ts";
-import { createPageLog, type PageLogDeps } from "../../../routes/page-log.ts";
+import type { PageLogLine } from "../../../src/web/facts.ts";
+import { createPageLog, type PageLogDeps } from "../../../src/web/log.ts";
 import { keyText } from "../../../src/model.ts";
 import { patience } from "../../support/patience.ts";
 

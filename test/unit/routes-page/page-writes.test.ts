@@ -1,9 +1,9 @@
 /** Which users may write on the page: roles × logins × CSRF tokens. */
 import { expect, test } from "vitest";
-import type { PageAccessDeps } from "../../../routes/page-access.ts";
+import type { PageAccessDeps } from "../../../src/web/access.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import { createSeal } from "../../../src/login/seal.ts";
-import { actions } from "../../../src/reconcile/actions.ts";
+import { actions } from "../../../src/requests/actions.ts";
 import { pageBearer as bearer, pageToken as token, usePage } from "../../support/page.ts";
 
 type Page = Awaited<ReturnType<typeof usePage>>;

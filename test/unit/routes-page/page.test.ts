@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import type { PageForge } from "../../../routes/page-facts.ts";
+import type { PageForge } from "../../../src/web/facts.ts";
 import { createNetworks } from "../../../src/config/network.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import { pageBearer as bearer, pageToken as token, usePage } from "../../support/page.ts";

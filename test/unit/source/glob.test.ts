@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { matchesGlob } from "../../../src/source/glob.ts";
+import { matchesGlob } from "../../../src/kit/glob.ts";
 import { cpuMs } from "../../support/cpu-time.ts";
 
 test.each([

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { GitCredential } from "../../../src/model.ts";
-import { parseRepoUrl } from "../../../src/repo-url.ts";
+import { parseRepoUrl } from "../../../src/model/repo-url.ts";
 import { chooseLogin } from "../../../src/source/login.ts";
 
 const https = "https://git.example.com/Shop/Web.git";

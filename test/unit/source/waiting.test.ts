@@ -2,8 +2,8 @@ import { setTimeout } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createLimit } from "../../../src/limit.ts";
-import { createShare } from "../../../src/source/share.ts";
+import { createLimit } from "../../../src/kit/limit.ts";
+import { createShare } from "../../../src/kit/share.ts";
 
 test("no more tasks run than there are places, and a heavy one waits for all places and is not overtaken", async () => {
   const limit = createLimit(2);

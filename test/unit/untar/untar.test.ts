@@ -4,7 +4,7 @@ import { PassThrough, Readable } from "node:stream";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
-import { ArchiveError, untarGz } from "../../../src/untar.ts";
+import { ArchiveError, untarGz } from "../../../src/kit/untar.ts";
 
 const limits = { bytes: 1024 ** 2, entries: 100 };
 

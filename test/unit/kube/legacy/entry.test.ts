@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { type EntryContext, toEntry } from "../../../../src/kube/legacy/entry.ts";
-import { parseLegacy } from "../../../../src/kube/legacy/resource.ts";
-import { toLegacyPatch, toNewerStatus, parseLegacyStatus } from "../../../../src/kube/legacy/translate-status.ts";
-import { applyMergePatch } from "../../../../src/merge-patch.ts";
+import { type EntryContext, toEntry } from "../../../../src/apis/flux-kluctl/entry.ts";
+import { parseLegacy } from "../../../../src/apis/flux-kluctl/resource.ts";
+import { toLegacyPatch, toNewerStatus, parseLegacyStatus } from "../../../../src/apis/flux-kluctl/translate-status.ts";
+import { applyMergePatch } from "../../../../src/kit/merge-patch.ts";
 import { type Deployment, isMalformed } from "../../../../src/model.ts";
 
 const commit = "a".repeat(40);

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { parseDeployment } from "../../../../src/kube/custom-resource.ts";
-import { migrate, remarksOf, toYaml } from "../../../../src/kube/legacy/migration.ts";
-import { parseLegacy } from "../../../../src/kube/legacy/resource.ts";
+import { parseDeployment } from "../../../../src/apis/kluctl/custom-resource.ts";
+import { migrate, remarksOf, toYaml } from "../../../../src/apis/flux-kluctl/migration.ts";
+import { parseLegacy } from "../../../../src/apis/flux-kluctl/resource.ts";
 import { isMalformed } from "../../../../src/model.ts";
 
 const spec = { interval: "5m", source: { url: "https://git.test/org/shop.git" }, deployOnChanges: false };

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { FoundGitRepository } from "../../../../src/kube/legacy/git-repository.ts";
-import { parseGitRepository } from "../../../../src/kube/legacy/git-repository.ts";
-import { referencesOf, translateSpec } from "../../../../src/kube/legacy/translate-spec.ts";
+import type { FoundGitRepository } from "../../../../src/apis/flux-kluctl/git-repository.ts";
+import { parseGitRepository } from "../../../../src/apis/flux-kluctl/git-repository.ts";
+import { referencesOf, translateSpec } from "../../../../src/apis/flux-kluctl/translate-spec.ts";
 
 const url = "https://git.test/org/shop.git";
 const base = { interval: "5m", deployInterval: "never", source: { url } };

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { samplePreview, sampleReport } from "../../../../dev/comment-pictures/samples.ts";
-import { renderComment } from "../../../../src/preview/comment.ts";
-import type { PreviewObject, Report } from "../../../../src/report.ts";
+import { renderComment } from "../../../../src/comment/comment.ts";
+import type { PreviewObject, Report } from "../../../../src/model/report.ts";
 import { readComment } from "./read.ts";
 
 const marker = "<!-- towline -->";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { renderComment } from "../../../../src/preview/comment.ts";
-import type { Preview, PreviewObject, Report } from "../../../../src/report.ts";
+import { renderComment } from "../../../../src/comment/comment.ts";
+import type { Preview, PreviewObject, Report } from "../../../../src/model/report.ts";
 import { readComment } from "./read.ts";
 
 /** Part of every text from users, so that the test can find it in the comment. */

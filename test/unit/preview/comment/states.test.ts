@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { samplePreview, sampleReport, samples } from "../../../../dev/comment-pictures/samples.ts";
-import { renderComment } from "../../../../src/preview/comment.ts";
+import { renderComment } from "../../../../src/comment/comment.ts";
 import { describePreview, describeReport } from "../../../../src/preview/summary.ts";
-import type { Report } from "../../../../src/report.ts";
+import type { Report } from "../../../../src/model/report.ts";
 import { readComment } from "./read.ts";
 
 const render = (report: Report) => renderComment(report, { maxLength: 65_536, marker: "<!-- towline -->" });

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { samplePreview, sampleReport, samples } from "../../../../dev/comment-pictures/samples.ts";
-import { renderComment } from "../../../../src/preview/comment.ts";
+import { renderComment } from "../../../../src/comment/comment.ts";
 import { describeReport } from "../../../../src/preview/summary.ts";
-import type { Preview, PreviewObject, Report } from "../../../../src/report.ts";
+import type { Preview, PreviewObject, Report } from "../../../../src/model/report.ts";
 
 const objects = samples["change"]?.previews[0]?.objects ?? [];
 const lost: PreviewObject = { ref: { kind: "Service", name: "api" }, action: "deleted", risks: [] };

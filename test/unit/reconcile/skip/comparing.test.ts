@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation, type ChangedPaths, type GitDeployment, type ObjectVersion } from "../../../../src/model.ts";
-import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "../../../../src/reconcile/skip/comparing.ts";
+import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "../../../../src/skipping/comparing.ts";
 import { aDeployment, aSummary, aValidation } from "../../../support/deployments.ts";
 import { ready } from "../../../support/reconciling.ts";
 import { aStanding, settingsId, settingsVersion } from "../../../support/skipping.ts";

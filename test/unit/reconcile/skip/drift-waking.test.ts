@@ -1,7 +1,7 @@
 import { onTestFinished, expect, test, vi } from "vitest";
 import type { Deployment, Request } from "../../../../src/model.ts";
 import type { DeploymentChange } from "../../../../src/ports.ts";
-import { startDriftWaking } from "../../../../src/reconcile/skip/drift-waking.ts";
+import { startDriftWaking } from "../../../../src/skipping/drift-waking.ts";
 import { aSummary } from "../../../support/deployments.ts";
 import { silentLog } from "../../../support/fakes.ts";
 import { ready } from "../../../support/reconciling.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation, type GitDeployment } from "../../../../src/model.ts";
-import { whyConcerned } from "../../../../src/reconcile/skip/moves.ts";
+import { whyConcerned } from "../../../../src/skipping/moves.ts";
 import { aDeployment, aSpec } from "../../../support/deployments.ts";
 
 const source = { url: "https://git.example.com/org/shop", ref: { branch: "main" }, path: "apps/shop" };

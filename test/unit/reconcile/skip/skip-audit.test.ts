@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { PrepareError } from "../../../../src/errors.ts";
 import type { CommandResult } from "../../../../src/model.ts";
-import { createSkipAudit, type Skip } from "../../../../src/reconcile/skip/skip-audit.ts";
+import { createSkipAudit, type Skip } from "../../../../src/skipping/skip-audit.ts";
 import { anObject, aResult } from "../../../support/deployments.ts";
 import { fakeSecrets, fakeSources, silentLog } from "../../../support/fakes.ts";
 import { aSkippingWorld, aStanding } from "../../../support/skipping.ts";

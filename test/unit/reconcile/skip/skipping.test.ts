@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation, type Deployment } from "../../../../src/model.ts";
-import type { Doubt, Found } from "../../../../src/reconcile/skip/skipping.ts";
+import type { Doubt, Found } from "../../../../src/skipping/skipping.ts";
 import { anObject, aSummary, aValidation } from "../../../support/deployments.ts";
 import { findUnsteadyFiles } from "../../../../src/source/unsteady-files.ts";
 import { ready } from "../../../support/reconciling.ts";
@@ -321,7 +321,7 @@ const workload = (resourceVersion: string, generation: number, labels: Record<st
 });
 
 test("a status written by a controller is a reason to reconcile only if a validation depends on it", async () => {
-  const { seenObjects } = await import("../../../../src/reconcile/skip/objects.ts");
+  const { seenObjects } = await import("../../../../src/skipping/objects.ts");
   const versionsOf = (more: object) =>
     seenObjects([appliedObject("Deployment", "apps/v1", more)], "shop-prod", { applied: false }).versions;
   const found = { rendered: aRendered({ objects: [appliedObject("Deployment", "apps/v1", workload("10", 3))] }) };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation } from "../../../../src/model.ts";
-import { createValidations } from "../../../../src/reconcile/skip/validations.ts";
+import { createValidations } from "../../../../src/skipping/validations.ts";
 import { anObject, aValidation } from "../../../support/deployments.ts";
 import { appliedObject, aRendered, aStanding } from "../../../support/skipping.ts";
 

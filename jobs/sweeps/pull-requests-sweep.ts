@@ -1,0 +1,227 @@
+/**
+ * Finds what lost webhooks missed: lists the open and the recently closed pull requests of each forge and compares them
+ * with the reports.
+ */
+import { ForgeError } from "../../src/errors.ts";
+import type { Logger } from "../../src/log.ts";
+import { isSwitchedOff } from "../../src/intake/match.ts";
+import {
+  annotation,
+  type Deployment,
+  type GitDeployment,
+  followsGit,
+  type MalformedDeployment,
+  type PullRequest,
+  type PullRequestKey,
+  pullRequestText,
+  type RepoId,
+} from "../../src/model.ts";
+import type { Clock, Deployments, Forge } from "../../src/ports.ts";
+import { isOpen } from "../../src/model/report.ts";
+import { pullRequestId } from "../../src/redis/keys.ts";
+import type { JobQueue } from "../queue.ts";
+import type { OpenReport, PullRequestReports } from "../../src/redis/reports.ts";
+
+type SweptForge = Pick<Forge, "id" | "repoName" | "openPullRequests" | "closedPullRequests">;
+
+export interface PullRequestsSweepDeps {
+  readonly deployments: Pick<Deployments, "all">;
+  /** The forges with a login, by id. */
+  readonly forges: ReadonlyMap<string, SweptForge>;
+  readonly reports: Pick<PullRequestReports, "open" | "find" | "refused">;
+  readonly queue: Pick<JobQueue, "enqueue" | "claim">;
+  /** How often each repository is checked, by whichever replica comes first. */
+  readonly everyMs?: number | undefined;
+  /** When the first sweep runs: by then, the watch must have listed the deployments. */
+  readonly firstAfterMs?: number | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface PullRequestsSweep {
+  stop(): Promise<void>;
+}
+
+const lookTimeoutMs = 60_000;
+/**
+ * Pull requests without a report that were not updated within this time are ignored, so that the first start does not
+ * preview old ones.
+ */
+const newsMs = 24 * 3_600_000;
+/** Limit per repository and sweep, so that an emptied Redis does not exhaust the forge's rate limit; the next sweep continues. */
+const mostClosedAtOnce = 20;
+/** No preview takes this long: its job must have been lost. */
+const longestPreviewMs = 3_600_000;
+/** A failed preview has already been retried within seconds; an outage takes longer to end. */
+const mendMs = 10 * 60_000;
+
+export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequestsSweep {
+  const { deployments, forges, reports, queue, clock, log } = deps;
+  const { everyMs = 300_000, firstAfterMs = Math.min(10_000, everyMs) } = deps;
+  const stopped = new AbortController();
+  /** Forges and repositories whose failure has been logged. */
+  const silent = new Set<string>();
+  let sweeping: Promise<unknown> | undefined;
+
+  function sweep(): void {
+    const repos = previewedRepos(deployments.all());
+    sweeping ??= Promise.all([...forges.values()].map((forge) => sweepForge(forge, repos))).finally(() => {
+      sweeping = undefined;
+    });
+  }
+
+  /** One repository at a time, to limit the load on the forge; if the forge is down, the others are not queried. */
+  async function sweepForge(forge: SweptForge, repos: readonly RepoId[]): Promise<void> {
+    for (const repo of repos) {
+      const repoName = forge.repoName(repo);
+      if (repoName === undefined) continue;
+      if (stopped.signal.aborted) return;
+      try {
+        if (!(await queue.claim(`pull requests of ${repo} on ${forge.id}`, Math.floor(everyMs * 0.9)))) continue;
+        await look(forge, repo, repoName);
+        if ([forge.id, `${forge.id} ${repoName}`].filter((id) => silent.delete(id)).length > 0) {
+          log.info({ forge: forge.id, repo: repoName }, "forge lists pull requests again");
+        }
+      } catch (error) {
+        if (stopped.signal.aborted || tellFailure(error, forge, repoName) === "forge") return;
+      }
+    }
+  }
+
+  /** Logs the failure and returns what to skip until the next sweep: the whole forge or only this repository. */
+  function tellFailure(error: unknown, forge: SweptForge, repoName: string): "forge" | "repository" {
+    const { message } = error as Error;
+    if (!(error instanceof ForgeError)) {
+      // Redis is unavailable, which its monitoring reports. The next sweep finds the same again.
+      log.debug({ forge: forge.id, error: message }, "sweep of pull requests postponed");
+      return "forge";
+    }
+    const { problem } = error;
+    const what = problem === "unreachable" || problem === "rate-limited" ? "forge" : "repository";
+    const id = what === "forge" ? forge.id : `${forge.id} ${repoName}`;
+    logOnce(id, error, { forge: forge.id, repo: repoName });
+    return what;
+  }
+
+  function logOnce(id: string, { problem, message }: ForgeError, of: { forge: string; repo: string }): void {
+    if (!silent.has(id)) log.warn({ ...of, problem, error: message }, "could not list pull requests");
+    silent.add(id);
+  }
+
+  async function look(forge: SweptForge, repo: RepoId, repoName: string): Promise<void> {
+    // Reads the reports first: a pull request opened in between then counts as new, not as closed.
+    const known = new Map(
+      (await reports.open(repo))
+        .filter(({ pullRequest }) => pullRequest.forge === forge.id)
+        .map((report) => [pullRequestId(report.pullRequest), report]),
+    );
+    const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(lookTimeoutMs)]);
+    const missed = await findMissedOpen(forge, repoName, known, signal);
+    await requestPreviews(missed);
+    await retryRefused(forge, repoName, missed);
+    // Last, so that a failure of this request delays nothing else, and the next repository is queried all the same.
+    const closed = `closed pull requests of ${repoName} on ${forge.id}`;
+    try {
+      await requestPreviews(await findMissedClosed(forge, repoName, missed, signal));
+      silent.delete(closed);
+    } catch (error) {
+      if (!(error instanceof ForgeError) || stopped.signal.aborted) throw error;
+      logOnce(closed, error, { forge: forge.id, repo: repoName });
+    }
+  }
+
+  async function requestPreviews(missed: readonly PullRequestKey[]): Promise<void> {
+    if (missed.length === 0) return;
+    await queue.enqueue(missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "sweep" }) as const));
+    log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests without a webhook");
+  }
+
+  /** Open pull requests without a current report, and those whose report says that they are open although they are not. */
+  async function findMissedOpen(
+    forge: SweptForge,
+    repoName: string,
+    reported: ReadonlyMap<string, OpenReport>,
+    signal: AbortSignal,
+  ): Promise<readonly PullRequestKey[]> {
+    const known = new Map(reported);
+    const missed: PullRequestKey[] = [];
+    for (const pullRequest of await forge.openPullRequests(repoName, signal)) {
+      const id = pullRequestId(pullRequest.key);
+      if (await isNews(pullRequest, known.get(id))) missed.push(pullRequest.key);
+      known.delete(id);
+    }
+    return [...missed, ...[...known.values()].map(({ pullRequest }) => pullRequest)];
+  }
+
+  /**
+   * Recently closed pull requests without a report that says so: they may have a comment that looks as if they were open. Each is
+   * previewed only once, because that creates the report even if there is no comment.
+   */
+  async function findMissedClosed(
+    forge: SweptForge,
+    repoName: string,
+    requested: readonly PullRequestKey[],
+    signal: AbortSignal,
+  ): Promise<readonly PullRequestKey[]> {
+    const handled = new Set(requested.map(pullRequestId));
+    const missed: PullRequestKey[] = [];
+    for (const { key, state } of await forge.closedPullRequests(repoName, clock.now() - newsMs, signal)) {
+      if (handled.has(pullRequestId(key))) continue;
+      if ((await reports.find(key))?.state !== state) missed.push(key);
+      if (missed.length === mostClosedAtOnce) break;
+    }
+    return missed;
+  }
+
+  /** The login may have been given permissions or been replaced in the meantime. */
+  async function retryRefused({ id }: SweptForge, repoName: string, missed: readonly PullRequestKey[]): Promise<void> {
+    const asked = new Set(missed.map(pullRequestId));
+    const refused = (await reports.refused(id)).filter(
+      (key) => key.repoName.toLowerCase() === repoName.toLowerCase() && !asked.has(pullRequestId(key)),
+    );
+    if (refused.length === 0) return;
+    const requests = refused.map(async (pullRequest) =>
+      (await reports.find(pullRequest)) === undefined
+        ? ({ kind: "preview", pullRequest, cause: "sweep" } as const)
+        : ({ kind: "report", pullRequest } as const),
+    );
+    await queue.enqueue(await Promise.all(requests));
+    log.debug({ pullRequests: refused.map(pullRequestText) }, "retrying reports that the forge rejected");
+  }
+
+  async function isNews(pullRequest: PullRequest, known: OpenReport | undefined): Promise<boolean> {
+    const now = clock.now();
+    if (known === undefined && pullRequest.updatedAt < now - newsMs) return false;
+    const report = known ?? (await reports.find(pullRequest.key));
+    if (report === undefined || !isOpen(report)) return true;
+    if (report.head !== pullRequest.head || report.baseBranch !== pullRequest.baseBranch) return true;
+    const age = now - report.startedAt;
+    return report.state === "working" ? age > longestPreviewMs : report.mendable === true && age > mendMs;
+  }
+
+  let timer = setTimeout(() => {
+    sweep();
+    timer = setInterval(sweep, everyMs);
+  }, firstAfterMs);
+
+  return {
+    async stop() {
+      clearTimeout(timer);
+      stopped.abort();
+      await sweeping;
+    },
+  };
+}
+
+/** The repositories in which a pull request can affect a deployment. */
+function previewedRepos(deployments: readonly (Deployment | MalformedDeployment)[]): RepoId[] {
+  const previewed = deployments.filter(
+    (one): one is GitDeployment =>
+      followsGit(one) &&
+      one.deletionTimestamp === undefined &&
+      one.spec.source.ref.commit === undefined &&
+      one.spec.source.ref.tag === undefined &&
+      !isSwitchedOff(one, annotation.preview),
+  );
+  return [...new Set(previewed.map(({ repo }) => repo))];
+}

@@ -1,0 +1,92 @@
+/** Converts a legacy KluctlDeployment to the model that the rest of the server uses. Pure. */
+import {
+  type DeploymentIdentity,
+  finalizer,
+  isMalformed,
+  type MalformedDeployment,
+  requestAnnotation,
+} from "../../model.ts";
+import { parseDeployment } from "../kluctl/custom-resource.ts";
+import type { Entry } from "../../kube/deployment-index.ts";
+import { type Fields, legacyAnnotation, legacyApiVersion, legacyFinalizer, type LegacyResource } from "./resource.ts";
+import { translateSpec, type TranslationContext, withAnnotations } from "./translate-spec.ts";
+import { parseLegacyStatus, toNewerStatus } from "./translate-status.ts";
+
+export type EntryContext = Omit<TranslationContext, "namespace">;
+
+/** `parse` reads a resource of the current API. */
+export function toEntry(
+  resource: LegacyResource,
+  context: EntryContext,
+  parse: (resource: unknown) => Entry | undefined = parseDeployment,
+): Entry | undefined {
+  const { metadata, spec } = resource;
+  const translation = translateSpec(spec, { namespace: metadata.namespace, ...context });
+  const entry = parse({
+    metadata: {
+      ...metadata,
+      annotations: { ...withAnnotations(metadata.annotations, translation), ...requestAnnotations(resource) },
+      finalizers: metadata.finalizers.map((name) => (name === legacyFinalizer ? finalizer : name)),
+    },
+    spec: translation.spec,
+    status: toNewerStatus(parseLegacyStatus(resource.status)),
+  });
+  if (entry === undefined) return undefined;
+  const { problems } = translation;
+  if (problems.length > 0) return toMalformed(entry, problems.join("\n"));
+  if (isMalformed(entry)) return toMalformed(entry, inOlderWords(entry.problem, spec));
+  return {
+    ...entry,
+    ...itsOwn(entry, context),
+    spec: { ...entry.spec, deployOnChanges: spec["deployOnChanges"] !== false },
+    deployAsked: pendingDeploy(resource),
+  };
+
+  function toMalformed(identity: DeploymentIdentity, problem: string): MalformedDeployment {
+    const { key, uid, generation, annotations, finalizers, deletionTimestamp, status } = identity;
+    const base = { key, uid, generation, annotations, finalizers, deletionTimestamp, status };
+    return { ...base, ...itsOwn(identity, context), problem };
+  }
+}
+
+/** The version also changes with the GitRepository. */
+function itsOwn({ resourceVersion }: DeploymentIdentity, { gitRepository }: EntryContext) {
+  const version = typeof gitRepository === "object" ? gitRepository.resourceVersion : (gitRepository ?? "none");
+  return { apiVersion: legacyApiVersion, resourceVersion: `${resourceVersion}/${version}` };
+}
+
+/** Requests to a suspended resource are ignored, as the legacy controller did. */
+function requestAnnotations(resource: LegacyResource): Record<string, string> {
+  const value = pendingRequest(resource);
+  return value === undefined ? {} : { [requestAnnotation("reconcile")]: value };
+}
+
+/** Returns the request that the status does not answer yet, as the current API's annotation would have it. */
+export function pendingRequest(resource: LegacyResource): string | undefined {
+  const reconcile = pending(resource, legacyAnnotation.reconcile, "lastHandledReconcileAt");
+  const deploy = pendingDeploy(resource);
+  return deploy === undefined ? reconcile : `deploy ${deploy}`;
+}
+
+/** Returns the request to deploy even if nothing changed. */
+function pendingDeploy(resource: LegacyResource): string | undefined {
+  return pending(resource, legacyAnnotation.deploy, "lastHandledDeployAt");
+}
+
+function pending(
+  { metadata, spec, status }: LegacyResource,
+  name: string,
+  handled: "lastHandledReconcileAt" | "lastHandledDeployAt",
+): string | undefined {
+  const value = metadata.annotations[name] || undefined;
+  return spec["suspend"] === true || parseLegacyStatus(status)[handled] === value ? undefined : value;
+}
+
+/** Problems are found in the translated resource, but their reader wrote the original: this renames the fields. */
+function inOlderWords(problem: string, { sourceRef, source }: Fields): string {
+  const viaFlux = source === undefined && sourceRef !== undefined;
+  return problem
+    .replaceAll("spec.source.git.path", viaFlux ? "spec.path" : "spec.source.path")
+    .replaceAll("spec.source.git.", viaFlux ? "spec.sourceRef: its GitRepository's spec." : "spec.source.")
+    .replaceAll("spec.credentials.helm", "spec.helmCredentials");
+}

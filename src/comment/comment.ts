@@ -1,0 +1,74 @@
+/** Renders the comment on a pull request: what merging would change, most important first. Pure. */
+import { isOpen, type Preview, type Report } from "../model/report.ts";
+import { renderDangers } from "./dangers.ts";
+import { renderFooter, renderNotes, renderVerdict } from "./frame.ts";
+import { groupPreviews } from "./groups.ts";
+import { renderObstacle } from "./obstacle.ts";
+import { renderSections, type Sections } from "./sections.ts";
+import { renderTable } from "./table.ts";
+import { isChanged, plural } from "../preview/summary.ts";
+
+export interface CommentOptions {
+  /** The forge's limit in characters; at least a few thousand. */
+  readonly maxLength: number;
+  /** An HTML comment that identifies our comment; comes first. */
+  readonly marker: string;
+}
+
+/** The largest share of the room for the list of dangers. */
+const dangerShare = 0.2;
+/** Room for the line that says what is not shown. */
+const leftOutLength = 300;
+
+/** Renders as much as fits, and a line that says what was omitted. */
+export function renderComment(report: Report, { maxLength, marker }: CommentOptions): string {
+  const top = [marker, renderVerdict(report), ...renderNotes(report)];
+  const footer = renderFooter(report);
+  const over = !isOpen(report);
+  const [open, close] = over ? ["<details><summary>Result of the last preview</summary>", "</details>"] : ["", ""];
+  const frame = [...top, open, close, footer].filter(Boolean);
+  // Forges count code points, of which there are never more than UTF-16 units; 2 % are kept in reserve.
+  const room = Math.floor(maxLength * 0.98) - frame.reduce((sum, block) => sum + block.length + 2, 0);
+
+  const body = renderBody(report, room, over);
+  const shown = body === "" ? [...top, footer] : [...top, open, body, close, footer];
+  return shown.filter(Boolean).join("\n\n");
+}
+
+/** Whether a comment already says, like the report, that its pull request was merged or closed. */
+export function hasFinalVerdict(body: string, report: Report): boolean {
+  const verdict = body.split(/\r?\n/).find((line) => line.startsWith("### "));
+  return !isOpen(report) && verdict === renderVerdict(report);
+}
+
+function renderBody(report: Report, room: number, over: boolean): string {
+  const { obstacle, previews } = report;
+  if (obstacle !== undefined) return renderObstacle(obstacle, report, room);
+  if (previews.every(isUneventful)) return "";
+
+  const groups = groupPreviews(previews);
+  const dangers = renderDangers(groups, previews.length, Math.floor(room * dangerShare));
+  const roomForTable = room - dangers.length - leftOutLength;
+  const table = renderTable(previews, { over, room: roomForTable });
+  const sections = renderSections(groups, roomForTable - table.length - 6);
+  return [dangers, table, sections.text, describeLeftOut(sections)].filter(Boolean).join("\n\n");
+}
+
+/** Compared, and there is nothing to report. */
+function isUneventful(preview: Preview): boolean {
+  const { errors, warnings } = preview.counts;
+  const { state, concealed, approval, drift, encrypted } = preview;
+  const isSaid = concealed !== undefined || approval === "pending" || (encrypted?.changed.length ?? 0) > 0;
+  return state === "done" && !isChanged(preview) && errors + warnings + drift === 0 && !isSaid;
+}
+
+function describeLeftOut({ sectionsLeftOut, objectsLeftOut, linesLeftOut }: Sections): string {
+  const parts = [
+    sectionsLeftOut > 0 && `the details of ${plural(sectionsLeftOut, "section")}`,
+    objectsLeftOut > 0 && plural(objectsLeftOut, "object"),
+    linesLeftOut > 0 && plural(linesLeftOut, "line"),
+  ].filter((part) => part !== false);
+  return parts.length === 0
+    ? ""
+    : `_Not shown for lack of space: ${parts.join(", ")}. \`kluctl diff\` shows everything._`;
+}

@@ -1,0 +1,66 @@
+/** The dangers of a merge, shown first: losses, changes that the API server rejects, and far-reaching changes. */
+import { keyText } from "../model.ts";
+import type { PreviewObject, Risk } from "../model/report.ts";
+import { plural } from "../preview/summary.ts";
+import type { Group } from "./groups.ts";
+import { objectName } from "./objects.ts";
+import { code, prose } from "./text.ts";
+
+const mostNames = 12;
+const mostLines = 24;
+
+interface Danger {
+  readonly title: string;
+  applies(object: PreviewObject): boolean;
+  readonly risk: Risk["kind"];
+}
+
+const has = (object: PreviewObject, kind: Risk["kind"]) => object.risks.some((risk) => risk.kind === kind);
+
+const dangers: readonly Danger[] = [
+  { title: "Deleted", applies: ({ action }) => action === "deleted", risk: "deletion" },
+  {
+    title: "Lost",
+    applies: (object) => object.action !== "deleted" && has(object, "deletion"),
+    risk: "deletion",
+  },
+  { title: "Immutable", applies: (object) => has(object, "immutable"), risk: "immutable" },
+  { title: "Far-reaching", applies: (object) => has(object, "far-reaching"), risk: "far-reaching" },
+];
+
+/** Renders a list with one line for each kind of danger and group, in at most `room` characters; `""` if there are none. */
+export function renderDangers(groups: readonly Group[], deployments: number, room: number): string {
+  const lines: string[] = [];
+  let used = 0;
+  let leftOut = 0;
+  for (const danger of dangers) {
+    for (const group of groups) {
+      const objects = group.preview.objects.filter((object) => danger.applies(object));
+      if (objects.length === 0) continue;
+      const line = `- **${danger.title}**${where(group, deployments)}: ${nameAll(objects, danger)}`;
+      if (lines.length >= mostLines || used + line.length > room) {
+        leftOut += objects.length * group.previews.length;
+        continue;
+      }
+      lines.push(line);
+      used += line.length + 1;
+    }
+  }
+  if (leftOut > 0) lines.push(`- … and ${plural(leftOut, "more object")} of these kinds`);
+  return lines.join("\n");
+}
+
+function where({ previews, preview }: Group, deployments: number): string {
+  if (deployments === 1) return "";
+  if (previews.length > 1) return ` in each of ${plural(previews.length, "deployment")}`;
+  return ` in ${code(keyText(preview.deployment))}`;
+}
+
+function nameAll(objects: readonly PreviewObject[], { risk }: Danger): string {
+  const names = objects.slice(0, mostNames).map((object) => {
+    const why = object.risks.find(({ kind }) => kind === risk)?.text;
+    return why === undefined ? objectName(object) : `${objectName(object)} (${prose(why)})`;
+  });
+  if (objects.length > names.length) names.push(`and ${plural(objects.length - names.length, "more object")}`);
+  return names.join(", ");
+}

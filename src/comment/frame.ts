@@ -1,0 +1,144 @@
+/** The frame of the comment: the verdict, notes, and the footer that says what was compared. */
+import { isOpen, type Preview, type Report } from "../model/report.ts";
+import {
+  areIsolated,
+  describeChangedObjects,
+  describeChanges,
+  describeFailed,
+  type Effect,
+  effectOf,
+  grouped,
+  nothingIn,
+  plural,
+  totalsOf,
+} from "../preview/summary.ts";
+import { commandToAllow } from "./obstacle.ts";
+import { code } from "./text.ts";
+
+/** Once the base has moved this often, a note says so. */
+const manyRestarts = 3;
+
+export function renderVerdict(report: Report): string {
+  const base = code(report.baseBranch);
+  if (report.state === "merged") return `### Towline: merged into ${base}`;
+  if (report.state === "closed") return "### Towline: closed without merging";
+  switch (report.obstacle?.kind) {
+    case "fork":
+      return `### Towline: not rendered, because it ${report.obstacle.agit ? "was pushed without a branch" : "comes from a fork"}`;
+    case "no-branch":
+      return "### Towline: not rendered, because no branch points at its head";
+    case "conflict":
+      return `### Towline: cannot be merged into ${base}`;
+    case "failed":
+      return `### Towline: could not try to merge into ${base}`;
+    case undefined:
+      return `### Towline: ${describeMerge(report)}`;
+  }
+}
+
+function describeMerge({ state, previews, baseBranch }: Report): string {
+  const totals = totalsOf(previews);
+  const { deployments, working, changes } = totals;
+  if (deployments === 0) {
+    return state === "working" ? "checking what merging would change …" : "merging affects no deployment";
+  }
+  if (state === "working" || working > 0) {
+    const live = areIsolated(previews) ? code(baseBranch) : "the live cluster";
+    return `comparing ${plural(deployments, "deployment")} with ${live} …`;
+  }
+  const broken = describeFailed(totals);
+  const effect = effectOf(previews);
+  if (effect !== undefined) return [broken, `merging ${describeEffect(effect)}`].filter(Boolean).join("; ");
+  const errors = changes.errors > 0 ? ` · ${plural(changes.errors, "error")}` : "";
+  return `${broken || `merging ${nothingIn(deployments)}`}${errors}`;
+}
+
+/** Deletions come first, so that they cannot be overlooked. */
+function describeEffect({ suspended, where, changed, deleting, changes }: Effect): string {
+  const change = suspended ? "would change" : "changes";
+  if (changes.deleted === 0) return `${change} ${where}: ${describeChangedObjects(changes)}`;
+  const rest = describeChanges({ ...changes, deleted: 0 });
+  const deletes = `**${suspended ? "would delete" : "deletes"} ${plural(changes.deleted, "object")}**`;
+  if (deleting === changed) return `${deletes} in ${where}${rest && ` · ${rest}`}`;
+  return `${deletes} in ${plural(deleting, "deployment")}, and ${change} ${where}${rest && `: ${rest}`}`;
+}
+
+/** Renders the notes below the verdict. */
+export function renderNotes(report: Report): string[] {
+  const { state, restarts, base, previews, obstacle } = report;
+  const notes: string[] = [];
+  if (isOpen(report) && previews.some(({ isolated }) => isolated)) notes.push(describeIsolation(report));
+  if (state === "merged" && previews.length > 0) notes.push(describeFollowers(previews));
+  if (state === "closed") notes.push("Its changes are not deployed.");
+  const done = previews.filter((preview) => preview.state !== "working").length;
+  if (state === "working" && done > 0) notes.push(`${grouped(done)} of ${plural(previews.length, "deployment")} done.`);
+  if (state === "done" && obstacle === undefined) notes.push(...describeSuspended(previews));
+  if (isOpen(report) && restarts >= manyRestarts && obstacle === undefined) {
+    const since = base === undefined ? "" : ` since ${code(shortHash(base))}`;
+    notes.push(`${code(report.baseBranch)} changes faster than it can be compared, and has changed again${since}.`);
+  }
+  return notes;
+}
+
+/** Written for authors who do not know the cluster. */
+function describeIsolation(report: Report): string {
+  const some = areIsolated(report.previews) ? "This is" : "Some deployments are";
+  return (
+    `**${some} rendered without the cluster**, because the pull request does not come from a branch of this repository: the preview ` +
+    `compares the rendered objects before and after the merge, not with the live cluster. To compare it with the cluster, ` +
+    `ask a user who may change the KluctlDeployments to review this commit and run ${code(commandToAllow(report))}`
+  );
+}
+
+function describeFollowers(previews: readonly Preview[]): string {
+  const suspended = previews.filter((preview) => preview.suspended).length;
+  if (suspended === previews.length) return "All affected deployments are suspended: nothing is deployed.";
+  const but =
+    suspended > 0 ? `, except for ${grouped(suspended)} that ${suspended === 1 ? "is" : "are"} suspended` : "";
+  return `Affected deployments are updated automatically${but}.`;
+}
+
+/** Says above the table if a merge deploys nothing, or not everything. */
+function describeSuspended(previews: readonly Preview[]): string[] {
+  if (totalsOf(previews).working > 0) return [];
+  const effect = effectOf(previews);
+  if (effect?.suspended) return ["Merging deploys nothing until the suspended deployments are resumed."];
+  if (effect?.others === undefined) return [];
+  const { changed, changes } = effect.others;
+  const what = describeChangedObjects({ ...changes, errors: 0 });
+  return [`${plural(changed, "suspended deployment")} would change too (${what}): merging deploys nothing there.`];
+}
+
+/** Renders what was compared, and when. */
+export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, obstacle, previews }: Report): string {
+  const at = base === undefined ? "" : ` at ${code(shortHash(base))}`;
+  const compared = base !== undefined && obstacle === undefined;
+  const live = areIsolated(previews)
+    ? `compared with ${code(baseBranch)}, without the cluster`
+    : "compared with the live cluster";
+  const parts = [
+    compared
+      ? `Merge of ${code(shortHash(head))} into ${code(baseBranch)}${at}, ${live}`
+      : `Head ${code(shortHash(head))}, base ${code(baseBranch)}${at}`,
+    finishedAt === undefined ? `since ${time(startedAt)}` : time(finishedAt),
+    finishedAt !== undefined && compared && `took ${duration(finishedAt - startedAt)}`,
+  ];
+  return `<sub>${parts.filter((part) => part !== false).join(" · ")}</sub>`;
+}
+
+function shortHash(commit: string): string {
+  return /^[\da-f]{40,64}$/.test(commit) ? commit.slice(0, 7) : commit;
+}
+
+function time(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime())
+    ? "at an unknown time"
+    : `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+function duration(ms: number): string {
+  const seconds = Math.max(0, ms) / 1_000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}

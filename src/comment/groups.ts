@@ -1,0 +1,78 @@
+/** Groups deployments in which merging has the same effect, so that it is described once. */
+import { createHash } from "node:crypto";
+import { keyText } from "../model.ts";
+import type { Preview } from "../model/report.ts";
+import { isChanged } from "../preview/summary.ts";
+
+export interface Group {
+  readonly previews: readonly Preview[];
+  /** The preview that represents the group. */
+  readonly preview: Preview;
+  readonly urgency: Urgency;
+  /** Whether their objects are also in the same namespaces. */
+  readonly sameNamespaces: boolean;
+}
+
+/** The urgency of a preview; smaller comes first. */
+export type Urgency = 0 | 1 | 2 | 3 | 4 | 5;
+
+/** Returns the groups, the most urgent first, otherwise in the order of the report. */
+export function groupPreviews(previews: readonly Preview[]): Group[] {
+  const groups = new Map<string, Preview[]>();
+  for (const preview of previews) {
+    const id = isWhole(preview) ? contentId(preview) : keyText(preview.deployment);
+    const group = groups.get(id);
+    if (group === undefined) groups.set(id, [preview]);
+    else group.push(preview);
+  }
+  return [...groups.values()]
+    .flatMap((members) => {
+      const [preview] = members;
+      return preview === undefined ? [] : [toGroup(preview, members)];
+    })
+    .sort((a, b) => a.urgency - b.urgency);
+}
+
+function toGroup(preview: Preview, previews: readonly Preview[]): Group {
+  const namespaces = ({ objects }: Preview) => objects.map(({ ref }) => ref.namespace ?? "").join(" ");
+  const first = namespaces(preview);
+  const sameNamespaces = previews.every((other) => other === preview || namespaces(other) === first);
+  return { previews, preview, urgency: urgencyOf(preview), sameNamespaces };
+}
+
+export function urgencyOf(preview: Preview): Urgency {
+  const { state, counts } = preview;
+  const risky = (kind: string) => preview.objects.some(({ risks }) => risks.some((risk) => risk.kind === kind));
+  if (state === "failed") return 0;
+  if (counts.errors > 0 || risky("immutable")) return 1;
+  if (counts.deleted > 0 || risky("deletion") || risky("far-reaching")) return 2;
+  if (isChanged(preview)) return 3;
+  if (state === "working") return 4;
+  return 5;
+}
+
+/** Whether the preview is complete, so that it can be compared with others. */
+function isWhole({ objects, objectsLeftOut, concealed }: Preview): boolean {
+  return concealed === undefined && objectsLeftOut === 0 && objects.every(({ linesLeftOut = 0 }) => linesLeftOut === 0);
+}
+
+/** A key that is equal for previews with the same content, in any namespace. */
+function contentId(preview: Preview): string {
+  const { state, counts, objects, errors, warnings, failure, failed, isolated, pruneWaits, encrypted } = preview;
+  const what = objects.map(({ ref, action, risks, diff, secretKeys }) => {
+    return [ref.kind, ref.name, action, risks, diff, secretKeys];
+  });
+  const content = JSON.stringify([
+    state,
+    counts,
+    what,
+    errors,
+    warnings,
+    failure,
+    failed,
+    isolated,
+    pruneWaits,
+    encrypted,
+  ]);
+  return createHash("sha256").update(content).digest("base64");
+}

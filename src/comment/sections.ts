@@ -1,0 +1,151 @@
+/** Renders a collapsed section for each group of deployments with details. */
+import { keyText } from "../model.ts";
+import type { Preview } from "../model/report.ts";
+import { describeChanges, describeFailure, grouped, plural } from "../preview/summary.ts";
+import type { Group } from "./groups.ts";
+import { cutLines } from "./lines.ts";
+import { type Part, renderObjects } from "./objects.ts";
+import { iconOf } from "./table.ts";
+import { code, fence, htmlCode, prose, toLines } from "./text.ts";
+
+export interface Sections {
+  readonly text: string;
+  /** Groups that only have their row in the table. */
+  readonly sectionsLeftOut: number;
+  readonly objectsLeftOut: number;
+  readonly linesLeftOut: number;
+}
+
+/** With less room than this, a section adds nothing to the table. */
+const leastRoom = 700;
+/** The largest shares for errors, and then for warnings. */
+const errorShare = 0.5;
+const warningShare = 0.25;
+const mostOpen = 3;
+const mostNames = 40;
+
+/** Renders as many sections as fit, the most urgent first, each with a fair share of the room. */
+export function renderSections(groups: readonly Group[], room: number): Sections {
+  const wanted = groups.filter(({ preview }) => hasDetails(preview));
+  const shown = wanted.slice(0, Math.max(0, Math.floor(room / leastRoom)));
+  const parts = new Map<Group, Part>();
+  let left = room;
+  let opened = 0;
+  // Room that small sections do not need goes to the large ones.
+  const bySize = shown.map((group) => ({ group, size: sizeOf(group.preview) })).sort((a, b) => a.size - b.size);
+  for (const [index, { group }] of bySize.entries()) {
+    const open = saysWhy(group.preview) && opened++ < mostOpen;
+    const part = renderSection(group, open, Math.floor(left / (bySize.length - index)) - 2);
+    if (part === undefined) continue;
+    left -= part.text.length + 2;
+    parts.set(group, part);
+  }
+  const inOrder = shown.flatMap((group) => parts.get(group) ?? []);
+  return {
+    text: inOrder.map(({ text }) => text).join("\n\n"),
+    sectionsLeftOut: wanted.length - inOrder.length,
+    objectsLeftOut: inOrder.reduce((sum, part) => sum + part.objectsLeftOut, 0),
+    linesLeftOut: inOrder.reduce((sum, part) => sum + part.linesLeftOut, 0),
+  };
+}
+
+function hasDetails({ state, objects, objectsLeftOut, errors, warnings, concealed, encrypted }: Preview): boolean {
+  if (state === "working") return false;
+  if (state === "failed" || concealed !== undefined || encrypted?.changed.length) return true;
+  return objects.length + objectsLeftOut + errors.length + warnings.length > 0;
+}
+
+/** Whether the section explains a failure or hidden details, so that it is shown open. */
+function saysWhy({ state, concealed }: Preview): boolean {
+  return state === "failed" || concealed !== undefined;
+}
+
+/** The approximate length of the whole section. */
+function sizeOf({ objects, errors, warnings, failure = "" }: Preview): number {
+  const messages = [...errors, ...warnings].reduce((sum, { message }) => sum + message.length + 80, 0);
+  return objects.reduce((sum, { diff = "" }) => sum + diff.length + 100, failure.length + messages);
+}
+
+function renderSection(group: Group, open: boolean, room: number): Part | undefined {
+  const { preview, previews, sameNamespaces } = group;
+  const start = `<details${open ? " open" : ""}><summary>${iconOf(preview, false)} ${titleOf(group)}</summary>`;
+  const end = "</details>";
+  const blocks = [start, ...(previews.length > 1 ? [listNames(previews)] : [])];
+  let left = room - end.length - blocks.reduce((sum, block) => sum + block.length + 2, 0);
+  if (left < leastRoom / 3) return undefined;
+
+  let linesLeftOut = 0;
+  const take = (title: string, lines: readonly string[], most: number) => {
+    const { lines: shown, leftOut } = cutLines(lines, most - title.length - fenceRoom(lines));
+    linesLeftOut += leftOut;
+    const block = `${title}${fence(shown)}`;
+    left -= block.length + 2;
+    return block;
+  };
+
+  if (preview.state === "failed") {
+    blocks.push(take("", toLines(preview.failure ?? "The reason is unknown."), left), end);
+    return { text: blocks.join("\n\n"), objectsLeftOut: 0, linesLeftOut };
+  }
+  const { errors, warnings, objects, concealed, encrypted, pruneWaits } = preview;
+  const notes = [pruneWaits && describePruneThatWaits(pruneWaits), encrypted && describeEncrypted(encrypted)];
+  for (const block of notes.filter((note) => note !== undefined)) {
+    blocks.push(block);
+    left -= block.length + 2;
+  }
+  if (errors.length > 0) blocks.push(take(messagesTitle(errors, "error"), messageLines(errors), left * errorShare));
+  const below =
+    warnings.length > 0
+      ? take(messagesTitle(warnings, "warning"), messageLines(warnings), left * warningShare)
+      : undefined;
+  if (concealed !== undefined) blocks.push(`Only counts are shown: ${prose(concealed)}`);
+  const part = renderObjects(objects, { room: left, leftOut: preview.objectsLeftOut, withNamespace: sameNamespaces });
+  const text = [...blocks, part.text, below, end].filter(Boolean).join("\n\n");
+  return { text, objectsLeftOut: part.objectsLeftOut, linesLeftOut: linesLeftOut + part.linesLeftOut };
+}
+
+function describePruneThatWaits({ doomed, deployed, empty }: NonNullable<Preview["pruneWaits"]>): string {
+  const what = empty
+    ? `The merge renders no objects at all: ${plural(deployed, "object")} would be deleted.`
+    : `${grouped(doomed)} of ${grouped(deployed)} deployed objects would be deleted.`;
+  return (
+    `**The prune needs confirmation.** ${what} After a merge they stay until the prune is confirmed with the annotation ` +
+    "given in the message of `Ready`."
+  );
+}
+
+function describeEncrypted({ changed }: NonNullable<Preview["encrypted"]>): string {
+  const note = "Previews do not decrypt encrypted values; they show placeholders such as `encrypted0123456789a`.";
+  return changed.length === 0 ? note : `${note} Encrypted values change in ${changed.map(code).join(", ")}.`;
+}
+
+function titleOf({ previews, preview }: Group): string {
+  const what = preview.state === "failed" ? describeFailure(preview) : describeChanges(preview.counts) || "no change";
+  if (previews.length === 1) return `<b>${htmlCode(keyText(preview.deployment))}</b>: ${what}`;
+  const same = preview.state === "failed" ? "the same failure" : "the same";
+  return `<b>${same} in ${plural(previews.length, "deployment")}</b>: ${what}`;
+}
+
+function listNames(previews: readonly Preview[]): string {
+  const names = previews.slice(0, mostNames).map(({ deployment }) => code(keyText(deployment)));
+  if (previews.length > names.length) names.push(`and ${grouped(previews.length - names.length)} more`);
+  return `In ${names.join(", ")}`;
+}
+
+type Messages = Preview["errors"];
+
+function messagesTitle(messages: Messages, noun: string): string {
+  return `**${plural(messages.length, noun)}**\n`;
+}
+
+function messageLines(messages: Messages): string[] {
+  return messages.flatMap(({ ref, message }) => {
+    const name = ref && `${ref.kind} ${ref.namespace ? `${ref.namespace}/` : ""}${ref.name}: `;
+    return toLines(`${name ?? ""}${message}`);
+  });
+}
+
+/** The room for a code fence around the lines, with any number of backticks. */
+function fenceRoom(lines: readonly string[]): number {
+  return fence(lines).length - lines.reduce((sum, line) => sum + line.length + 1, 0) + 2;
+}

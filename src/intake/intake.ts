@@ -1,0 +1,207 @@
+/** Turns one event from a git host into requests in Redis. */
+import type { Logger } from "../log.ts";
+import { describeIgnored, match, reposOf } from "./match.ts";
+import {
+  type CommitStatusRequest,
+  type GitDeployment,
+  type GitEvent,
+  keyText,
+  type MergeGroupEvent,
+  type PreviewRequest,
+  type PullRequestEvent,
+  type PullRequestKey,
+  type PushEvent,
+  type Receipt,
+  type ReconcileRequest,
+  type RepoId,
+  type Request,
+} from "../model.ts";
+import type { Clock, Deployments, Queue, Reports } from "../ports.ts";
+
+/** The host stores the response with the delivery: a page of names is enough. */
+const mostNamed = 50;
+
+export type Accept = (event: GitEvent) => Promise<Receipt>;
+
+export interface IntakeDeps {
+  readonly tracking: Deployments["tracking"];
+  readonly queue: Pick<Queue, "enqueue">;
+  /** Ids of the forges whose API the server can log in to: these get commit statuses and pull request reports. */
+  readonly forges?: { has(id: string): boolean } | undefined;
+  /** Whether a forge may report events for the repository at this URL. */
+  readonly speaksFor?: ((forge: string, url: string) => boolean) | undefined;
+  /** Without it, pull requests are not previewed. */
+  readonly reports?: () => Pick<Reports, "openInto"> | undefined;
+  readonly log: Logger;
+  readonly clock?: Clock;
+  /** Called for each authentic delivery of a forge with the number of affected deployments and pull requests. */
+  readonly onTaken?: ((forge: string, matched: Pick<Receipt, "matched" | "previews">) => void) | undefined;
+}
+
+/**
+ * Resolves once Redis has stored everything; otherwise rejects with the queue's error.
+ *
+ * Deliveries are not deduplicated by id. A duplicate creates at most one more job per deployment, which finds that the
+ * commit is already observed and ends; while the first job still waits, it creates none. Deduplication would depend on
+ * the host's delivery id, which no host signs and some reuse for several deliveries, and it would reject redeliveries
+ * that Redis or a user needs.
+ */
+export function createIntake(deps: IntakeDeps): Accept {
+  const {
+    tracking,
+    queue,
+    forges = new Set<string>(),
+    speaksFor = () => true,
+    reports = () => undefined,
+    log,
+    clock = { now: () => Date.now() },
+  } = deps;
+
+  async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
+    const spelled = reposOf(event);
+    // The index lists each deployment under a single spelling, so there are no duplicates.
+    const candidates = [...spelled].flatMap((repo) => tracking(repo));
+    const { requests, ignored } = match(event, candidates, spelled);
+    const repos = distinctRepos(candidates);
+    const based = await findBased(event, repos);
+    const { delivery } = event;
+    const wanted = [
+      ...requests.map((request) => ({ ...request, receivedAt })),
+      ...based.map((pullRequest) => toPreview(pullRequest, "base", delivery, receivedAt)),
+    ];
+    // The moves are recorded first, so that no job of this push gets an older answer of git. They are recorded even if
+    // every deployment ignores the push: one of them may be reconciled for another reason and has to see the current
+    // commit.
+    const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(findStatus(event, requests))]);
+    const reason = candidates.length === 0 ? "no deployment follows this repository" : undefined;
+    const previews = reports() && forges.has(event.forge) ? based.length : undefined;
+    const matched = requests.length;
+    const deployments = matched > 0 ? requests.slice(0, mostNamed).map((one) => keyText(one.deployment)) : undefined;
+    return { delivery, matched, deployments, previews, queued, ignored, reason };
+  }
+
+  /** The open pull requests based on the pushed branch: what merging them would change is different now. */
+  async function findBased({ forge, ref }: PushEvent, repos: readonly RepoId[]): Promise<PullRequestKey[]> {
+    const known = reports();
+    if (known === undefined || !forges.has(forge) || !ref.startsWith("refs/heads/")) return [];
+    const branch = ref.slice("refs/heads/".length);
+    return (await Promise.all(repos.map((repo) => known.openInto(repo, branch)))).flat();
+  }
+
+  /** The status of the pushed commit shows its state in the cluster. */
+  function findStatus(
+    { forge, repoName, after, change }: PushEvent,
+    [first]: readonly ReconcileRequest[],
+  ): CommitStatusRequest[] {
+    if (!forges.has(forge) || first?.repo === undefined || after === undefined || change === "deleted") return [];
+    return [{ kind: "commit-status", commit: { forge, repoName, commit: after }, repo: first.repo }];
+  }
+
+  /** Also if no deployment follows the repository: its status may be required and has to resolve. */
+  async function acceptPullRequest(event: PullRequestEvent, receivedAt: number): Promise<Receipt> {
+    const { forge, repoName, number, delivery } = event;
+    const reason = reasonNotToPreview(event);
+    if (reason !== undefined) return { delivery, matched: 0, queued: 0, ignored: [], reason };
+    const queued = await enqueue([toPreview({ forge, repoName, number }, "pull-request", delivery, receivedAt)]);
+    return { delivery, matched: 0, previews: 1, queued, ignored: [] };
+  }
+
+  /** Also if nothing is previewed: the merge queue waits for a required check. */
+  async function acceptMergeGroup(event: MergeGroupEvent, receivedAt: number): Promise<Receipt> {
+    const { forge, repoName, commit, branch, base, ended, delivery } = event;
+    const nothing = { delivery, matched: 0, ignored: [] };
+    if (!forges.has(forge)) return { ...nothing, queued: 0, reason: noLogin(forge) };
+    const group = { forge, repoName, commit, branch, base };
+    const queued = await enqueue([{ kind: "merge-group", group, ended, delivery, receivedAt }]);
+    return { ...nothing, queued };
+  }
+
+  function reasonNotToPreview({ action, forge }: PullRequestEvent): string | undefined {
+    if (reports() === undefined) return "previews of pull requests are disabled (preview.enabled)";
+    if (!forges.has(forge)) {
+      return noLogin(forge);
+    }
+    return action === "other" ? "no change that affects a preview" : undefined;
+  }
+
+  async function enqueue(requests: readonly Request[], moved: readonly RepoId[] = []): Promise<number> {
+    return requests.length + moved.length === 0 ? 0 : (await queue.enqueue(requests, moved)).queued;
+  }
+
+  /**
+   * Ignores repositories that belong to another forge: otherwise, anyone with the secret of one forge could report
+   * events for any repository.
+   */
+  async function acceptOwn(
+    event: PushEvent | PullRequestEvent | MergeGroupEvent,
+    receivedAt: number,
+  ): Promise<Receipt> {
+    const repoUrls = event.repoUrls.filter((url) => speaksFor(event.forge, url));
+    if (repoUrls.length === 0 && event.repoUrls.length > 0) {
+      const reason = `the repository is on a host of another forge, which ${event.forge} is not allowed to report`;
+      return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason };
+    }
+    switch (event.kind) {
+      case "push":
+        return acceptPush({ ...event, repoUrls }, receivedAt);
+      case "pull-request":
+        return acceptPullRequest({ ...event, repoUrls }, receivedAt);
+      case "merge-group":
+        return acceptMergeGroup({ ...event, repoUrls }, receivedAt);
+    }
+  }
+
+  async function acceptAny(event: GitEvent, receivedAt: number): Promise<Receipt> {
+    switch (event.kind) {
+      case "push":
+      case "pull-request":
+      case "merge-group":
+        return acceptOwn(event, receivedAt);
+      case "ping":
+        return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason: "the webhook is set up" };
+      case "irrelevant":
+        return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason: event.reason };
+    }
+  }
+
+  return async function accept(event) {
+    const receivedAt = clock.now();
+    const receipt = await acceptAny(event, receivedAt);
+    const ms = Math.round(clock.now() - receivedAt);
+    log.info({ ...describeEvent(event), ...describeReceipt(receipt), ms }, messageFor(event));
+    deps.onTaken?.(event.forge, receipt);
+    return receipt;
+  };
+}
+
+function noLogin(forge: string): string {
+  return `no preview: forge ${forge} has no login for its API, set its token (or appId and appPrivateKey)`;
+}
+
+function toPreview(
+  pullRequest: PullRequestKey,
+  cause: PreviewRequest["cause"],
+  delivery: string,
+  receivedAt: number,
+): PreviewRequest {
+  return { kind: "preview", pullRequest, cause, delivery, receivedAt };
+}
+
+function distinctRepos(deployments: readonly GitDeployment[]): RepoId[] {
+  return [...new Set(deployments.map(({ repo }) => repo))];
+}
+
+function describeEvent(event: GitEvent) {
+  const { delivery, forge, kind } = event;
+  const repo = "repoName" in event ? event.repoName : undefined;
+  const ref = event.kind === "push" ? event.ref : event.kind === "merge-group" ? event.branch : undefined;
+  return { delivery, forge, event: kind, repo, ref, number: event.kind === "pull-request" ? event.number : undefined };
+}
+
+function describeReceipt({ matched, previews, queued, ignored, reason }: Receipt) {
+  return { matched, previews, queued, ...describeIgnored(ignored), reason };
+}
+
+function messageFor(event: GitEvent): string {
+  return event.kind === "irrelevant" ? "delivery ignored" : `${event.kind} accepted`;
+}

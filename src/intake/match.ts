@@ -1,0 +1,121 @@
+/** Decides which deployments a push affects, and why it does not affect the others. Pure. */
+import { describeRef } from "../model/git-ref.ts";
+import {
+  type ChangedPaths,
+  type GitDeployment,
+  type Ignored,
+  type PushEvent,
+  type ReconcileRequest,
+  type RepoId,
+  annotation,
+  keyText,
+} from "../model.ts";
+import { parsePathGlobs } from "../kit/path-glob.ts";
+import { repoId } from "../model/repo-url.ts";
+
+export interface Matched {
+  readonly requests: readonly ReconcileRequest[];
+  /** The deployments of the same repository that the push does not affect, with reasons. */
+  readonly ignored: readonly Ignored[];
+}
+
+/** The maximum number of ignored deployments in a log line. */
+const maxLogged = 20;
+
+/** The ignored deployments as fields of a log line. */
+export function describeIgnored(ignored: readonly Ignored[]) {
+  const named = ignored.slice(0, maxLogged).map(({ deployment, reason }) => [deployment, reason] as const);
+  return {
+    ignored: named.length === 0 ? undefined : Object.fromEntries(named),
+    ignoredMore: ignored.length > maxLogged ? ignored.length - maxLogged : undefined,
+  };
+}
+
+/**
+ * Deployments of other repositories are skipped silently. In case of doubt, a push affects a deployment: a needless
+ * check of the repository costs little. This includes deleted refs: the reconciliation reports that the ref is gone and
+ * leaves the cluster unchanged.
+ */
+export function match(
+  event: PushEvent,
+  deployments: readonly GitDeployment[],
+  repos: ReadonlySet<RepoId> = reposOf(event),
+): Matched {
+  const requests: ReconcileRequest[] = [];
+  const ignored: Ignored[] = [];
+  for (const deployment of deployments) {
+    if (!repos.has(deployment.repo)) continue;
+    const { key, repo } = deployment;
+    const reason = reasonToIgnore(event, deployment);
+    if (reason !== undefined) ignored.push({ deployment: keyText(key), reason });
+    else
+      requests.push({
+        kind: "reconcile",
+        deployment: key,
+        cause: "push",
+        repo,
+        delivery: event.delivery,
+        sender: event.sender,
+      });
+  }
+  return { requests, ignored };
+}
+
+/** The pushed repository, by each URL spelling in the payload. */
+export function reposOf({ repoUrls }: Pick<PushEvent, "repoUrls">): ReadonlySet<RepoId> {
+  return new Set(repoUrls.map(repoId).filter((repo) => repo !== undefined));
+}
+
+/** The first reason that applies; permanent reasons come before those specific to this push. */
+function reasonToIgnore(event: PushEvent, deployment: GitDeployment): string | undefined {
+  const { source, suspend } = deployment.spec;
+  if (isSwitchedOff(deployment, annotation.webhooks)) {
+    return "webhooks are disabled by annotation";
+  }
+  if (source.ref.commit !== undefined) return `is pinned to ${describeRef(source.ref)}`;
+  if (!follows(event, source.ref)) return `follows ${describeRef(source.ref)}, the push is to ${describePushed(event)}`;
+  if (suspend) return "suspended";
+  return reasonUntouched(event.changed, deployment);
+}
+
+export function isSwitchedOff(
+  { annotations }: Pick<GitDeployment, "annotations">,
+  name: typeof annotation.webhooks | typeof annotation.preview,
+): boolean {
+  return annotations[name]?.trim().toLowerCase() === "false";
+}
+
+function follows(event: PushEvent, ref: GitDeployment["spec"]["source"]["ref"]): boolean {
+  if (ref.tag !== undefined) return event.ref === `refs/tags/${ref.tag}`;
+  if (ref.branch !== undefined) return event.ref === `refs/heads/${ref.branch}`;
+  // If the host does not report the default branch, any branch may be it.
+  return event.defaultBranch === undefined
+    ? event.ref.startsWith("refs/heads/")
+    : event.ref === `refs/heads/${event.defaultBranch}`;
+}
+
+/**
+ * Why the changes do not affect the deployment: no changed path is below its project or matches the globs of its
+ * annotation. `undefined` if they do.
+ */
+export function reasonUntouched(changed: ChangedPaths, { spec, annotations }: GitDeployment): string | undefined {
+  const directory = spec.source.path;
+  if (touches(changed, directory, annotations[annotation.paths])) return undefined;
+  const globs = annotations[annotation.paths] === undefined ? "" : ` or annotation ${annotation.paths}`;
+  return `no changed path under ${directory}/${globs}`;
+}
+
+/** An incomplete list affects everything, and so do invalid globs: a typo must not prevent a deploy. */
+function touches(changed: ChangedPaths, directory: string, globText: string | undefined): boolean {
+  if (!changed.complete || changed.paths.length === 0 || directory === "") return true;
+  const prefix = `${directory}/`;
+  if (changed.paths.some((path) => path.startsWith(prefix) || path === directory)) return true;
+  const globs = parsePathGlobs(globText ?? "");
+  return globs === undefined || changed.paths.some((path) => globs.some((matches) => matches(path)));
+}
+
+function describePushed({ ref }: PushEvent): string {
+  return ref.startsWith("refs/tags/")
+    ? describeRef({ tag: ref.slice("refs/tags/".length) })
+    : describeRef({ branch: ref.slice("refs/heads/".length) });
+}

@@ -1,0 +1,23 @@
+/** What a sender is told about its delivery. */
+
+export interface Ignored {
+  /** `namespace/name` */
+  readonly deployment: string;
+  readonly reason: string;
+}
+
+/** The response to the sender. */
+export interface Receipt {
+  readonly delivery: string;
+  /** The number of affected deployments. */
+  readonly matched: number;
+  /** The first of them, as `namespace/name`. */
+  readonly deployments?: readonly string[] | undefined;
+  /** The number of pull requests that are previewed because of it. */
+  readonly previews?: number | undefined;
+  /** The number of new jobs. The other requests joined a job that was already waiting. */
+  readonly queued: number;
+  readonly ignored: readonly Ignored[];
+  /** Why nothing matched, unless `ignored` has the reasons. */
+  readonly reason?: string | undefined;
+}

@@ -1,0 +1,151 @@
+/**
+ * The result of a pull request's preview, as shown to users: redacted when it is created, so that it may be stored,
+ * sent and shown. A schema, because it is read back from Redis.
+ */
+import { z } from "zod";
+import type { RepoId } from "../model.ts";
+
+const count = z.int().nonnegative();
+const kubernetesName = z.string().max(253);
+
+const Ref = z.object({
+  group: z.string().optional(),
+  version: z.string().optional(),
+  kind: z.string(),
+  name: z.string(),
+  namespace: z.string().optional(),
+});
+
+/** Why a change needs attention. */
+const Risk = z.object({
+  /**
+   * `deletion`: something is lost. `immutable`: the API server will reject it. `far-reaching`: changes of this kind
+   * affect more than the object itself (CRD, Namespace, RBAC, webhooks of the API server …).
+   */
+  kind: z.enum(["deletion", "immutable", "far-reaching"]),
+  /** One plain sentence or part of one, for display. */
+  text: z.string(),
+});
+
+const SecretKey = z.object({
+  key: z.string(),
+  change: z.enum(["added", "removed", "changed", "unchanged"]),
+});
+
+const PreviewObject = z.object({
+  ref: Ref,
+  /** `orphan`: no longer in the project, but kept in the cluster because the deployment does not prune. */
+  action: z.enum(["new", "changed", "deleted", "orphan"]),
+  risks: z.array(Risk),
+  /** Lines starting with `+`, `-` or a space; the path of a field precedes its changes. */
+  diff: z.string().optional(),
+  /** The number of omitted lines. */
+  linesLeftOut: count.optional(),
+  /** For a Secret: its keys instead of its values. */
+  secretKeys: z.array(SecretKey).optional(),
+});
+
+const Message = z.object({ ref: Ref.optional(), message: z.string() });
+
+const Preview = z.object({
+  deployment: z.object({ namespace: kubernetesName, name: kubernetesName }),
+  target: z.string().optional(),
+  cluster: z.string(),
+  /** `working`: not known yet. `done`: compared. `failed`: not compared, `failure` says why. */
+  state: z.enum(["working", "done", "failed"]),
+  /** A merge deploys nothing until the deployment is resumed. */
+  suspended: z.boolean(),
+  /** For a deployment with manual approval: whether changes are already waiting, or will be after the merge. */
+  approval: z.enum(["pending", "after-merge"]).optional(),
+  /** The merge would delete so much that the prune needs confirmation; `empty`: nothing would be left. */
+  pruneWaits: z.object({ doomed: count, deployed: count, empty: z.boolean() }).optional(),
+  counts: z.object({
+    new: count,
+    changed: count,
+    deleted: count,
+    orphan: count,
+    errors: count,
+    warnings: count,
+  }),
+  /** The number of objects in which the cluster already differs from the base, according to the deployment's status. */
+  drift: count,
+  /** The objects that would change, the most important ones first. */
+  objects: z.array(PreviewObject),
+  /** The number of changed objects not shown. */
+  objectsLeftOut: count,
+  errors: z.array(Message),
+  warnings: z.array(Message),
+  /** Rendered without the cluster and compared with the base rendered in the same way: nothing in it is live state. */
+  isolated: z.literal(true).optional(),
+  /**
+   * Encrypted values are replaced by placeholders. `files`: the number of the project's files with encrypted values;
+   * `changed`: those in which such values changed.
+   */
+  encrypted: z.object({ files: count, changed: z.array(z.string()) }).optional(),
+  /** The message of kluctl, with its file and line, or of git. */
+  failure: z.string().optional(),
+  /** `render`: the merge cannot be rendered. `run`: something else failed, and the change is not to blame. */
+  failed: z.enum(["render", "run"]).optional(),
+  /** Why only counts are shown: values could not be distinguished from secrets. */
+  concealed: z.string().optional(),
+});
+
+const Obstacle = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("fork"),
+    agit: z.boolean().optional(),
+    /** Why it is not even rendered without the cluster, although the server is configured to do so for forks. */
+    why: z.string().optional(),
+  }),
+  z.object({ kind: z.literal("no-branch") }),
+  z.object({ kind: z.literal("conflict"), paths: z.array(z.string()) }),
+  z.object({ kind: z.literal("failed"), message: z.string() }),
+]);
+
+export const Report = z.object({
+  v: z.literal(1),
+  pullRequest: z.object({ forge: z.string(), repoName: z.string(), number: z.int().positive() }),
+  /** The pull request's page. */
+  url: z.string(),
+  /** Identity of the base repository; absent if no deployment follows it. */
+  repo: z
+    .string()
+    .transform((text) => text as RepoId)
+    .optional(),
+  baseBranch: z.string(),
+  head: z.string(),
+  /** The base branch's commit that the head was merged with; absent if nothing had to be read. */
+  base: z.string().optional(),
+  /** The pull request's state; `working` while previews of an open one run. */
+  state: z.enum(["working", "done", "closed", "merged"]),
+  /** Why nothing was compared. */
+  obstacle: Obstacle.optional(),
+  /** Something failed that a retry may fix. */
+  mendable: z.boolean().optional(),
+  /** One for each affected deployment. */
+  previews: z.array(Preview),
+  /** Previous heads whose statuses may still be pending; newest first. */
+  earlierHeads: z.array(z.string()),
+  /** How many times in a row the preview was restarted because the base moved before it could be shown. */
+  restarts: count,
+  /** Epoch milliseconds. */
+  startedAt: z.number(),
+  finishedAt: z.number().optional(),
+});
+
+export type Report = z.infer<typeof Report>;
+export type Preview = z.infer<typeof Preview>;
+export type PreviewObject = z.infer<typeof PreviewObject>;
+export type Risk = z.infer<typeof Risk>;
+
+/** Whether it was not rendered because of its origin, which says nothing about the proposed change. */
+export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
+  return obstacle?.kind === "fork" || obstacle?.kind === "no-branch";
+}
+
+/**
+ * Whether the pull request was open when this report was written; the report of a closed one keeps its last results.
+ */
+export function isOpen<R extends Pick<Report, "state">>(report: R): report is R & { state: "working" | "done" } {
+  return report.state === "working" || report.state === "done";
+}

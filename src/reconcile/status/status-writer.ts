@@ -1,0 +1,94 @@
+/** Writes the status of one reconciliation: progress during it, everything else at the end. */
+import type { Deployment, DeploymentStatus, MalformedDeployment } from "../../model.ts";
+import type { Clock, Deployments, StatusPatch } from "../../ports.ts";
+import type { Logger } from "../../log.ts";
+import { rfc3339 } from "../../kit/time.ts";
+import { mergePatch } from "../../kit/merge-patch.ts";
+import { toConditions, type Verdict } from "./conditions.ts";
+
+export interface StatusWriter {
+  /** The status as it will be once everything is written. */
+  readonly current: DeploymentStatus;
+  /** Sets fields; they are written with the next step. `null` removes one. */
+  set(patch: Partial<Record<keyof DeploymentStatus, unknown>>): void;
+  /** Reports the current step. The write runs in the background: nothing waits for it. */
+  progress(message: string, ready?: Verdict): void;
+  /**
+   * Like `progress`, but resolves once it is written: nothing that depends on it may start before. Throws if it cannot
+   * be written.
+   */
+  save(message: string, ready?: Verdict): Promise<void>;
+  /** Resolves once pending writes have ended, successfully or not. */
+  settled(): Promise<void>;
+  /** Writes the final status, before the job is acknowledged. Throws if it cannot be written. */
+  finish(ready: Verdict | undefined): Promise<void>;
+}
+
+type Writable = { -readonly [K in keyof DeploymentStatus]: DeploymentStatus[K] };
+
+export function createStatusWriter(
+  { patchStatus }: Pick<Deployments, "patchStatus">,
+  deployment: Deployment | MalformedDeployment,
+  clock: Clock,
+  log: Logger,
+  /** Aborts pending writes, because another worker may write by now. */
+  signal?: AbortSignal,
+): StatusWriter {
+  const current: Writable = { ...deployment.status };
+  /** What the API server is known to have: patches are relative to it. */
+  const stored: Writable = { ...deployment.status };
+  const unwritten = new Set<keyof DeploymentStatus>();
+  let written: Promise<void> = Promise.resolve();
+
+  async function write(ready: Verdict | undefined, reconciling: string | undefined): Promise<void> {
+    current.conditions = toConditions(
+      current.conditions,
+      deployment.generation,
+      ready,
+      reconciling,
+      rfc3339(clock.now()),
+    );
+    const fields = [...unwritten, "conditions" as const];
+    unwritten.clear();
+    const sent = { ...current };
+    const patch = fields.map((field) => [field, mergePatch(documentOf(stored[field]), documentOf(sent[field]))]);
+    try {
+      await patchStatus(deployment, Object.fromEntries(patch) as StatusPatch, signal);
+      for (const field of fields) Object.assign(stored, { [field]: sent[field] });
+    } catch (error) {
+      for (const field of fields) unwritten.add(field);
+      throw error;
+    }
+  }
+
+  return {
+    current,
+    set(patch) {
+      for (const [field, value] of Object.entries(patch)) {
+        unwritten.add(field as keyof DeploymentStatus);
+        Object.assign(current, { [field]: value ?? undefined });
+      }
+    },
+    progress(message, ready) {
+      written = written
+        .then(() => write(ready, message))
+        .catch((error: unknown) => {
+          if (!signal?.aborted) log.warn({ err: error }, "could not write the progress to the status");
+        });
+    },
+    async save(message, ready) {
+      await written;
+      await write(ready, message);
+    },
+    settled: () => written,
+    async finish(ready) {
+      await written;
+      await write(ready, undefined);
+    },
+  };
+}
+
+/** The last results are stored as whole documents; decisions use their summaries. */
+function documentOf(value: unknown): unknown {
+  return typeof value === "object" && value !== null && "document" in value ? value.document : value;
+}

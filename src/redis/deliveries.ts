@@ -1,0 +1,225 @@
+/**
+ * Stores the last deliveries of each forge in Redis, for `towline get deliveries`, `towline trace` and the page. This
+ * is history only: if a record cannot be written, no work is lost.
+ */
+import type { Redis } from "ioredis";
+import { z } from "zod";
+import { DeliveryRecord } from "../model/delivery-record.ts";
+import type { Receipt } from "../model/receipt.ts";
+import { parseJson } from "../kit/json.ts";
+import type { Logger } from "../log.ts";
+import type { GitEvent } from "../model.ts";
+import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
+
+export interface DeliveriesDeps {
+  /** A producer's connection, see connection.ts. */
+  readonly connection: Redis;
+  /** The prefix of all keys in Redis. */
+  readonly prefix: string;
+  readonly log: Logger;
+}
+
+/** A delivery and its response. */
+export interface AnsweredDelivery {
+  readonly forge: string;
+  readonly at: number;
+  readonly ms: number;
+  readonly status: number;
+  readonly event?: GitEvent | undefined;
+  readonly receipt?: Receipt | undefined;
+  readonly refused?: string | undefined;
+}
+
+export interface Deliveries {
+  /** Returns at once and never throws. */
+  record(delivery: AnsweredDelivery): void;
+  /** Newest first. Throws QueueUnavailableError. */
+  latest(forge: string): Promise<readonly DeliveryRecord[]>;
+  /** The event of a delivery, to replay it; `undefined` if it is not stored. Throws QueueUnavailableError. */
+  event(forge: string, delivery: string): Promise<GitEvent | undefined>;
+  /** Writes pending records. */
+  flush(): Promise<void>;
+}
+
+/**
+ * Anyone can send unauthenticated requests: a few of them are kept in a separate list, so that they evict nothing else.
+ */
+const kept = { genuine: 200, refused: 20 } as const;
+type Kind = keyof typeof kept;
+const keepMs = 7 * 24 * 3_600_000;
+/** Records within this time are written together. */
+const gatherMs = 200;
+/** The same during a burst, in which most records are evicted before they are written. */
+const gatherInRushMs = 1_000;
+const mostNamed = 50;
+const longest = 300;
+const line = z.string().max(2_000);
+const repo = { repoUrls: z.array(line).max(20), repoName: line };
+
+/** The content of an event, except its origin and its files. */
+const EventAgain = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("push"),
+    ...repo,
+    ref: line,
+    change: z.enum(["created", "updated", "deleted"]),
+    after: line.optional(),
+    others: z.array(line).max(50).optional(),
+    defaultBranch: line.optional(),
+    sender: line.optional(),
+  }),
+  z.object({
+    kind: z.literal("pull-request"),
+    ...repo,
+    number: z.int(),
+    action: z.enum(["opened", "updated", "reopened", "retargeted", "closed", "draft-changed", "other"]),
+    baseBranch: line,
+    head: line,
+    fork: z.boolean(),
+  }),
+  z.object({
+    kind: z.literal("merge-group"),
+    ...repo,
+    commit: line,
+    branch: line,
+    base: line,
+    ended: z.boolean(),
+  }),
+]);
+
+const Replayable = DeliveryRecord.extend({ again: EventAgain.optional().catch(undefined) });
+
+export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): Deliveries {
+  const ready = createReadiness(connection);
+  const keyOf = (forge: string, kind: Kind) => `${prefix}:deliveries:${kind}:${forge}`;
+  /** By Redis key. */
+  const unwritten = new Map<string, { readonly kind: Kind; readonly records: Unwritten[] }>();
+  let pauseMs = gatherMs;
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> = Promise.resolve();
+
+  async function write(): Promise<void> {
+    const batch = [...unwritten];
+    unwritten.clear();
+    if (batch.length === 0) return;
+    pauseMs = batch.some(([, { kind, records }]) => records.length >= kept[kind] / 2) ? gatherInRushMs : gatherMs;
+    try {
+      await withinDeadline("store deliveries", 2_000, async (signal) => {
+        await ready(signal);
+        const pipeline = connection.pipeline();
+        for (const [key, { kind, records }] of batch) {
+          pipeline
+            .lpush(key, ...records.map(toJson))
+            .ltrim(key, 0, kept[kind] - 1)
+            .pexpire(key, keepMs);
+        }
+        const failed = (await pipeline.exec())?.find(([error]) => error)?.[0];
+        if (failed) throw failed;
+      });
+    } catch (error) {
+      log.debug({ error: describeRedisError(error) }, "could not store deliveries");
+    }
+  }
+
+  function flush(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    return (writing = writing.then(write));
+  }
+
+  async function read(forge: string, kinds: readonly Kind[]): Promise<string[]> {
+    const lists = await withinDeadline("return the deliveries", 2_000, async (signal) => {
+      await ready(signal);
+      return Promise.all(kinds.map((kind) => connection.lrange(keyOf(forge, kind), 0, kept[kind] - 1)));
+    });
+    return lists.flat();
+  }
+
+  return {
+    flush,
+    record(delivery) {
+      const kind = delivery.refused === undefined ? "genuine" : "refused";
+      const key = keyOf(delivery.forge, kind);
+      const { records } = unwritten.get(key) ?? unwritten.set(key, { kind, records: [] }).get(key)!;
+      records.push(toUnwritten(delivery));
+      if (records.length > kept[kind]) records.shift();
+      timer ??= setTimeout(() => void flush(), pauseMs);
+    },
+    async latest(forge) {
+      const oldest = Date.now() - keepMs;
+      return (await read(forge, Object.keys(kept) as Kind[]))
+        .flatMap((json) => parse(DeliveryRecord, json) ?? [])
+        .filter(({ at }) => at > oldest)
+        .sort((a, b) => b.at - a.at);
+    },
+    async event(forge, delivery) {
+      const records = (await read(forge, ["genuine"])).flatMap((json) => parse(Replayable, json) ?? []);
+      const newest = records
+        .filter((record) => record.delivery === delivery.slice(0, longest) && record.again !== undefined)
+        .sort((a, b) => b.at - a.at)[0];
+      if (newest?.again === undefined) return undefined;
+      const origin = { forge, delivery };
+      if (newest.again.kind !== "push") return { ...newest.again, ...origin };
+      // The files are not stored, so any file may have changed.
+      return { ...newest.again, ...origin, changed: { complete: false, paths: [] } };
+    },
+  };
+}
+
+/** What is kept until it is written or evicted: nothing large, and nothing that is expensive to compute. */
+type Unwritten = ReturnType<typeof toUnwritten>;
+
+function toUnwritten({ forge, at, ms, status, event, receipt, refused }: AnsweredDelivery) {
+  const ignored = receipt?.ignored ?? [];
+  return {
+    again: event && refused === undefined ? { ...event, changed: undefined } : undefined,
+    v: 1,
+    forge,
+    delivery: event?.delivery.slice(0, longest),
+    at,
+    ms,
+    status,
+    event: event?.kind ?? "none",
+    repoName: event && "repoName" in event ? event.repoName.slice(0, longest) : undefined,
+    ref: (event?.kind === "push" ? event.ref : event?.kind === "merge-group" ? event.branch : undefined)?.slice(
+      0,
+      longest,
+    ),
+    commit: event && commitOf(event),
+    others: event?.kind === "push" ? event.others : undefined,
+    pullRequest: event?.kind === "pull-request" ? event.number : undefined,
+    refused: refused?.slice(0, longest),
+    reason: receipt?.reason?.slice(0, longest),
+    matched: receipt?.matched ?? 0,
+    deployments: (receipt?.deployments ?? []).slice(0, mostNamed),
+    previews: receipt?.previews,
+    queued: receipt?.queued ?? 0,
+    ignored: ignored
+      .slice(0, mostNamed)
+      .map(({ deployment, reason }) => ({ deployment, reason: reason.slice(0, longest) })),
+    ignoredMore: Math.max(0, ignored.length - mostNamed),
+  };
+}
+
+function commitOf(event: GitEvent): string | undefined {
+  switch (event.kind) {
+    case "push":
+      return event.after;
+    case "pull-request":
+      return event.head;
+    case "merge-group":
+      return event.commit;
+    default:
+      return undefined;
+  }
+}
+
+function toJson(unwritten: Unwritten): string {
+  const again = unwritten.again && EventAgain.safeParse(unwritten.again).data;
+  return JSON.stringify({ ...unwritten, again, replayable: again && true });
+}
+
+/** Returns `undefined` for records of another version. */
+function parse<T>(schema: z.ZodType<T>, json: string): T | undefined {
+  return schema.safeParse(parseJson(json)).data;
+}

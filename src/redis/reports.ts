@@ -1,0 +1,189 @@
+/**
+ * Stores reports and written statuses in Redis, for some days. In addition to the reports, a hash per repository lists
+ * the open pull requests with the commits they were previewed at, so that pushes and sweeps need not read whole
+ * reports; a set per forge lists the pull requests whose reports it rejected. In addition to the statuses, a set per
+ * repository lists the pushed commits that lack their final status.
+ */
+import type { Redis } from "ioredis";
+import { z } from "zod";
+import { parseJson } from "../kit/json.ts";
+import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
+import type { Reports } from "../ports.ts";
+import { isOpen, Report } from "../model/report.ts";
+import { createReadiness, withinDeadline } from "./connection.ts";
+import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } from "./key-schemas.ts";
+import { digest, pullRequestId } from "./keys.ts";
+
+export interface ReportsDeps {
+  /** A producer's connection, see connection.ts. */
+  readonly connection: Redis;
+  /** The prefix of all keys in Redis. */
+  readonly prefix: string;
+  /** How long a report is kept after it was last saved. */
+  readonly keepMs?: number | undefined;
+}
+
+/** The entry of a pull request that was open when its report was saved. */
+export type OpenReport = Omit<z.infer<typeof OpenReport>, "keptUntil">;
+
+export interface PullRequestReports extends Reports {
+  /** The open pull requests into this repository that have a report. */
+  open(repo: RepoId): Promise<readonly OpenReport[]>;
+}
+
+const OpenReport = z.object({
+  pullRequest: PullRequestKeySchema,
+  baseBranch: z.string(),
+  head: z.string(),
+  state: z.enum(["working", "done"]),
+  mendable: z.boolean().optional(),
+  startedAt: z.number(),
+  keptUntil: z.number(),
+});
+
+const Status = z.object({
+  context: z.string(),
+  state: z.enum(["pending", "success", "failure", "canceled"]),
+  description: z.string(),
+  url: z.string().optional(),
+  proposed: z.boolean().optional(),
+});
+
+const deadlineMs = 2_000;
+const dayMs = 24 * 3_600_000;
+const keepStatusesMs = 14 * dayMs;
+/** Redis keeps the value in memory and is blocked while it sends it. */
+const mostBytes = 1_000_000;
+
+export function createReports({ connection, prefix, keepMs = 30 * dayMs }: ReportsDeps): PullRequestReports {
+  const ready = createReadiness(connection);
+
+  async function inTime<T>(what: string, work: () => Promise<T>): Promise<T> {
+    return withinDeadline(what, deadlineMs, async (signal) => {
+      await ready(signal);
+      return work();
+    });
+  }
+
+  const reportKey = (key: PullRequestKey) => `${prefix}:pull-request:${digest(pullRequestId(key))}`;
+  const openKey = (repo: RepoId) => `${prefix}:pull-requests:${digest(repo)}`;
+  const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
+    `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
+
+  const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
+  const refusedKey = (forge: string) => `${prefix}:refused:${forge}`;
+  const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
+
+  async function open(repo: RepoId): Promise<OpenReport[]> {
+    const entries = await inTime("list the open pull requests", async () => {
+      const found = Object.entries(await connection.hgetall(openKey(repo)));
+      const parsed = found.map(([id, json]) => ({ id, entry: parse(OpenReport, json) }));
+      const over = parsed.filter(({ entry }) => entry === undefined || entry.keptUntil < Date.now());
+      if (over.length > 0) await connection.hdel(openKey(repo), ...over.map(({ id }) => id));
+      return parsed.filter((one) => !over.includes(one));
+    });
+    return entries.flatMap(({ entry }) => entry ?? []);
+  }
+
+  async function find(key: PullRequestKey): Promise<Report | undefined> {
+    const json = await inTime("return the report", async () => connection.get(reportKey(key)));
+    return parse(Report, json);
+  }
+
+  return {
+    open,
+    find,
+    async proposing(repo, head) {
+      const keys = (await open(repo)).filter((one) => one.head === head).map(({ pullRequest }) => pullRequest);
+      const found = await Promise.all(keys.map(find));
+      return found.filter((report) => report !== undefined).filter((report) => report.head === head);
+    },
+    async openInto(repo, branch) {
+      const all = await open(repo);
+      return all.filter(({ baseBranch }) => baseBranch === branch).map(({ pullRequest }) => pullRequest);
+    },
+    async save(report) {
+      const { pullRequest, repo, baseBranch, head, mendable, startedAt } = report;
+      const json = JSON.stringify(report);
+      refuseLarge(json, `the report of ${pullRequestText(pullRequest)}`);
+      const writing = connection.multi().set(reportKey(pullRequest), json, "PX", keepMs);
+      if (repo !== undefined && isOpen(report)) {
+        const keptUntil = Date.now() + keepMs;
+        const about = { pullRequest, baseBranch, head, state: report.state, mendable, startedAt };
+        const entry: z.infer<typeof OpenReport> = { ...about, keptUntil };
+        writing.hset(openKey(repo), pullRequestId(pullRequest), JSON.stringify(entry)).pexpire(openKey(repo), keepMs);
+      } else if (repo !== undefined) {
+        writing.hdel(openKey(repo), pullRequestId(pullRequest));
+      }
+      await inTime("store the report", async () => allOf(await writing.exec()));
+    },
+    async statuses(commit) {
+      const lines = await inTime("return the statuses", async () => connection.hvals(statusesKey(commit)));
+      return lines.flatMap((json) => parse(Status, json) ?? []);
+    },
+    async saveStatuses(commit, statuses) {
+      const lines = statuses.map((status) => [status.context, JSON.stringify(status)] as const);
+      refuseLarge(JSON.stringify(lines), `the list of statuses of ${commit.repoName}@${commit.commit}`);
+      const key = statusesKey(commit);
+      const writing = connection.multi().hset(key, Object.fromEntries(lines)).pexpire(key, keepStatusesMs);
+      await inTime("store the statuses", async () => allOf(await writing.exec()));
+    },
+    async groupStatuses(commit) {
+      const found = await inTime("return the status of a group", async () => connection.hgetall(groupsKey(commit)));
+      const known = Object.entries(found).map(([branch, json]) => [branch, parse(Status, json)] as const);
+      return new Map(known.flatMap(([branch, status]) => (status ? [[branch, status]] : [])));
+    },
+    async saveGroupStatus(group, status) {
+      const key = groupsKey(group);
+      const writing = connection.multi().hset(key, group.branch, JSON.stringify(status)).pexpire(key, keepStatusesMs);
+      await inTime("store the status of a group", async () => allOf(await writing.exec()));
+    },
+    async setUnsettled({ forge, repoName, commit }, repo, unsettled) {
+      const member = JSON.stringify({ forge, repoName, commit });
+      await inTime("store the commit", async () =>
+        unsettled
+          ? connection.zadd(unsettledKey(repo), Date.now(), member)
+          : connection.zrem(unsettledKey(repo), member),
+      );
+    },
+    async unsettled(repo) {
+      const found = await inTime("list the unsettled commits", async () => {
+        await connection.zremrangebyscore(unsettledKey(repo), "-inf", String(Date.now() - keepStatusesMs));
+        return connection.zrange(unsettledKey(repo), 0, "-1");
+      });
+      return found.flatMap((json) => parse(CommitKeySchema, json) ?? []);
+    },
+    async setRefused(key, refused) {
+      const { forge, repoName, number } = key;
+      const member = JSON.stringify({ forge, repoName, number });
+      await inTime("store the rejected report", async () =>
+        refused
+          ? connection.zadd(refusedKey(forge), "NX", Date.now(), member) // not forever: the cause may never be fixed
+          : connection.zrem(refusedKey(forge), member),
+      );
+    },
+    async refused(forge) {
+      const found = await inTime("list the rejected reports", async () => {
+        await connection.zremrangebyscore(refusedKey(forge), "-inf", String(Date.now() - keepStatusesMs));
+        return connection.zrange(refusedKey(forge), 0, "-1");
+      });
+      return found.flatMap((json) => parse(PullRequestKeySchema, json) ?? []);
+    },
+  };
+}
+
+/** Returns `undefined` if the value is missing or comes from another version or origin. */
+function parse<S extends z.ZodType>(schema: S, json: string | null): z.infer<S> | undefined {
+  return json === null ? undefined : schema.safeParse(parseJson(json)).data;
+}
+
+/** Throws if any command failed: Redis executes the other commands of a transaction nevertheless. */
+function allOf(answers: readonly (readonly [Error | null, unknown])[] | null): void {
+  const failed = answers?.find(([error]) => error)?.[0];
+  if (failed) throw failed;
+}
+
+function refuseLarge(json: string, what: string): void {
+  const bytes = Buffer.byteLength(json);
+  if (bytes > mostBytes) throw new Error(`${what} is too large to store: ${bytes} bytes, at most ${mostBytes}`);
+}

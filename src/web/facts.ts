@@ -1,0 +1,132 @@
+/** The types of the page's API, shared by server and browser. */
+import type { DeliveryRecord } from "../model/delivery-record.ts";
+import type { Key } from "../model.ts";
+import type { ShownObjects, ShownProblem, ShownResult } from "../views/show-result.ts";
+import type { DeploymentState } from "../views/state.ts";
+import type { Trace } from "../views/trace.ts";
+
+export interface PageDeployment extends DeploymentState {
+  /** The commit's URL at the git host; absent if unknown. */
+  readonly commitUrl?: string | undefined;
+  readonly deployedCommitUrl?: string | undefined;
+}
+
+export interface PageResult {
+  readonly id: string;
+  readonly command: string;
+  readonly commit: string;
+  readonly commitUrl?: string | undefined;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly errors: number;
+  readonly changes: string;
+  /** It was a dry run. */
+  readonly dryRun?: boolean | undefined;
+}
+
+export interface PageDeploymentDetails {
+  readonly deployment: PageDeployment;
+  readonly conditions: readonly {
+    readonly type: string;
+    readonly status: string;
+    readonly reason: string;
+    readonly message: string;
+    readonly lastTransitionTime: string;
+  }[];
+  readonly prepareError: string | undefined;
+  /** What differs between git and the cluster. */
+  readonly drift: ShownObjects;
+  readonly deployErrors: readonly ShownProblem[];
+  readonly validateErrors: readonly ShownProblem[];
+  /** The outcome of the last request of each kind. */
+  readonly requests: readonly PageRequest[];
+  /** Stored results, newest first. */
+  readonly results: readonly PageResult[];
+  /** Why the results could not be read. */
+  readonly resultsProblem?: string | undefined;
+}
+
+export interface PageRequest {
+  readonly kind: string;
+  /** The job's id in the log lines. */
+  readonly job: string;
+  /** In whole seconds. */
+  readonly startedAt: number;
+  /** Absent while it is in progress. */
+  readonly endedAt?: number | undefined;
+  readonly error?: string | undefined;
+  readonly resultId?: string | undefined;
+}
+
+export interface PageForge {
+  readonly id: string;
+  readonly kind: string;
+  /** When the last verified delivery arrived; `undefined` if none is stored. */
+  readonly lastGenuineAt: number | undefined;
+  /** Newest first. */
+  readonly deliveries: readonly DeliveryRecord[];
+}
+
+export interface PagePullRequest {
+  readonly name: string;
+  /** Only http or https. */
+  readonly url: string | undefined;
+  readonly baseBranch: string;
+  readonly head: string;
+  readonly state: string;
+  readonly at: number;
+  readonly verdict: string;
+  readonly previews: readonly { readonly deployment: string; readonly verdict: string }[];
+}
+
+export interface PageJob {
+  readonly lane: string;
+  /** `reconcile:shop/staging` */
+  readonly subject: string;
+  readonly state: "active" | "waiting" | "delayed" | "failed";
+  /** When it started, was requested, or failed. */
+  readonly at: number;
+  readonly tries: number;
+  /** Why it failed or is delayed. */
+  readonly why?: string | undefined;
+  /** When it is retried, if known. */
+  readonly nextAt?: number | undefined;
+}
+
+export interface PageQueue {
+  readonly lanes: readonly {
+    readonly lane: string;
+    readonly waiting: number;
+    readonly active: number;
+    readonly delayed: number;
+  }[];
+  /** The first jobs of each state. */
+  readonly jobs: readonly PageJob[];
+}
+
+/** A line of kluctl's output. */
+export interface PageLogLine {
+  readonly at: number;
+  /** Shared by all lines of one reconciliation or request. */
+  readonly job: string;
+  readonly command: string;
+  readonly text: string;
+}
+
+/** The changes since the previous event. */
+export interface PageDelta {
+  readonly changed: readonly PageDeployment[];
+  readonly removed: readonly Key[];
+}
+
+export interface PageFacts {
+  deployments(): readonly PageDeployment[];
+  /** `undefined` if there is no deployment with this name. */
+  details(key: Key): Promise<PageDeploymentDetails | undefined>;
+  result(key: Key, id: string): Promise<ShownResult | undefined>;
+  forges(): Promise<readonly PageForge[]>;
+  pullRequests(): Promise<readonly PagePullRequest[]>;
+  queue(): Promise<PageQueue>;
+  /** `commit`: the beginning of a hash, in lower case. */
+  trace(commit: string): Promise<Trace>;
+}

@@ -1,0 +1,67 @@
+/** Filters the page's data to the namespaces that a user can see. Pure. */
+import type { DeliveryRecord } from "../model/delivery-record.ts";
+import type { Trace } from "../views/trace.ts";
+import type { Access } from "./access.ts";
+import type { PageForge, PagePullRequest, PageQueue } from "./facts.ts";
+
+/** Whether the user can see deployments of this namespace. */
+export type Sees = (namespace: string) => boolean;
+
+/** Called once for each request. Throws a RequestError if it cannot be determined. */
+export type FindSight = (caller: Access) => Promise<Sees>;
+
+export const seesAll: Sees = () => true;
+
+/** `namespace/name` */
+const seesKey = (sees: Sees) => (deployment: string) => sees(deployment.split("/", 1)[0] ?? "");
+
+/** Keeps deliveries that affect visible deployments, reduced to those deployments. */
+export function limitForges(forges: readonly PageForge[], sees: Sees): readonly PageForge[] {
+  if (sees === seesAll) return forges;
+  return forges.map((forge) => ({ ...forge, deliveries: limitDeliveries(forge.deliveries, sees) }));
+}
+
+function limitDeliveries(deliveries: readonly DeliveryRecord[], sees: Sees): DeliveryRecord[] {
+  const isSeen = seesKey(sees);
+  return deliveries.flatMap((delivery) => {
+    const deployments = delivery.deployments.filter(isSeen);
+    const ignored = delivery.ignored.filter(({ deployment }) => isSeen(deployment));
+    if (deployments.length + ignored.length === 0) return [];
+    return { ...delivery, deployments, ignored, matched: deployments.length, ignoredMore: 0 };
+  });
+}
+
+export function limitPullRequests<Shown extends Pick<PagePullRequest, "previews">>(
+  pullRequests: readonly Shown[],
+  sees: Sees,
+): readonly Shown[] {
+  if (sees === seesAll) return pullRequests;
+  const isSeen = seesKey(sees);
+  return pullRequests.flatMap((pullRequest) => {
+    const previews = pullRequest.previews.filter(({ deployment }) => isSeen(deployment));
+    // The summary of the whole pull request would include hidden deployments.
+    return previews.length === 0 ? [] : { ...pullRequest, previews, verdict: "" };
+  });
+}
+
+/** Jobs of pull requests and commits do not belong to a namespace. */
+export function limitQueue({ lanes, jobs }: PageQueue, sees: Sees): PageQueue {
+  if (sees === seesAll) return { lanes, jobs };
+  const isSeen = seesKey(sees);
+  const [kind, seen] = ["reconcile:", jobs.filter(({ subject }) => subject.startsWith("reconcile:"))];
+  return { lanes, jobs: seen.filter(({ subject }) => isSeen(subject.slice(kind.length))) };
+}
+
+export function limitTrace(trace: Trace, sees: Sees): Trace {
+  if (sees === seesAll) return trace;
+  const isSeen = seesKey(sees);
+  const limited = {
+    ...trace,
+    deliveries: limitDeliveries(trace.deliveries, sees),
+    deployments: trace.deployments.filter(({ deployment }) => isSeen(deployment)),
+    ignored: trace.ignored.filter(({ deployment }) => isSeen(deployment)),
+    pullRequests: limitPullRequests(trace.pullRequests, sees),
+  };
+  const knows = [limited.deliveries, limited.deployments, limited.pullRequests].some((list) => list.length > 0);
+  return knows ? limited : { ...limited, commit: undefined, within: undefined };
+}
