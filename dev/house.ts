@@ -17,6 +17,7 @@ const ground = ["kit", "ground"];
 const decisions = [...ground, "ports", "decisions"];
 const house = [
   ...decisions,
+  "skipping",
   "metrics",
   "jail",
   "kluctl",
@@ -50,9 +51,11 @@ const rooms: readonly Room[] = [
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ground },
   {
     name: "decisions",
-    files: /^src\/(?:intake|reconcile|requests|guards|access|views|preview|comment|reporting|skipping)\//,
+    files: /^src\/(?:intake|reconcile|requests|guards|access|views|preview|comment|reporting)\//,
     mayImport: decisions,
   },
+  // Wraps reconciliations; nothing but the top may depend on it.
+  { name: "skipping", files: /^src\/skipping\//, mayImport: decisions },
   { name: "metrics", files: /^src\/metrics(?:\.ts$|\/)/, mayImport: ground },
   { name: "jail", files: /^src\/jail\//, mayImport: [] },
   { name: "kluctl", files: /^src\/kluctl\//, mayImport: [...ground, "ports", "jail"] },

@@ -36,6 +36,7 @@ import { createMetrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Request } from "./model.ts";
 import { newOurId } from "./reconcile/our-ids.ts";
+import { parts } from "./reconcile/parts.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
 import { createRetries } from "./reconcile/retries.ts";
 import type { GitSources } from "./source/sources.ts";
@@ -160,9 +161,11 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const sourceOverrides = await openSourceOverrides(config, { client, log });
 
   // Reconciliation
-  const skippingParts = createSkippingParts({
-    ...{ live, client, deployments, kluctl, readIdentity, sources, secrets, metrics, clock, log },
-  });
+  const skippingParts = config.sweep.skipping
+    ? createSkippingParts({
+        ...{ live, client, deployments, kluctl, readIdentity, sources, secrets, metrics, clock, log },
+      })
+    : undefined;
   const reconcile = createReconcile({
     deployments,
     secrets,
@@ -186,8 +189,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     },
     enqueue: (requests) => queue.enqueue(requests),
     retryAt: (deployment) => retries.nextAt(deployment),
-    skipping: skippingParts.skipping,
-    validations: skippingParts.validations,
+    parts: skippingParts?.parts ?? parts,
     clock,
     newId: newOurId,
     log,

@@ -147,7 +147,13 @@ export interface Config {
     readonly warm: boolean;
   };
   readonly concurrency: number;
-  readonly sweep: { readonly intervalMs: number; readonly fullIntervalMs: number; readonly auditSkips: number };
+  readonly sweep: {
+    readonly intervalMs: number;
+    /** Whether what cannot find anything new is left out. */
+    readonly skipping: boolean;
+    readonly fullIntervalMs: number;
+    readonly auditSkips: number;
+  };
   readonly lease: { readonly durationMs: number };
   readonly results: {
     readonly write: boolean;
@@ -295,6 +301,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     concurrency: concurrency ?? Math.max(1, Math.min(64, Math.max(2, cores), fitting)),
     sweep: {
       intervalMs: sweep.interval,
+      skipping: sweep.skipping,
       fullIntervalMs: sweep.fullInterval,
       auditSkips: sweep.auditSkips,
     },

@@ -11,7 +11,7 @@ import {
   requestAnnotation,
 } from "../../src/model.ts";
 import { isReconciling } from "../../src/reconcile/status/conditions.ts";
-import type { Moved } from "../../src/skipping/skipping.ts";
+import type { Head } from "../../src/reconcile/parts.ts";
 import { isAnnotated } from "../../src/requests/requests.ts";
 import { createLimit } from "../../src/kit/limit.ts";
 import type { Logger } from "../../src/log.ts";
@@ -25,7 +25,7 @@ type Entry = Deployment | MalformedDeployment;
 export type DueAt = (deployment: Entry, seen: Seen, now: number) => number;
 
 /** `later`: its state has just changed and is checked again at the next tick. */
-export type Spare = (deployment: Entry, to?: Moved) => Promise<"skipped" | "later" | "wanted">;
+export type Spare = (deployment: Entry, to?: Head) => Promise<"skipped" | "later" | "wanted">;
 
 export interface DueSweepDeps {
   readonly deployments: Pick<Deployments, "all">;

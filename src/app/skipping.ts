@@ -11,15 +11,19 @@ import { createSkippingMetrics, type SkippingMetrics } from "../metrics/skipping
 import type { Clock, Deployments, Secrets, Sources } from "../ports.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import { newOurId } from "../reconcile/our-ids.ts";
+import { around } from "../kit/around.ts";
+import { type Parts, parts } from "../reconcile/parts.ts";
+import { skipsWithin } from "../skipping/around-reconcile.ts";
 import { createSkipAudit, type SkipAudit } from "../skipping/skip-audit.ts";
 import { createSkipping, type Skipping } from "../skipping/skipping.ts";
-import { createValidations, type Validations } from "../skipping/validations.ts";
+import { createValidations } from "../skipping/validations.ts";
 import { findUnsteadyFiles } from "../source/unsteady-files.ts";
 
 export interface SkippingParts {
   readonly applied: WatchedObjects;
   readonly skipping: Skipping;
-  readonly validations: Validations;
+  /** The parts of a reconciliation, without what need not be done. */
+  readonly parts: Parts;
   readonly audit: SkipAudit;
   readonly metrics: SkippingMetrics;
 }
@@ -80,5 +84,6 @@ export function createSkippingParts({
       },
     };
   });
-  return { applied, skipping, validations, audit, metrics: ownMetrics };
+  const wrapped = around(parts, skipsWithin({ skipping, validations, clock: deps.clock }));
+  return { applied, skipping, parts: wrapped, audit, metrics: ownMetrics };
 }

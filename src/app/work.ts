@@ -23,7 +23,8 @@ import { createTracedJobs } from "./traced.ts";
 export interface WorkDeps extends PreviewsDeps {
   readonly reconcile: ReturnType<typeof createReconcile>;
   readonly retries: Retries;
-  readonly skippingParts: SkippingParts;
+  /** Absent: nothing is skipped. */
+  readonly skippingParts: SkippingParts | undefined;
   /** Resolves when the webhooks leave capacity for other work. */
   readonly turn: () => Promise<void>;
   /** Whether this server is still the leader, as far as it can know. */
@@ -62,8 +63,8 @@ export function startWork(deps: WorkDeps): StartedWork {
   }));
   const stopWaking = startWaking({ deployments, queue, log });
   const stopWakingDependents = startDependencyWaking({ deployments, queue, log });
-  const { applied, skipping, metrics: skippingMetrics } = deps.skippingParts;
-  const stopDriftWaking = startDriftWaking({ deployments, applied, skipping, queue, log, observe: skippingMetrics });
+  const skips = deps.skippingParts;
+  const stopDriftWaking = skips && startDriftWaking({ ...skips, deployments, queue, log, observe: skips.metrics });
   const sweep = startSweep({
     deployments,
     queue,
@@ -74,7 +75,7 @@ export function startWork(deps: WorkDeps): StartedWork {
     groups: (repo, heads) => findUnansweredGroups({ forges, reports }, repo, heads),
     dueAt,
     retries: deps.retries,
-    spare: (deployment, to) => skipping.spare(deployment, to),
+    spare: skips && ((deployment, to) => skips.skipping.spare(deployment, to)),
     groupKey: loginKey,
     tagKey,
     async tag(deployment, signal) {
@@ -106,11 +107,11 @@ export function startWork(deps: WorkDeps): StartedWork {
       clearInterval(looking);
       stopWaking();
       stopWakingDependents();
-      stopDriftWaking();
+      stopDriftWaking?.();
       await sweep.stop();
-      await deps.skippingParts.audit.stop();
+      await skips?.audit.stop();
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), previews?.stop(drainMs)]);
-      await Promise.all([deployments.stop(), applied.stop()]);
+      await Promise.all([deployments.stop(), skips?.applied.stop()]);
       await watching;
     },
   };

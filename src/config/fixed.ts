@@ -19,6 +19,7 @@ const fixed: Fixed = {
   kubernetes: ["kubeconfig", "context", "namespaces"],
   lease: ["durationMs"],
   results: ["namespace"],
+  sweep: ["skipping"],
   preview: ["isolation", "runner"],
   controllerName: true,
   controllerNamespace: true,

@@ -540,6 +540,10 @@ export const configSchema = z.strictObject({
       interval: duration("5s", "24h").prefault("60s").meta({
         description: "Interval of polling git for commits of lost webhooks: one `ls-remote` per repository.",
       }),
+      skipping: z.boolean().prefault(true).meta({
+        description:
+          "Skips what cannot find anything new: reconciliations while nothing has changed, comparisons before a deploy, validations of unchanged objects. `false`: everything runs each time, and drift is found at the interval only.",
+      }),
       fullInterval: duration("0s", "24h").prefault("1h").meta({
         description:
           "Maximum time for which reconciliations of a deployment are skipped because nothing can have changed; `0s`: never skip. The annotation `towline.dev/full-interval` overrides it for one deployment.",

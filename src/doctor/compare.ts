@@ -7,18 +7,20 @@ import type { Deployment } from "../model.ts";
 import { monotonicNow } from "../kit/monotonic.ts";
 import type { Deployments, Held } from "../ports.ts";
 import { toFailure } from "../reconcile/failures.ts";
+import { parts } from "../reconcile/parts.ts";
 import { withProject } from "../reconcile/project.ts";
+import { toStageError } from "../reconcile/stage-error.ts";
 import { type LoopDeps, startWork } from "../reconcile/work.ts";
 import { redactText } from "../redact/redact-text.ts";
 import type { Compared } from "./swap.ts";
 
-export interface CompareDeps extends Omit<LoopDeps, keyof typeof writesNothing | "settings" | "observe"> {
+export interface CompareDeps extends Omit<LoopDeps, keyof typeof writesNothing | "settings" | "observe" | "parts"> {
   readonly signal: AbortSignal;
 }
 
 /** Errors contain no secrets. */
 export function createCompare({ signal, ...deps }: CompareDeps): (deployment: Deployment) => Promise<Compared> {
-  const loopDeps: LoopDeps = { ...deps, ...writesNothing, settings: { dryRun: true } };
+  const loopDeps: LoopDeps = { ...deps, ...writesNothing, parts, settings: { dryRun: true } };
 
   async function compareAt(deployment: Deployment): Promise<Omit<Compared, "moved">> {
     const request = { kind: "reconcile", deployment: deployment.key, cause: "interval" } as const;
@@ -30,8 +32,9 @@ export function createCompare({ signal, ...deps }: CompareDeps): (deployment: De
         return { commit, objectsHash };
       });
     } catch (error) {
-      if (isGone(error)) throw error;
-      throw new Error(await redactText(toFailure(error).message, work.secrets), { cause: error });
+      const { cause, secrets } = toStageError(error);
+      if (isGone(cause)) throw cause;
+      throw new Error(await redactText(toFailure(cause).message, secrets), { cause });
     }
   }
 

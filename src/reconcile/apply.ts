@@ -22,7 +22,6 @@ export interface Refused {
   readonly rendered: MaskedResult;
 }
 
-/** Throws the errors of kluctl; `work.phase` says which phase failed. */
 export async function apply(work: Work, { commit, steps }: Project): Promise<Applied | Refused> {
   const { deployment, deps, status } = work;
   const { spec } = deployment;
@@ -38,7 +37,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
   const regardless = deployRegardless(input);
   if (isNews(regardless)) await deps.deployments.whenSynced(work.signal);
   const unsure = isNews(regardless) && mayCollide(deployment, deps.deployments.all());
-  if (regardless === undefined && (await deployTells(work, commit))) return deployAndTell();
+  if (regardless === undefined && !(await deps.parts.comparesFirst(work, commit))) return deployAndTell();
 
   const compared = regardless === undefined || unsure ? await steps.compare() : undefined;
   const confirmed = deployment.annotations[annotation.confirmPrune];
@@ -47,11 +46,13 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
     : { deploy: regardless, waitsForApproval: false, validate: spec.validate };
   status.set({ lastPrepareError: undefined }); // it rendered, so the project is valid, whatever the cluster does with it
 
-  const refused = decision.deploy && compared ? await steps.refuses(compared) : undefined;
-  if (refused !== undefined && compared) return { refused, rendered: compared };
-  if (decision.deploy !== undefined) deps.skipping?.forget(deployment.key);
-  const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);
-  if (decision.waitsForApproval && compared) steps.tellApproval(compared);
+  const earlier = decision.deploy && compared ? await steps.findEarlier(compared) : undefined;
+  if (earlier !== undefined && compared) {
+    steps.announceEarlier(earlier);
+    return { refused: earlier.message, rendered: compared };
+  }
+  const deployed = decision.deploy === undefined ? undefined : await steps.deploy({ why: decision.deploy, compared });
+  if (decision.waitsForApproval && compared) steps.announceApproval(compared);
   return { decision, deployed, rendered: deployed ?? compared ?? (await steps.compare()) };
 
   /** Deploys without comparing first. A deploy without any effect had nothing to deploy and counts as a comparison. */
@@ -59,25 +60,11 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
     const hasEffect = (result: CommandResult) =>
       result.objectsHash !== deployment.status.lastObjectsHash || result.errors.length > 0 || differs(result);
     status.set({ lastPrepareError: undefined });
-    deps.skipping?.forget(deployment.key);
-    const rendered = await steps.deploy("objects-changed", undefined, hasEffect);
+    const rendered = await steps.deploy({ why: "objects-changed", hasEffect });
     if (!hasEffect(rendered)) return { decision: decide(input, rendered.objectsHash), rendered, deployed: undefined };
     const decision: Decision = { deploy: "objects-changed", waitsForApproval: false, validate: spec.validate };
     return { decision, rendered, deployed: rendered };
   }
-}
-
-/**
- * Whether to deploy a new commit without comparing first: see src/skipping/comparing.ts. Never with one-off overrides: nothing
- * is known about their effects.
- */
-async function deployTells({ deployment, deps, asked, log, signal }: Work, commit: string): Promise<boolean> {
-  const { observedCommit } = deployment.status;
-  if (deps.skipping === undefined || asked?.overridesPatch !== undefined) return false;
-  if (commit === "" || commit === observedCommit) return false;
-  const why = await deps.skipping.whyCompare(deployment, commit, signal);
-  if (why !== undefined) log.debug({ why }, "comparing before the deploy");
-  return why === undefined;
 }
 
 /**

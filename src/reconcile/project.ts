@@ -4,50 +4,57 @@
  */
 import type { Checkout, CheckoutSource, Identity } from "../ports.ts";
 import { credentialSecrets, readCredentials } from "../access/credentials.ts";
+import type { Credentials } from "../model.ts";
 import { openOverrides } from "./overriding.ts";
-import { createSteps, type Steps } from "./steps.ts";
+import { inStage } from "./stage-error.ts";
+import type { Steps } from "./steps/steps.ts";
 import type { Work } from "./work.ts";
 
 export interface Project {
   readonly commit: string;
   readonly checkout: Pick<Checkout, "root" | "commit">;
   readonly identity: Identity;
+  /** Must not appear in any message. */
+  readonly secrets: readonly string[];
   readonly steps: Steps;
 }
 
-/** The project's files exist only while `use` runs. Throws if they cannot be prepared. */
+/** The project's files exist only while `use` runs. Throws StageError if they cannot be prepared. */
 export async function withProject<T>(work: Work, use: (project: Project) => Promise<T>): Promise<T> {
-  const { deployment, deps, status, log, asOf, signal } = work;
-  const { source } = deployment.spec;
-  const credentials = await readCredentials(deployment, deps.secrets);
-  work.secrets = credentialSecrets(credentials);
-  const identity = await deps.readIdentity(deployment);
-  work.secrets = [...work.secrets, ...identity.secrets];
-  const startedAt = deps.clock.now();
-  const overriding = await openOverrides(work);
-  let checkout: Checkout | undefined;
-  try {
-    checkout = (await overriding?.checkout()) ?? (await checkOut());
-    const { commit } = checkout;
-    log.info({ commit, ms: deps.clock.now() - startedAt }, "source checked out");
-    status.set({ observedCommit: commit || undefined });
-    const { kluctl } = overriding ?? deps;
-    const steps = createSteps(work, { checkout, credentials, identity, kluctl, clusterId: await deps.clusterId() });
-    return await use({ commit, checkout, identity, steps });
-  } finally {
-    await checkout?.release();
-    await overriding?.release();
-  }
+  const { deployment, deps, status, log } = work;
+  const credentials = await inStage("prepare", [], () => readCredentials(deployment, deps.secrets));
+  const logins = credentialSecrets(credentials);
+  const identity = await inStage("prepare", logins, () => deps.readIdentity(deployment));
+  const secrets = [...logins, ...identity.secrets];
+  return inStage("prepare", secrets, async () => {
+    const startedAt = deps.clock.now();
+    const overriding = await openOverrides(work);
+    let checkout: Checkout | undefined;
+    try {
+      checkout = (await overriding?.checkout()) ?? (await checkOut(work, credentials));
+      const { commit } = checkout;
+      log.info({ commit, ms: deps.clock.now() - startedAt }, "source checked out");
+      status.set({ observedCommit: commit || undefined });
+      const { kluctl } = overriding ?? deps;
+      const clusterId = await deps.clusterId();
+      const steps = deps.parts.createSteps(work, { checkout, credentials, identity, secrets, kluctl, clusterId });
+      return await use({ commit, checkout, identity, secrets, steps });
+    } finally {
+      await checkout?.release();
+      await overriding?.release();
+    }
+  });
+}
 
-  function checkOut(): Promise<Checkout> {
-    const { status: before, generation } = deployment;
-    // After a spec change, the user may want an older commit.
-    const seen = before.observedGeneration === generation ? before.observedCommit : undefined;
-    const wanted: CheckoutSource =
-      source.kind === "git"
-        ? { ...source, seen, credentials: credentials.git }
-        : { ...source, credentials: credentials.oci };
-    // A request is already in progress, so its result is not postponed.
-    return deps.sources.checkout(wanted, asOf, signal, { leaves: work.asked === undefined });
-  }
+function checkOut({ deployment, deps, asOf, signal, asked }: Work, credentials: Credentials): Promise<Checkout> {
+  const { spec, status, generation } = deployment;
+  const { source } = spec;
+  // After a spec change, the user may want an older commit.
+  const seen = status.observedGeneration === generation ? status.observedCommit : undefined;
+  const wanted: CheckoutSource =
+    source.kind === "git"
+      ? { ...source, seen, credentials: credentials.git }
+      : { ...source, credentials: credentials.oci };
+  // A request is already in progress, so its result is not postponed.
+  return deps.sources.checkout(wanted, asOf, signal, { leaves: asked === undefined });
 }

@@ -16,8 +16,7 @@ import type {
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import type { PruneGuard } from "../guards/pruning.ts";
-import type { Skipping } from "../skipping/skipping.ts";
-import type { Validations } from "../skipping/validations.ts";
+import type { Parts } from "./parts.ts";
 import { createStatusWriter, type StatusWriter } from "./status/status-writer.ts";
 
 export interface Settings {
@@ -41,10 +40,7 @@ export interface LoopDeps {
   readonly settings: Settings;
   /** When the failed step is to be retried, see retries.ts. Absent: only the intervals decide. */
   readonly retryAt?: ((deployment: Deployment) => number | undefined) | undefined;
-  /** Absent: no check is skipped. */
-  readonly skipping?: Skipping | undefined;
-  /** Absent: every validation runs. */
-  readonly validations?: Validations | undefined;
+  readonly parts: Parts;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly log: Logger;
@@ -68,10 +64,7 @@ export interface Loop {
   readonly signal: AbortSignal;
 }
 
-/** The step that a failure is attributed to. */
-export type Phase = "prepare" | "diff" | "deploy" | "prune" | "validate";
-
-/** What the steps of one reconciliation share. */
+/** One reconciliation in progress. Nothing in it changes but the status, which is written through its writer. */
 export interface Work extends Loop {
   /** Absent: this is the reconciliation's own work, not a request. */
   readonly asked?: ({ readonly kind: ManualKind } & Pick<ManualRequest, "overridesPatch">) | undefined;
@@ -80,11 +73,6 @@ export interface Work extends Loop {
   readonly status: StatusWriter;
   readonly reconcileId: string;
   readonly timeLeftMs: () => number;
-  phase: Phase;
-  /** Must not appear in any message. */
-  secrets: readonly string[];
-  /** Sentences in `Ready` in addition to the results. */
-  readonly notes: string[];
 }
 
 export function startWork(loop: Loop, deps: LoopDeps): Work {
@@ -100,9 +88,6 @@ export function startWork(loop: Loop, deps: LoopDeps): Work {
     log,
     status: createStatusWriter(deployments, deployment, clock, log, signal),
     reconcileId,
-    phase: "prepare",
-    secrets: [],
-    notes: [],
     timeLeftMs: () => Math.max(startedAt + loopTimeoutMs(deployment.spec) - clock.now(), 1_000),
   };
 }

@@ -9,7 +9,8 @@ import { tellUnprepared } from "../reconcile/status/unprepared.ts";
 import { type Answer, answerRequest, takeRequest } from "./manual.ts";
 import { withProject } from "../reconcile/project.ts";
 import type { PendingRequest } from "./requests.ts";
-import type { Steps } from "../reconcile/steps.ts";
+import type { Steps } from "../reconcile/steps/steps.ts";
+import { toStageError } from "../reconcile/stage-error.ts";
 import { type Loop, type LoopDeps, startWork, type Work } from "../reconcile/work.ts";
 
 /** Leaves the request unfinished if the work is handed back: the next worker finishes it. */
@@ -23,7 +24,7 @@ export async function runCommand(pending: PendingRequest<ManualCommand>, loop: L
   const taken = await takeRequest(pending, begun);
   const { overridesPatch } = taken.result.request;
   const work: Work = { ...begun, deployment: taken.deployment, asked: { kind, overridesPatch } };
-  const answer = taken.refused === undefined ? await trying(kind, work) : { commandError: taken.refused };
+  const answer = taken.refused === undefined ? await attempt(kind, work) : { commandError: taken.refused };
   if (signal.aborted) return;
   if (taken.refused !== undefined) deployments.event(loop.deployment, "Warning", reasons[kind], taken.refused);
   answerRequest(taken, work, answer);
@@ -36,13 +37,6 @@ export async function runCommand(pending: PendingRequest<ManualCommand>, loop: L
 }
 
 /** Runs the command; the reconciliation that follows picks up what it applied. */
-async function trying(kind: ManualCommand, work: Work): Promise<Answer> {
-  const { deployment, deps } = work;
-  if (kind === "deploy" || kind === "prune") deps.skipping?.forget(deployment.key);
-  const run = () => attempt(kind, work);
-  return deps.skipping?.during(deployment.key, run) ?? run();
-}
-
 async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
   const { deployment, deps, status, log, signal } = work;
   // A diff or a command with overrides does not affect the status of the deployment itself.
@@ -63,15 +57,16 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
       return { resultId, commandError: failureOf(result, kind) };
     });
   } catch (error) {
-    const failure = toFailure(error);
-    const message = await redactText(failure.message, work.secrets);
-    const unprepared = work.phase === "prepare" || error instanceof PrepareError;
-    const told = unprepared ? await tellUnprepared(failure, work) : undefined;
+    const { stage, secrets, cause } = toStageError(error);
+    const failure = toFailure(cause);
+    const message = await redactText(failure.message, secrets);
+    const unprepared = stage === "prepare" || cause instanceof PrepareError;
+    const told = unprepared ? await tellUnprepared(failure, deps.kluctl, secrets) : undefined;
     if (told && concernsIt) {
       status.set({ lastPrepareError: told.error });
       status.progress(`Performed ${kind}`, told.ready);
     }
-    log.warn({ request: kind, phase: work.phase, error: message }, "request failed");
+    log.warn({ request: kind, phase: stage, error: message }, "request failed");
     const why = unprepared ? reason.prepareFailed : reasons[kind];
     if (!signal.aborted) deps.deployments.event(deployment, "Warning", why, message);
     return { commandError: told?.error ?? message };
@@ -101,10 +96,10 @@ async function perform(
     case "diff":
       return steps.diff();
     case "deploy":
-      return steps.deploy("asked for", undefined);
+      return steps.deploy({ why: "asked for" });
     case "prune":
       return steps.prune();
     case "validate":
-      return steps.validate(objectsHash);
+      return steps.validate({ objectsHash });
   }
 }

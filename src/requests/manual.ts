@@ -68,7 +68,7 @@ export async function refuseRequests(deployment: MalformedDeployment, problem: s
     const result = { request, startTime: now, endTime: now, reconcileId, commandError: cut(problem) };
     status.set({ [manualResultField(kind)]: result });
   }
-  await status.finish((await tellUnprepared({ message: problem }, { deps, secrets: [] })).ready);
+  await status.finish((await tellUnprepared({ message: problem }, deps.kluctl)).ready);
   for (const { kind, annotation } of pending) {
     if (annotation !== undefined) await deployments.removeAnnotation(deployment, requestAnnotation(kind), annotation);
   }

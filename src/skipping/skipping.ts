@@ -6,7 +6,6 @@
 import type { Logger } from "../log.ts";
 import {
   annotation,
-  type CommandResult,
   type Deployment,
   followsGit,
   type GitDeployment,
@@ -15,10 +14,12 @@ import {
   type Key,
   type MalformedDeployment,
 } from "../model.ts";
-import type { AppliedKind, AppliedObjects, Checkout, Clock, Deployments, Identity } from "../ports.ts";
+import type { AppliedKind, AppliedObjects, Clock, Deployments } from "../ports.ts";
 import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 import { decide } from "../reconcile/decide.ts";
 import { findSharing } from "../guards/discriminators.ts";
+import type { Found as Findings } from "../reconcile/loop.ts";
+import type { Head } from "../reconcile/parts.ts";
 import { isAsked } from "../requests/requests.ts";
 import { targetOf } from "../reconcile/keys.ts";
 import { rfc3339 } from "../kit/time.ts";
@@ -74,17 +75,8 @@ export interface Before {
 }
 
 /** The result of one reconciliation. */
-export interface Found {
+export interface Found extends Findings {
   readonly deployment: Deployment;
-  readonly checkout: Pick<Checkout, "root" | "commit">;
-  readonly identity: Identity;
-  /** The result of the deploy or, if there was none, of the comparison. */
-  readonly rendered: CommandResult;
-  readonly deployed: boolean;
-  /** Nothing differs, failed or waits. */
-  readonly clean: boolean;
-  readonly validated: boolean;
-  readonly deployResultId: string | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -116,12 +108,6 @@ interface Proof {
   readonly validated: boolean;
 }
 
-/** The commit of a deployment's source, according to an answer requested at this time. */
-export interface Moved {
-  readonly commit: string;
-  readonly at: number;
-}
-
 export interface Skipping {
   /** Marks the deployment as busy: changes of its objects meanwhile are attributed to this work. */
   during<T>(key: Key, work: () => Promise<T>): Promise<T>;
@@ -142,11 +128,11 @@ export interface Skipping {
    * Skips the check due by an interval, or by a move of its source, if nothing can have changed. If it does, it updates
    * the times in the status, and the commit.
    */
-  spare(deployment: Deployment | MalformedDeployment, to?: Moved): Promise<Answer["kind"]>;
+  spare(deployment: Deployment | MalformedDeployment, to?: Head): Promise<Answer["kind"]>;
   /** The same for a queued job. If this server queued it, it has already found a reason to check. */
   spareJob(
     deployment: Deployment | MalformedDeployment,
-    to?: Moved,
+    to?: Head,
     fresh?: Pick<Freshness, "move">,
   ): Promise<Answer["kind"]>;
   /** Calls back when the work on a deployment ends. */
@@ -201,7 +187,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
   async function check(
     deployment: Deployment | MalformedDeployment,
-    moved: Moved | undefined,
+    moved: Head | undefined,
     { since: notBefore = -Infinity, move }: Freshness,
     signal: AbortSignal,
   ): Promise<Answer> {
@@ -330,7 +316,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
   async function answerOf(
     deployment: Deployment | MalformedDeployment,
-    to: Moved | undefined,
+    to: Head | undefined,
     fresh: Freshness,
   ): Promise<Answer> {
     try {
@@ -346,7 +332,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
   async function spare(
     deployment: Deployment | MalformedDeployment,
-    to?: Moved,
+    to?: Head,
     fresh: Freshness = {},
   ): Promise<Answer["kind"]> {
     const { key } = deployment;

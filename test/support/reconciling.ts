@@ -2,7 +2,8 @@
 import type { Attempt, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
 import type { Change, Deployments, Results } from "../../src/ports.ts";
 import { createReconcile } from "../../src/reconcile/reconcile.ts";
-import type { Skipping } from "../../src/skipping/skipping.ts";
+import { around, type Interceptor } from "../../src/kit/around.ts";
+import { type Parts, parts } from "../../src/reconcile/parts.ts";
 import type { Settings } from "../../src/reconcile/work.ts";
 import { aSummary } from "./deployments.ts";
 import {
@@ -36,7 +37,7 @@ export function aWorld(
   sources = fakeSources(),
   settings: Partial<Settings> = { pruneGuard: { percent: 50, fromObjects: 10 } },
   others: readonly Deployment[] = [],
-  skipping?: Skipping,
+  wrapped: Interceptor<Parts> = {},
 ) {
   const deployments = fakeDeployments(deployment, ...others);
   const asked: ReconcileRequest[] = [];
@@ -62,7 +63,7 @@ export function aWorld(
     markMoved: () => Promise.resolve(void (known.move = `${known.move ?? "move"}, asked`)),
     readIdentity: fakeReadIdentity(),
     settings: { dryRun: false, ...settings },
-    skipping,
+    parts: around(parts, wrapped),
     enqueue: (requests) => Promise.resolve({ queued: asked.push(...(requests as ReconcileRequest[])) }),
     clock: { now: () => time.now },
     newId: () => `id-${++ids}`,

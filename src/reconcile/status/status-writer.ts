@@ -9,6 +9,8 @@ import { toConditions, type Verdict } from "./conditions.ts";
 export interface StatusWriter {
   /** The status as it will be once everything is written. */
   readonly current: DeploymentStatus;
+  /** Whether any step has been reported yet. */
+  readonly hasProgress: boolean;
   /** Sets fields; they are written with the next step. `null` removes one. */
   set(patch: Partial<Record<keyof DeploymentStatus, unknown>>): void;
   /** Reports the current step. The write runs in the background: nothing waits for it. */
@@ -39,6 +41,7 @@ export function createStatusWriter(
   const stored: Writable = { ...deployment.status };
   const unwritten = new Set<keyof DeploymentStatus>();
   let written: Promise<void> = Promise.resolve();
+  let hasProgress = false;
 
   async function write(ready: Verdict | undefined, reconciling: string | undefined): Promise<void> {
     current.conditions = toConditions(
@@ -63,6 +66,9 @@ export function createStatusWriter(
 
   return {
     current,
+    get hasProgress() {
+      return hasProgress;
+    },
     set(patch) {
       for (const [field, value] of Object.entries(patch)) {
         unwritten.add(field as keyof DeploymentStatus);
@@ -70,6 +76,7 @@ export function createStatusWriter(
       }
     },
     progress(message, ready) {
+      hasProgress = true;
       written = written
         .then(() => write(ready, message))
         .catch((error: unknown) => {
@@ -77,6 +84,7 @@ export function createStatusWriter(
         });
     },
     async save(message, ready) {
+      hasProgress = true;
       await written;
       await write(ready, message);
     },

@@ -3,14 +3,14 @@ import type { Kluctl } from "../../ports.ts";
 import { redactText } from "../../redact/redact-text.ts";
 import { prepareError } from "./conditions.ts";
 import type { Failure } from "../failures.ts";
-import type { Work } from "../work.ts";
 
 export async function tellUnprepared(
   { message, inKluctlsWords }: Pick<Failure, "message" | "inKluctlsWords">,
-  { deps, secrets }: { readonly deps: { readonly kluctl: Pick<Kluctl, "version"> } } & Pick<Work, "secrets">,
+  kluctl: Pick<Kluctl, "version">,
+  secrets: readonly string[] = [],
 ): Promise<ReturnType<typeof prepareError>> {
   // If no kluctl can be run, that is the error to report.
-  const version = await deps.kluctl.version().catch(() => undefined);
+  const version = await kluctl.version().catch(() => undefined);
   const words = inKluctlsWords && (await redactText(inKluctlsWords, secrets));
   return prepareError(await redactText(message, secrets), words, version);
 }

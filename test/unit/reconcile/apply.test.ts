@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
 import { type CommandResult, requestAnnotation } from "../../../src/model.ts";
 import type { StatusPatch } from "../../../src/ports.ts";
-import type { Skipping } from "../../../src/skipping/skipping.ts";
+import { type AroundReconcileDeps, skipsWithin } from "../../../src/skipping/around-reconcile.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
 import { aWorld, push, upToDate } from "../../support/reconciling.ts";
@@ -12,18 +12,13 @@ const edited = anObject({ changes: [{ type: "update", jsonPath: "data.a" }] });
 /** A push to a deployment whose applied objects are known to be untouched, or not (`why`). */
 function pushTo(deploy: CommandResult | Error, why?: string, annotations: Record<string, string> = {}) {
   const asked: string[] = [];
-  const skipping: Skipping = {
+  const skipping: AroundReconcileDeps["skipping"] = {
     during: (_, work) => work(),
     begin: () => Promise.resolve({ at: 0, secrets: "", cluster: "", kluctl: "", heads: new Map() }),
     learn: () => Promise.resolve(),
     whyCompare: (_, commit) => (asked.push(commit), Promise.resolve(why)),
-    isBusy: () => false,
-    known: () => undefined,
     forget: () => undefined,
-    forgetAll: () => undefined,
-    spare: () => Promise.resolve("wanted"),
     spareJob: () => Promise.resolve("wanted"),
-    onEnd: () => undefined,
   };
   const world = aWorld(
     aDeployment({ spec: { validate: true }, status: upToDate, annotations }),
@@ -31,7 +26,7 @@ function pushTo(deploy: CommandResult | Error, why?: string, annotations: Record
     fakeSources({ "refs/heads/main": "c2" }),
     {},
     [],
-    skipping,
+    skipsWithin({ skipping, validations: { stands: () => false, keep: () => undefined }, clock: { now: () => 0 } }),
   );
   const told = () => Object.assign({}, ...world.deployments.patches) as StatusPatch;
   return { ...world, told, whyAsked: asked, reconciled: () => world.reconcile(push, world.attempt()) };

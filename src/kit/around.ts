@@ -1,0 +1,38 @@
+/** Wraps the methods of a port: the one form of decorators. */
+
+/** For each wrapped method, a function that gets the method itself and the arguments of the call. */
+export type Interceptor<Port> = {
+  readonly [Method in keyof Port]?: Port[Method] extends (...args: infer Args) => infer Result
+    ? (next: (...args: Args) => Result, ...args: Args) => Result
+    : never;
+};
+
+/** Returns a port whose calls pass through the interceptor. What it does not name is the port's own. */
+export function around<Port extends object>(port: Port, interceptor: Interceptor<NoInfer<Port>>): Port {
+  const wrapped = Object.defineProperties({}, Object.getOwnPropertyDescriptors(port)) as Port;
+  for (const method of Object.keys(interceptor) as (keyof Port)[]) {
+    const intercept = interceptor[method] as ((...args: unknown[]) => unknown) | undefined;
+    if (intercept === undefined) continue;
+    const next = (...args: unknown[]) => (port[method] as (...args: unknown[]) => unknown)(...args);
+    Object.assign(wrapped, { [method]: (...args: unknown[]) => intercept(next, ...args) });
+  }
+  return wrapped;
+}
+
+type Asynchronous<Port> = {
+  [Method in keyof Port]: Port[Method] extends (...args: never[]) => Promise<unknown> ? Method : never;
+}[keyof Port];
+
+/** Wraps these methods in the same way. */
+export function aroundEach<Port extends object, Method extends Asynchronous<Port> & string>(
+  port: Port,
+  methods: readonly Method[],
+  intercept: <Result>(method: Method, next: () => Promise<Result>, args: readonly unknown[]) => Promise<Result>,
+): Port {
+  const interceptor = methods.map((method) => [
+    method,
+    (next: (...args: unknown[]) => Promise<unknown>, ...args: unknown[]) =>
+      intercept(method, () => next(...args), args),
+  ]);
+  return around(port, Object.fromEntries(interceptor) as Interceptor<Port>);
+}

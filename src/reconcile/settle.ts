@@ -1,0 +1,102 @@
+/** Ends a reconciliation that does not take place: the resource is invalid, suspended or held back. */
+import { RemoteBusyError } from "../errors.ts";
+import { followsGit, keyText, type MalformedDeployment, type Outcome } from "../model.ts";
+import { refuseRequests } from "../requests/manual.ts";
+import { isAsked } from "../requests/requests.ts";
+import { findHead, type HeadDeps } from "./head.ts";
+import { projectKey } from "./keys.ts";
+import {
+  isReconciling,
+  pendingCommitOf,
+  readyCondition,
+  type Verdict,
+  verdictOf,
+  withPendingCommit,
+} from "./status/conditions.ts";
+import { createStatusWriter } from "./status/status-writer.ts";
+import { tellUnprepared } from "./status/unprepared.ts";
+import type { Loop, LoopDeps } from "./work.ts";
+
+export async function settleMalformed(
+  deployment: MalformedDeployment,
+  deps: LoopDeps,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const { deployments, clock, log } = deps;
+  const { problem, status: before } = deployment;
+  if (isAsked(deployment)) await refuseRequests(deployment, problem, deps);
+  const isReported = before.lastPrepareError === problem && readyCondition(before)?.status === "False";
+  if (!isReported || isReconciling(before)) {
+    const status = createStatusWriter(deployments, deployment, clock, log, signal);
+    status.set({ lastPrepareError: problem, observedGeneration: deployment.generation });
+    const { ready } = await tellUnprepared({ message: problem }, deps.kluctl);
+    await status.finish(ready);
+    log.warn({ ...deployment.key, error: problem }, "the resource is invalid");
+    deployments.event(deployment, "Warning", ready.reason, problem);
+  }
+  return { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${problem}` };
+}
+
+/**
+ * A suspended deployment is not reconciled, but its generation is observed and its status names the commit that is not
+ * deployed.
+ */
+export async function settleSuspended(loop: Loop, deps: LoopDeps & HeadDeps): Promise<Outcome> {
+  const { deployment, signal } = loop;
+  const { spec, status, generation } = deployment;
+  const pending = await findPendingCommit(loop, deps);
+  const ready = readyCondition(status);
+  const verdict = ready !== undefined && ready.status !== "Unknown" ? ready : verdictOf(spec, status);
+  const message = withPendingCommit(verdict.message, pending);
+  if (status.observedGeneration !== generation || isReconciling(status) || message !== ready?.message) {
+    const writer = createStatusWriter(deps.deployments, deployment, deps.clock, deps.log, signal);
+    writer.set({ observedGeneration: generation, projectKey: projectKey(spec.source) });
+    await writer.finish({ ...verdict, message });
+  }
+  return { kind: "skipped", why: "suspended" };
+}
+
+/** The commit that a suspended deployment would deploy, if it is a newer one: the sweep saw the ref move. */
+async function findPendingCommit(
+  { deployment, request, asOf, signal }: Loop,
+  deps: LoopDeps & HeadDeps,
+): Promise<string | undefined> {
+  if (request.cause !== "sweep" || !followsGit(deployment)) return pendingCommitOf(deployment);
+  try {
+    const commit = await findHead(deployment, asOf, deps, signal);
+    return commit === deployment.status.observedCommit ? undefined : commit;
+  } catch (error) {
+    if (error instanceof RemoteBusyError) throw error;
+    deps.log.debug({ ...deployment.key, error: String(error) }, "newer commit unknown"); // the sweep reports remote errors
+    return pendingCommitOf(deployment);
+  }
+}
+
+/** Reports what the deployment waits for. Its generation stays unobserved, because the change is yet to be handled. */
+export async function settleHeldBack(
+  { deployment, request, signal }: Loop,
+  verdict: Verdict,
+  { deployments, clock, log }: LoopDeps,
+): Promise<Outcome> {
+  const { cause } = request;
+  const { status, generation } = deployment;
+  const { status: ready, reason, message } = readyCondition(status) ?? {};
+  const waits = verdict.status === "Unknown";
+  const told = reason === verdict.reason && message === verdict.message;
+  // Nothing about it changed: that it cannot be checked right now does not make it unready.
+  const fine =
+    waits &&
+    (cause === "interval" || cause === "drift") &&
+    ready === "True" &&
+    status.observedGeneration === generation;
+  if ((!told && !fine) || isReconciling(status)) {
+    await createStatusWriter(deployments, deployment, clock, log, signal).finish(fine ? undefined : verdict);
+  }
+  if (!told && !fine) {
+    deployments.event(deployment, waits ? "Normal" : "Warning", verdict.reason, verdict.message);
+  }
+  log.info({ ...deployment.key, cause, why: verdict.message }, "blocked by a dependency");
+  return waits
+    ? { kind: "skipped", why: verdict.message }
+    : { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${verdict.message}` };
+}

@@ -1,0 +1,74 @@
+/** Records what a command of kluctl did: in the status, as a stored result, and as an event. */
+import type { CommandResult, CommandSummary, ResultError } from "../../model.ts";
+import type { MaskedResult } from "../../redact/mask-result.ts";
+import { isInterrupted } from "../decide.ts";
+import { firstErrors, reason, resultMessage } from "../status/conditions.ts";
+import { differs, toCommandSummary, toDrift, toStoredDocument } from "../status/results.ts";
+import type { StepContext } from "./context.ts";
+
+/**
+ * Stores the result of a command and emits its event; returns the summary for the status. `whole`: the result with its
+ * secrets, which are removed as it is stored.
+ */
+export function report(
+  context: StepContext,
+  { whole, result, name, failed }: { whole: CommandResult; result: MaskedResult; name: string; failed: string },
+): CommandSummary {
+  const { work, secrets, isWanted } = context;
+  const { deployment, deps } = work;
+  const made = context.resultContext(result.objectsHash, context.targetKeyOf(result));
+  const summary = toCommandSummary(result, made);
+  if (isWanted || isWorthStoring(result)) {
+    const stored = { ...result, document: toStoredDocument(whole, made) };
+    context.store(made.id, () => deps.results.storeCommand(stored, summary.document, secrets));
+  }
+  const words = resultMessage(summary, name);
+  if (result.errors.length > 0) {
+    deps.deployments.event(deployment, "Warning", failed, `${words} ${firstErrors(errorsOf(summary.document))}`);
+  } else deps.deployments.event(deployment, "Normal", reason.succeeded, words);
+  return summary;
+}
+
+/**
+ * Records what was rendered, for which target, and how it differs from the cluster. After an interrupted deploy, the
+ * hash stays unknown until the next real deploy.
+ */
+export function recordState(
+  context: StepContext,
+  rendered: CommandResult,
+  drift: MaskedResult,
+  { deployed }: { deployed: boolean },
+): void {
+  const { deployment, status } = context.work;
+  const targetKey = context.targetKeyOf(rendered);
+  const { summary, message } = toDrift(drift, context.resultContext(rendered.objectsHash, targetKey));
+  const isKnown = (deployed && !context.options.dryRun) || !isInterrupted(deployment.status);
+  status.set({
+    targetKey,
+    lastObjectsHash: isKnown ? rendered.objectsHash : undefined,
+    lastManualObjectsHash: deployment.spec.manualObjectsHash,
+    lastDriftDetectionResult: summary,
+    lastDriftDetectionResultMessage: message,
+  });
+}
+
+export function errorsOf(document: Readonly<Record<string, unknown>>): readonly ResultError[] {
+  return (document["errors"] ?? []) as readonly ResultError[];
+}
+
+/** The numbers of a result, for the log. */
+export function counts({ objects, errors, warnings }: CommandResult) {
+  return {
+    objects: objects.length,
+    new: objects.filter((o) => o.new).length,
+    changed: objects.filter((o) => o.changes.length > 0).length,
+    orphan: objects.filter((o) => o.orphan).length,
+    deleted: objects.filter((o) => o.deleted).length,
+    errors: errors.length,
+    warnings: warnings.length,
+  };
+}
+
+function isWorthStoring(result: CommandResult): boolean {
+  return differs(result) || result.errors.length > 0 || result.warnings.length > 0;
+}

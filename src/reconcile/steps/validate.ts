@@ -1,0 +1,39 @@
+/** Validates what is deployed: `kluctl validate`. */
+import type { CommandResult, ValidateResult } from "../../model.ts";
+import { inStage } from "../stage-error.ts";
+import { baseMessage, firstErrors, inProgress, reason } from "../status/conditions.ts";
+import { toValidateAnnotation, toValidateSummary } from "../status/results.ts";
+import type { StepContext } from "./context.ts";
+import { errorsOf } from "./record.ts";
+
+export interface Validating {
+  /** The hash of the rendered objects, if it is known without rendering. */
+  readonly objectsHash: string | undefined;
+  /** What this reconciliation has compared or deployed just before. */
+  readonly after?: { readonly rendered: CommandResult; readonly deployed: boolean } | undefined;
+}
+
+export function validate(context: StepContext, { objectsHash }: Validating): Promise<ValidateResult> {
+  const { work, secrets, isWanted } = context;
+  const { deployment, deps, status, log, signal } = work;
+  const { clock } = deps;
+  return inStage("validate", secrets, async () => {
+    status.progress(`Performing ${isWanted ? "" : "kluctl "}validate`, inProgress);
+    const startedAt = clock.now();
+    const result = await context.kluctl.validate(context.run(), signal);
+    const { ready, errors, warnings } = result;
+    log.info({ ready, errors: errors.length, warnings: warnings.length, ms: clock.now() - startedAt }, "validated");
+    const targetKey = isWanted
+      ? context.targetKeyOf(result)
+      : (status.current.targetKey ?? { clusterId: context.clusterId });
+    const summary = toValidateSummary(result, context.resultContext(objectsHash, targetKey));
+    status.set({ lastValidateResult: summary });
+    const { document } = summary;
+    context.store(summary.id, () => deps.results.storeValidate(document, toValidateAnnotation(document)));
+    if (errors.length > 0) {
+      const words = `${baseMessage(summary, "validate")} ${firstErrors(errorsOf(document))}`;
+      deps.deployments.event(deployment, "Warning", reason.validateFailed, words);
+    }
+    return result;
+  });
+}

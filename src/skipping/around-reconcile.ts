@@ -1,0 +1,102 @@
+/**
+ * Wraps reconciliations: leaves out what cannot find anything new, and learns from each reconciliation what the next one
+ * may leave out. Without this, everything is done each time.
+ */
+import { around, type Interceptor } from "../kit/around.ts";
+import { rfc3339 } from "../kit/time.ts";
+import type { Clock } from "../ports.ts";
+import type { Parts } from "../reconcile/parts.ts";
+import type { Steps } from "../reconcile/steps/steps.ts";
+import type { Work } from "../reconcile/work.ts";
+import type { Before, Skipping } from "./skipping.ts";
+import type { Validations } from "./validations.ts";
+
+export interface AroundReconcileDeps {
+  readonly skipping: Pick<Skipping, "spareJob" | "during" | "begin" | "learn" | "forget" | "whyCompare">;
+  readonly validations: Pick<Validations, "stands" | "keep">;
+  readonly clock: Clock;
+}
+
+export function skipsWithin({ skipping, validations, clock }: AroundReconcileDeps): Interceptor<Parts> {
+  const evidence = new WeakMap<Work, Before>();
+
+  return {
+    async findIdle(next, look, find) {
+      const idle = await next(look, find);
+      const { cause, deployment, asOf } = look;
+      if (idle.why !== undefined) return idle;
+      if (cause === "interval") {
+        const answer = await skipping.spareJob(deployment, undefined, { move: asOf?.name });
+        return answer === "skipped" ? { why: "nothing can have changed" } : idle;
+      }
+      // Pushes skip this check, because someone waits for them and a reported push usually affects the project's inputs.
+      if (cause !== "sweep" || idle.head === undefined) return idle;
+      const answer = await skipping.spareJob(deployment, idle.head);
+      return answer === "skipped" ? { why: `none of its inputs changed up to ${idle.head.commit}` } : idle;
+    },
+
+    runLoop: (next, loop, deps) => skipping.during(loop.deployment.key, () => next(loop, deps)),
+    runCommand: (next, pending, loop, deps) => skipping.during(loop.deployment.key, () => next(pending, loop, deps)),
+
+    async bringUpToDate(next, work) {
+      // Collected before Secrets are read. Not if someone is waiting for the result: the next interval check is soon
+      // enough.
+      const isAwaited = work.request.cause === "push" || work.asked !== undefined;
+      if (!isAwaited) evidence.set(work, await skipping.begin(work.deployment, work.signal));
+      return next(work);
+    },
+
+    async settleProject(next, work, project) {
+      const report = await next(work, project);
+      const { deployment, signal } = work;
+      // A reconciliation with one-off overrides is no evidence for the next one.
+      if (work.asked?.overridesPatch !== undefined) skipping.forget(deployment.key);
+      else if (report.found) await skipping.learn(evidence.get(work), { deployment, ...report.found, signal });
+      return report;
+    },
+
+    createSteps: (next, work, context) => around(next(work, context), skipsAmongSteps(work)),
+
+    /**
+     * Whether a deploy alone is enough: see comparing.ts. Never with one-off overrides: nothing is known about their
+     * effects.
+     */
+    async comparesFirst(_next, { deployment, asked, log, signal }, commit) {
+      if (asked?.overridesPatch !== undefined) return true;
+      if (commit === "" || commit === deployment.status.observedCommit) return true;
+      const why = await skipping.whyCompare(deployment, commit, signal);
+      if (why !== undefined) log.debug({ why }, "comparing before the deploy");
+      return why !== undefined;
+    },
+  };
+
+  function skipsAmongSteps(work: Work): Interceptor<Steps> {
+    const { deployment, status, log } = work;
+    return {
+      deploy(next, deploying) {
+        skipping.forget(deployment.key);
+        return next(deploying);
+      },
+      prune(next) {
+        skipping.forget(deployment.key);
+        return next();
+      },
+      async validate(next, validating) {
+        const { after } = validating;
+        if (after === undefined || after.deployed) return next(validating);
+        // A requested reconciliation never skips the validation.
+        const last = status.current.lastValidateResult;
+        if (work.asked === undefined && last !== undefined && validations.stands(deployment, after.rendered)) {
+          log.info("validation skipped: no object changed since the last one");
+          const at = rfc3339(clock.now());
+          const document = { ...last.document, startTime: at, endTime: at };
+          status.set({ lastValidateResult: { ...last, document, endTime: at } });
+          return { document, ready: true, errors: [], warnings: [] };
+        }
+        const validated = await next(validating);
+        validations.keep(deployment, after.rendered, status.current.lastValidateResult);
+        return validated;
+      },
+    };
+  }
+}
