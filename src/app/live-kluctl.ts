@@ -1,6 +1,7 @@
 /** kluctl, which follows the live configuration: calls in progress finish with the previous one. */
 import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
+import { aroundEach } from "../kit/around.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
 import type { Config } from "../config.ts";
 import type { Logger } from "../log.ts";
@@ -64,16 +65,21 @@ export function createLiveKluctl(
     }
   }
 
-  return {
-    version: () => call((kluctl) => kluctl.version()),
-    identity: () => call((kluctl) => kluctl.identity()),
-    diff: (...asked) => call((kluctl) => kluctl.diff(...asked)),
-    deploy: (...asked) => call((kluctl) => kluctl.deploy(...asked)),
-    pokeImages: (...asked) => call((kluctl) => kluctl.pokeImages(...asked)),
-    validate: (...asked) => call((kluctl) => kluctl.validate(...asked)),
-    render: (...asked) => call((kluctl) => kluctl.render(...asked)),
-    prune: (...asked) => call((kluctl) => kluctl.prune(...asked)),
-    delete: (...asked) => call((kluctl) => kluctl.delete(...asked)),
-    stop: async () => void (await Promise.all([...all].map(({ kluctl }) => kluctl.stop()))),
-  };
+  const stop = async () => void (await Promise.all([...all].map(({ kluctl }) => kluctl.stop())));
+  const following = aroundEach(used.kluctl, commands, (_next, command, args) =>
+    call((kluctl) => (kluctl[command] as (...args: readonly unknown[]) => Promise<never>)(...args)),
+  );
+  return { ...following, stop };
 }
+
+const commands = [
+  "version",
+  "identity",
+  "diff",
+  "deploy",
+  "pokeImages",
+  "validate",
+  "render",
+  "prune",
+  "delete",
+] as const satisfies readonly (keyof KluctlProcesses)[];

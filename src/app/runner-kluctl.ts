@@ -7,9 +7,10 @@ import { explainOffline, noAccess, notIsolated, readRender } from "../kluctl/off
 import { readOutcome } from "../kluctl/outcome.ts";
 import { toPlainText } from "../kluctl/output.ts";
 import { readCommandResult, type ReadResult } from "../kluctl/result.ts";
+import { around } from "../kit/around.ts";
 import { createScrubber } from "../log.ts";
 import type { CommandResult } from "../model.ts";
-import type { Run } from "../ports.ts";
+import type { Kluctl, Run } from "../ports.ts";
 import type { Assignment, Dispatch } from "../preview-runner/dispatch.ts";
 import {
   type Outcome,
@@ -127,16 +128,15 @@ export function withRunner({
 
   const here = <T>({ cold }: { readonly cold?: boolean | undefined }, call: () => Promise<T>): Promise<T> =>
     cold ? Promise.reject(new Error("a preview runner only compares and renders")) : call();
-  return {
-    ...kluctl,
-    diff: (run, ...rest) => (run.cold ? diff(run, ...rest) : kluctl.diff(run, ...rest)),
-    render,
-    deploy: (run, ...rest) => here(run, () => kluctl.deploy(run, ...rest)),
-    pokeImages: (run, ...rest) => here(run, () => kluctl.pokeImages(run, ...rest)),
-    validate: (run, ...rest) => here(run, () => kluctl.validate(run, ...rest)),
-    prune: (run, ...rest) => here(run, () => kluctl.prune(run, ...rest)),
-    delete: (run, ...rest) => here(run, () => kluctl.delete(run, ...rest)),
-  };
+  return around<Kluctl, typeof kluctl>(kluctl, {
+    diff: (next, run, ...rest) => (run.cold ? diff(run, ...rest) : next(run, ...rest)),
+    render: (_next, ...asked) => render(...asked),
+    deploy: (next, run, ...rest) => here(run, () => next(run, ...rest)),
+    pokeImages: (next, run, ...rest) => here(run, () => next(run, ...rest)),
+    validate: (next, run, ...rest) => here(run, () => next(run, ...rest)),
+    prune: (next, run, ...rest) => here(run, () => next(run, ...rest)),
+    delete: (next, run, ...rest) => here(run, () => next(run, ...rest)),
+  });
 }
 
 /** Throws the error of the runner's kluctl, redacted, with possible reasons. */

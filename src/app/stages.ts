@@ -1,7 +1,8 @@
 /** Measures and traces the stages of the work on a deployment. */
 import type { CommandResult } from "../model.ts";
 import { noTracing, type Tracing } from "../log/tracing.ts";
-import type { Kluctl, Objects, Results, Sources } from "../ports.ts";
+import { around } from "../kit/around.ts";
+import type { Deployments, Kluctl, Objects, Results, Sources } from "../ports.ts";
 
 export type Stage = "source" | "merge" | "diff" | "deploy" | "prune" | "validate" | "delete" | "status" | "result";
 
@@ -29,50 +30,37 @@ export function createInStage({ staged }: StageObserver, tracing: Tracing = noTr
 const hasErrors = ({ errors }: Pick<CommandResult, "errors">) => errors.length > 0;
 
 export function stagedSources<S extends Sources>(sources: S, inStage: InStage): S {
-  return {
-    ...sources,
-    checkout: (...asked) => inStage("source", () => sources.checkout(...asked)),
-    merge: (...asked) => inStage("merge", () => sources.merge(...asked)),
-  };
+  return around<Sources, S>(sources, {
+    checkout: (next, ...asked) => inStage("source", () => next(...asked)),
+    merge: (next, ...asked) => inStage("merge", () => next(...asked)),
+  });
 }
 
 export function stagedKluctl<K extends Kluctl>(kluctl: K, inStage: InStage): K {
-  return {
-    ...kluctl,
-    diff: (...asked) => inStage("diff", () => kluctl.diff(...asked), hasErrors),
-    deploy: (...asked) => inStage("deploy", () => kluctl.deploy(...asked), hasErrors),
-    pokeImages: (...asked) => inStage("deploy", () => kluctl.pokeImages(...asked), hasErrors),
-    render: (...asked) => inStage("diff", () => kluctl.render(...asked)),
-    validate: (...asked) => inStage("validate", () => kluctl.validate(...asked), hasErrors),
-    delete: (...asked) => inStage("delete", () => kluctl.delete(...asked), hasErrors),
-  };
+  return around<Kluctl, K>(kluctl, {
+    diff: (next, ...asked) => inStage("diff", () => next(...asked), hasErrors),
+    deploy: (next, ...asked) => inStage("deploy", () => next(...asked), hasErrors),
+    pokeImages: (next, ...asked) => inStage("deploy", () => next(...asked), hasErrors),
+    render: (next, ...asked) => inStage("diff", () => next(...asked)),
+    validate: (next, ...asked) => inStage("validate", () => next(...asked), hasErrors),
+    delete: (next, ...asked) => inStage("delete", () => next(...asked), hasErrors),
+  });
 }
 
 export function stagedObjects(objects: Objects, inStage: InStage): Objects {
-  return {
-    delete: (...asked) =>
-      inStage(
-        "prune",
-        () => objects.delete(...asked),
-        (errors) => errors.length > 0,
-      ),
-  };
+  const failed = (errors: readonly unknown[]) => errors.length > 0;
+  return around<Objects>(objects, { delete: (next, ...asked) => inStage("prune", () => next(...asked), failed) });
 }
 
 export function stagedResults<R extends Results>(results: R, inStage: InStage): R {
-  return {
-    ...results,
-    storeCommand: (...asked) => inStage("result", () => results.storeCommand(...asked)),
-    storeValidate: (...asked) => inStage("result", () => results.storeValidate(...asked)),
-  };
+  return around<Results, R>(results, {
+    storeCommand: (next, ...asked) => inStage("result", () => next(...asked)),
+    storeValidate: (next, ...asked) => inStage("result", () => next(...asked)),
+  });
 }
 
-export function stagedStatus<D extends { patchStatus(...asked: never[]): Promise<void> }>(
-  deployments: D,
-  inStage: InStage,
-): D {
-  return {
-    ...deployments,
-    patchStatus: (...asked: never[]) => inStage("status", () => deployments.patchStatus(...asked)),
-  };
+export function stagedStatus<D extends Pick<Deployments, "patchStatus">>(deployments: D, inStage: InStage): D {
+  return around<Pick<Deployments, "patchStatus">, D>(deployments, {
+    patchStatus: (next, ...asked) => inStage("status", () => next(...asked)),
+  });
 }

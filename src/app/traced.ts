@@ -1,14 +1,7 @@
 /** Starts spans: at the intake of a delivery, and in a job, which continues the trace of its delivery. */
 import type { Accept } from "../intake/intake.ts";
-import type {
-  Attempt,
-  MergeGroupRequest,
-  Outcome,
-  PreviewRequest,
-  ReconcileRequest,
-  RepoId,
-  Request,
-} from "../model.ts";
+import type { Attempt, MergeGroupRequest, Outcome, PreviewRequest, ReconcileRequest, Request } from "../model.ts";
+import { around } from "../kit/around.ts";
 import type { Queue } from "../ports.ts";
 import type { Tracing } from "../log/tracing.ts";
 
@@ -24,16 +17,15 @@ export function tracedAccept(accept: Accept, tracing: Tracing): Accept {
 
 /** Requests that are enqueued within a span carry it along. */
 export function tracedQueue<Q extends Pick<Queue, "enqueue">>(queue: Q, tracing: Tracing): Q {
-  return {
-    ...queue,
-    enqueue: (requests: readonly Request[], moved?: readonly RepoId[]) =>
+  return around<Pick<Queue, "enqueue">, Q>(queue, {
+    enqueue: (next, requests, moved) =>
       tracing.inSpan("enqueue", { requests: requests.length }, () => {
         const trace = tracing.carry();
-        if (trace === undefined) return queue.enqueue(requests, moved);
+        if (trace === undefined) return next(requests, moved);
         const carrying = requests.map((request) => (mayCarry(request) ? { ...request, trace } : request));
-        return queue.enqueue(carrying, moved);
+        return next(carrying, moved);
       }),
-  };
+  });
 }
 
 type Traced = ReconcileRequest | PreviewRequest | MergeGroupRequest;

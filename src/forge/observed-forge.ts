@@ -1,41 +1,26 @@
 /** Wraps a forge to report each request with its result and duration. */
 import { ForgeError, type ForgeProblem } from "../errors.ts";
+import { aroundEach } from "../kit/around.ts";
 import type { Forge } from "../ports.ts";
+import { forgeRequests, type ForgeOperation } from "./operations.ts";
 
-export type ForgeOperation = Exclude<keyof Forge, "id" | "kind" | "maxCommentLength" | "repoName">;
 export type ForgeResult = "ok" | "aborted" | "error" | ForgeProblem;
 
 export function createObservedForge(
   forge: Forge,
   asked: (operation: ForgeOperation, result: ForgeResult, seconds: number) => void,
 ): Forge {
-  async function ask<T>(operation: ForgeOperation, question: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  return aroundEach(forge, forgeRequests, async (next, operation, args) => {
     const from = performance.now();
     let result: ForgeResult = "ok";
     try {
-      return await question();
+      return await next();
     } catch (error) {
-      result = error instanceof ForgeError ? error.problem : signal?.aborted ? "aborted" : "error";
+      const isAborted = args.some((argument) => argument instanceof AbortSignal && argument.aborted);
+      result = error instanceof ForgeError ? error.problem : isAborted ? "aborted" : "error";
       throw error;
     } finally {
       asked(operation, result, (performance.now() - from) / 1_000);
     }
-  }
-
-  return {
-    id: forge.id,
-    kind: forge.kind,
-    maxCommentLength: forge.maxCommentLength,
-    repoName: (repo) => forge.repoName(repo),
-    pullRequest: (key, signal) => ask("pullRequest", () => forge.pullRequest(key, signal), signal),
-    openPullRequests: (name, signal) => ask("openPullRequests", () => forge.openPullRequests(name, signal), signal),
-    closedPullRequests: (name, since, signal) =>
-      ask("closedPullRequests", () => forge.closedPullRequests(name, since, signal), signal),
-    ownComments: (key, signal) => ask("ownComments", () => forge.ownComments(key, signal), signal),
-    createComment: (key, body, signal) => ask("createComment", () => forge.createComment(key, body, signal), signal),
-    updateComment: (key, id, body, signal) =>
-      ask("updateComment", () => forge.updateComment(key, id, body, signal), signal),
-    deleteComment: (key, id, signal) => ask("deleteComment", () => forge.deleteComment(key, id, signal), signal),
-    setStatus: (commit, status, signal) => ask("setStatus", () => forge.setStatus(commit, status, signal), signal),
-  };
+  });
 }

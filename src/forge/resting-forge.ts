@@ -1,6 +1,8 @@
 /** Blocks all requests of this process to a forge while the forge enforces a rate limit. */
 import { ForgeError } from "../errors.ts";
+import { aroundEach } from "../kit/around.ts";
 import type { Clock, Forge } from "../ports.ts";
+import { forgeRequests } from "./operations.ts";
 
 /**
  * Delaying only the job that hit the limit is not enough: other jobs, the sweep and newer requests would continue to
@@ -9,14 +11,14 @@ import type { Clock, Forge } from "../ports.ts";
 export function createRestingForge(forge: Forge, clock: Clock, onRest?: (until: number) => void): Forge {
   let until = 0;
 
-  async function ask<T>(question: () => Promise<T>): Promise<T> {
+  return aroundEach(forge, forgeRequests, async (next) => {
     const restMs = until - clock.now();
     if (restMs > 0) {
       const message = `requests to forge ${forge.id} are paused for ${Math.ceil(restMs / 1_000)} s, as the forge requested`;
       throw new ForgeError("rate-limited", message, { retryAfterMs: restMs });
     }
     try {
-      return await question();
+      return await next();
     } catch (error) {
       if (error instanceof ForgeError && error.problem === "rate-limited" && error.retryAfterMs !== undefined) {
         until = Math.max(until, clock.now() + error.retryAfterMs);
@@ -24,20 +26,5 @@ export function createRestingForge(forge: Forge, clock: Clock, onRest?: (until: 
       }
       throw error;
     }
-  }
-
-  return {
-    id: forge.id,
-    kind: forge.kind,
-    maxCommentLength: forge.maxCommentLength,
-    repoName: (repo) => forge.repoName(repo),
-    pullRequest: (...asked) => ask(() => forge.pullRequest(...asked)),
-    openPullRequests: (...asked) => ask(() => forge.openPullRequests(...asked)),
-    closedPullRequests: (...asked) => ask(() => forge.closedPullRequests(...asked)),
-    ownComments: (...asked) => ask(() => forge.ownComments(...asked)),
-    createComment: (...asked) => ask(() => forge.createComment(...asked)),
-    updateComment: (...asked) => ask(() => forge.updateComment(...asked)),
-    deleteComment: (...asked) => ask(() => forge.deleteComment(...asked)),
-    setStatus: (...asked) => ask(() => forge.setStatus(...asked)),
-  };
+  });
 }

@@ -2,7 +2,8 @@
  * For a forge whose API has another address than the one users and deployments use, such as a Service of the cluster.
  * Hosts build the URLs in their responses from the address that the request was sent to.
  */
-import type { ForgeComment, PullRequest, RepoId } from "../model.ts";
+import { around } from "../kit/around.ts";
+import type { ForgeComment, PullRequest } from "../model.ts";
 import type { Forge } from "../ports.ts";
 import { createRepoNames } from "./repo-name.ts";
 
@@ -28,20 +29,19 @@ export function withWebUrl(
     return { ...comment, url: outside(comment.url) };
   }
 
-  return {
-    ...forge,
-    repoName: (repo: RepoId) => nameAt(repo) ?? forge.repoName(repo),
-    async pullRequest(...args) {
-      const found = await forge.pullRequest(...args);
+  return around<Forge>(forge, {
+    repoName: (next, repo) => nameAt(repo) ?? next(repo),
+    async pullRequest(next, ...args) {
+      const found = await next(...args);
       return found && pullRequestOutside(found);
     },
-    openPullRequests: async (...args) => (await forge.openPullRequests(...args)).map(pullRequestOutside),
-    closedPullRequests: async (...args) => (await forge.closedPullRequests(...args)).map(pullRequestOutside),
-    ownComments: async (...args) => (await forge.ownComments(...args)).map(commentOutside),
-    createComment: async (...args) => commentOutside(await forge.createComment(...args)),
-    async updateComment(...args) {
-      const updated = await forge.updateComment(...args);
+    openPullRequests: async (next, ...args) => (await next(...args)).map(pullRequestOutside),
+    closedPullRequests: async (next, ...args) => (await next(...args)).map(pullRequestOutside),
+    ownComments: async (next, ...args) => (await next(...args)).map(commentOutside),
+    createComment: async (next, ...args) => commentOutside(await next(...args)),
+    async updateComment(next, ...args) {
+      const updated = await next(...args);
       return updated && commentOutside(updated);
     },
-  };
+  });
 }

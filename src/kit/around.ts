@@ -7,9 +7,15 @@ export type Interceptor<Port> = {
     : never;
 };
 
-/** Returns a port whose calls pass through the interceptor. What it does not name is the port's own. */
-export function around<Port extends object>(port: Port, interceptor: Interceptor<NoInfer<Port>>): Port {
-  const wrapped = Object.defineProperties({}, Object.getOwnPropertyDescriptors(port)) as Port;
+/**
+ * Returns a port whose calls pass through the interceptor. What it does not name is the port's own, including what the
+ * port (`Whole`) has beyond its interface.
+ */
+export function around<Port extends object, Whole extends Port = Port>(
+  port: Whole,
+  interceptor: Interceptor<NoInfer<Port>>,
+): Whole {
+  const wrapped = Object.defineProperties({}, Object.getOwnPropertyDescriptors(port)) as Whole;
   for (const method of Object.keys(interceptor) as (keyof Port)[]) {
     const intercept = interceptor[method] as ((...args: unknown[]) => unknown) | undefined;
     if (intercept === undefined) continue;
@@ -19,20 +25,21 @@ export function around<Port extends object>(port: Port, interceptor: Interceptor
   return wrapped;
 }
 
+/** The names of the methods that return promises. */
 type Asynchronous<Port> = {
   [Method in keyof Port]: Port[Method] extends (...args: never[]) => Promise<unknown> ? Method : never;
 }[keyof Port];
 
-/** Wraps these methods in the same way. */
+/** Wraps these methods, all in the same way. */
 export function aroundEach<Port extends object, Method extends Asynchronous<Port> & string>(
   port: Port,
   methods: readonly Method[],
-  intercept: <Result>(method: Method, next: () => Promise<Result>, args: readonly unknown[]) => Promise<Result>,
+  intercept: <Result>(next: () => Promise<Result>, method: Method, args: readonly unknown[]) => Promise<Result>,
 ): Port {
-  const interceptor = methods.map((method) => [
+  const each = methods.map((method) => [
     method,
     (next: (...args: unknown[]) => Promise<unknown>, ...args: unknown[]) =>
-      intercept(method, () => next(...args), args),
+      intercept(() => next(...args), method, args),
   ]);
-  return around(port, Object.fromEntries(interceptor) as Interceptor<Port>);
+  return around(port, Object.fromEntries(each) as Interceptor<Port>);
 }

@@ -1,5 +1,6 @@
 /** Runs kluctl with local directories of clients in place of the sources that a project includes. */
 import { PrepareError } from "../errors.ts";
+import { around } from "../kit/around.ts";
 import type { RepoKey, SourceOverride } from "../model.ts";
 import type { Checkout, Clock, DiffOptions, Kluctl, LocalOverride, OfferedSources, Run } from "../ports.ts";
 import { matchesOverride, parseRepoKey, repoKeyText, toRepoKey } from "../model/repo-key.ts";
@@ -114,11 +115,10 @@ export function withOverrides(
     }
   }
 
-  return {
-    ...kluctl,
-    diff: (run, options, signal) => trying(run, signal, (ours) => kluctl.diff(ours, options, signal)),
-    deploy: (run, options, signal) => trying(run, signal, (ours) => kluctl.deploy(ours, options, signal)),
-    pokeImages: (run, options, signal) => trying(run, signal, (ours) => kluctl.pokeImages(ours, options, signal)),
-    validate: (run, signal) => trying(run, signal, (ours) => kluctl.validate(ours, signal)),
-  };
+  return around<Kluctl>(kluctl, {
+    diff: (next, run, options, signal) => trying(run, signal, (ours) => next(ours, options, signal)),
+    deploy: (next, run, options, signal) => trying(run, signal, (ours) => next(ours, options, signal)),
+    pokeImages: (next, run, options, signal) => trying(run, signal, (ours) => next(ours, options, signal)),
+    validate: (next, run, signal) => trying(run, signal, (ours) => next(ours, signal)),
+  });
 }
