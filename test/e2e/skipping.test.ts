@@ -5,7 +5,7 @@ import { expect, test, vi } from "vitest";
 import { stringify } from "yaml";
 import { mountSecret } from "../support/mounted-secret.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { useTowline, useTowlineProcess } from "../support/towline.ts";
+import { sendPush, useTowline, useTowlineProcess } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 import { idOf, type TestDeployment, type TestResource } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
@@ -298,4 +298,32 @@ test("two servers collect evidence separately, and neither skips a check that th
   await cluster.patch({ ...config, data: { color: "blue" } } as object);
   await deployment.until("no drift", (now) => drift(now) === "no drift");
   await bothLeaveOut();
+});
+
+test("with skipping switched off, everything runs each time, and drift and pushes are found all the same", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace }));
+  const towline = await useTowline(world, { TOWLINE_SWEEP_SKIPPING: "false" });
+  const shop = cluster.deployment("shop");
+  await shop.create(aSpec(repo.url, { interval: "2s", validate: true }));
+  await shop.reaches("Ready");
+  const count = (msg: string) => towline.lines.filter((line) => line["name"] === "shop" && line.msg === msg).length;
+  await vi.waitFor(() => {
+    expect(count("compared")).toBeGreaterThan(2);
+    expect(count("validated")).toBeGreaterThan(2);
+  }, patience);
+
+  const settings = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" } };
+  await cluster.patch({ ...settings, data: { color: "theirs" } } as object);
+  await shop.until("a report of the drift", ({ status }) => status?.["lastDriftDetectionResultMessage"] === "1 chg");
+
+  const commit = await repo.push(aProject({ namespace, data: { color: "blue" } }));
+  await sendPush(towline.webhooksUrl, { repo: repo.url, after: commit });
+  await shop.until("the commit", ({ status }) => status?.["observedCommit"] === commit);
+  await shop.until("no drift", ({ status }) => status?.["lastDriftDetectionResultMessage"] === "no drift");
+  expect(count("deployed")).toBe(2);
+  expect(towline.lines.filter(({ msg }) => /skipped|applied object changed/.test(msg))).toEqual([]);
 });
