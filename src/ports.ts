@@ -576,7 +576,7 @@ export interface Enqueued {
 /** One change in a cluster: its cause, target, commit and outcome. */
 export interface Change {
   readonly action: "deploy" | "poke-images" | "prune" | "delete";
-  /** The reason for the action; `asked for`: the action itself was requested. */
+  /** The reason for the action; `requested`: a user requested the action itself. */
   readonly why: string;
   readonly cause: Cause;
   /** The pusher's account, as the git host names it. */
@@ -599,8 +599,8 @@ export interface Change {
   /** The approved hash, if changes need approval. */
   readonly approved?: string | undefined;
   readonly dryRun: boolean;
-  /** `broken-off`: kluctl was killed, and what it did is unknown. */
-  readonly result: "ok" | "errors" | "broken-off";
+  /** `interrupted`: kluctl was killed, and what it did is unknown. */
+  readonly result: "ok" | "errors" | "interrupted";
   readonly objects?: ChangedObjects | undefined;
   readonly reconcileID: string;
   readonly ms: number;

@@ -45,7 +45,7 @@ interface ForgeProps {
 }
 
 function Forge({ forge, text, now }: ForgeProps) {
-  const { id, kind, lastGenuineAt, deliveries } = forge;
+  const { id, kind, lastVerifiedAt, deliveries } = forge;
   const silence = silenceOf(forge, now);
   const newest = deliveries[0];
   const shown = select(deliveries, text);
@@ -76,7 +76,7 @@ function Forge({ forge, text, now }: ForgeProps) {
       )}
       {!silence && (
         <p class="quiet">
-          Last verified delivery: <Age at={lastGenuineAt} now={now} />.
+          Last verified delivery: <Age at={lastVerifiedAt} now={now} />.
         </p>
       )}
       {deliveries.length > 0 && shown.length === 0 && <p>No deliveries match.</p>}

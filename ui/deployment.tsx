@@ -44,7 +44,7 @@ type DetailsProps = PageDeploymentDetails & {
 
 function Details({ path, now, version, ...details }: DetailsProps) {
   const { deployment, conditions, prepareError, drift, deployErrors, validateErrors, results } = details;
-  const { why, commit, commitUrl, deployedCommit, deployedCommitUrl, deployedAt, nextLookAt } = deployment;
+  const { why, commit, commitUrl, deployedCommit, deployedCommitUrl, deployedAt, nextCheckAt } = deployment;
   return (
     <>
       {/* First, so that the actions do not move when other parts appear or disappear. */}
@@ -69,7 +69,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         <dt>Drift</dt>
         <dd>{driftText(deployment.drift)}</dd>
         <dt>Next check</dt>
-        <dd>{untilText(nextLookAt, now) ?? "when something changes"}</dd>
+        <dd>{untilText(nextCheckAt, now) ?? "when something changes"}</dd>
         <dt>Target</dt>
         <dd>{deployment.target ?? "–"}</dd>
         <dt>Follows</dt>

@@ -119,7 +119,7 @@ function Rows({ shown, now }: { readonly shown: readonly PageDeployment[]; reado
 }
 
 function Row({ deployment, now }: { readonly deployment: PageDeployment; readonly now: number }) {
-  const { namespace, name, commit, drift, deployedAt, nextLookAt, why } = deployment;
+  const { namespace, name, commit, drift, deployedAt, nextCheckAt, why } = deployment;
   return (
     <a class="row" href={addressOf(keyOf(deployment))}>
       <Badge health={healthOf(deployment)} />
@@ -134,7 +134,7 @@ function Row({ deployment, now }: { readonly deployment: PageDeployment; readonl
         <span>{drift ?? "–"}</span>
       </span>
       <span class="quiet">{deployedAt === undefined ? "never" : `${ageText(now - deployedAt)} ago`}</span>
-      <span class="quiet">{untilText(nextLookAt, now) ?? "–"}</span>
+      <span class="quiet">{untilText(nextCheckAt, now) ?? "–"}</span>
       <span class="why" title={why}>
         <span>{why ?? ""}</span>
       </span>

@@ -6,9 +6,9 @@ import { ageText } from "./words.ts";
 const silentMs = 24 * 3_600_000;
 
 /** Describes the silence; `undefined` if a delivery arrived recently. */
-export function silenceOf({ lastGenuineAt }: PageForge, now: number): string | undefined {
-  if (lastGenuineAt === undefined) return "No verified delivery within the last week.";
-  return now - lastGenuineAt > silentMs ? `No verified delivery for ${ageText(now - lastGenuineAt)}.` : undefined;
+export function silenceOf({ lastVerifiedAt }: PageForge, now: number): string | undefined {
+  if (lastVerifiedAt === undefined) return "No verified delivery within the last week.";
+  return now - lastVerifiedAt > silentMs ? `No verified delivery for ${ageText(now - lastVerifiedAt)}.` : undefined;
 }
 
 /** Only for forges with earlier or rejected deliveries: a forge that was never set up raises no alarm. */

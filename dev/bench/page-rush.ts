@@ -44,7 +44,7 @@ function toEntry(index: number): [string, PageDeployment] {
       deployedCommit: "3f2c1ab".padEnd(40, "0"),
       deployedAt: Date.now(),
       drift: "none",
-      nextLookAt: Date.now() + 300_000,
+      nextCheckAt: Date.now() + 300_000,
       why: index % 10 === 0 ? "services/frontend/deploy.yml:14: 'replicas' is undefined" : undefined,
       suspended: false,
       target: "prod",

@@ -167,7 +167,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
 }
 
 /** The sample that counts skipped reconciliations. */
-export const leftOutLoops = 'towline_interval_loops_total{done="skipped",doubt=""}';
+export const leftOutLoops = 'towline_interval_checks_total{result="skipped",reason=""}';
 
 /** Forces a new connection: the server may just have closed a kept-alive one, and the bench does not retry. */
 export const closeConnection = { connection: "close" };

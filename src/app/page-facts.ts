@@ -114,8 +114,8 @@ export function createPageFacts(
       Promise.all(
         forges().map(async ({ id, kind }) => {
           const all = (await deliveries.latest(id)).toSorted((a, b) => b.at - a.at);
-          const lastGenuineAt = all.find(({ refused }) => refused === undefined)?.at;
-          return { id, kind, lastGenuineAt, deliveries: all.slice(0, deliveriesShown) };
+          const lastVerifiedAt = all.find(({ refused }) => refused === undefined)?.at;
+          return { id, kind, lastVerifiedAt, deliveries: all.slice(0, deliveriesShown) };
         }),
       ),
     async pullRequests() {

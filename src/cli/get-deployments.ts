@@ -112,7 +112,7 @@ async function watch(
 
 /** The state without the field that changes with the clock only. */
 function essence(state: ShownState): string {
-  return JSON.stringify({ ...state, nextLookAt: undefined });
+  return JSON.stringify({ ...state, nextCheckAt: undefined });
 }
 
 function toTable(states: readonly ShownState[], wide: boolean, withHead: boolean): string {
@@ -120,9 +120,9 @@ function toTable(states: readonly ShownState[], wide: boolean, withHead: boolean
   const head = ["NAMESPACE", "NAME", "READY", "COMMIT", "DRIFT", "DEPLOYED"];
   const more = ["NEXT CHECK", "TARGET", "FOLLOWS"];
   const rows = states.map((state) => {
-    const { namespace, name, ready, commit, drift, deployedAt, nextLookAt, target, source, ref, path, why } = state;
+    const { namespace, name, ready, commit, drift, deployedAt, nextCheckAt, target, source, ref, path, why } = state;
     const age = deployedAt === undefined ? "–" : ageText(now - deployedAt);
-    const next = nextLookAt === undefined ? "–" : nextLookAt <= now ? "now" : `in ${ageText(nextLookAt - now)}`;
+    const next = nextCheckAt === undefined ? "–" : nextCheckAt <= now ? "now" : `in ${ageText(nextCheckAt - now)}`;
     const follows = source === undefined ? "–" : `${source}${path ? `//${path}` : ""} ${ref ?? ""}`;
     const wideCells = wide ? [next, orDash(target), follows] : [];
     const marked = state.apiVersion === undefined ? name : `${name} (${state.apiVersion.replace(/\/.*/, "")})`;

@@ -15,7 +15,7 @@ export interface Compared {
 const reasons: Record<DeployReason, string> = {
   "never-deployed": "it was never deployed",
   "objects-changed": "its objects have changed",
-  asked: "a deploy was requested and not handled yet",
+  requested: "a deploy was requested and not handled yet",
   "approval-changed": "its approval changed and was not handled yet",
   "spec-changed": "its spec changed and was not handled yet",
   "prune-confirmed": "a prune was confirmed and not handled yet",

@@ -129,13 +129,13 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     },
   });
   const looks = new Counter({
-    name: "towline_sweep_looks_total",
+    name: "towline_sweep_queries_total",
     help: "Remotes that the sweep checked for new commits.",
     labelNames: ["result"],
     registers,
   });
   const lookSeconds = new Histogram({
-    name: "towline_sweep_look_duration_seconds",
+    name: "towline_sweep_query_duration_seconds",
     help: "Time that the sweep waited for a remote.",
     buckets: workSeconds,
     registers,

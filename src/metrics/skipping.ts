@@ -2,8 +2,8 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 
 export interface SkippingMetrics {
-  /** A check was due by its interval. It was skipped unless `doubt` gives a reason to check. */
-  intervalLoop(doubt: string | undefined): void;
+  /** A check was due by its interval. It was skipped unless there was a reason to check. */
+  intervalCheck(reason: string | undefined): void;
   /** An object that a deployment had applied was changed or deleted. */
   drifted(): void;
   /** A check that could have been skipped was run anyway, as an audit. */
@@ -18,14 +18,14 @@ export function createSkippingMetrics(
   size: () => { readonly watches: number; readonly objects: number },
 ): SkippingMetrics {
   const registers = [registry];
-  const loops = new Counter({
-    name: "towline_interval_loops_total",
+  const checks = new Counter({
+    name: "towline_interval_checks_total",
     help: "Checks due by their interval; skipped if nothing can have changed, otherwise the reason why not.",
-    labelNames: ["done", "doubt"],
+    labelNames: ["result", "reason"],
     registers,
   });
   const drifted = new Counter({
-    name: "towline_drift_looks_total",
+    name: "towline_drift_checks_total",
     help: "Reconciliations requested because an applied object was changed or deleted.",
     registers,
   });
@@ -55,7 +55,7 @@ export function createSkippingMetrics(
   gauge("towline_applied_objects", "Applied objects whose version is known.", () => size().objects);
   gauge("towline_applied_objects_watches", "Watches of applied objects.", () => size().watches);
   return {
-    intervalLoop: (doubt) => loops.inc({ done: doubt === undefined ? "skipped" : "looked", doubt: doubt ?? "" }),
+    intervalCheck: (reason) => checks.inc({ result: reason === undefined ? "skipped" : "checked", reason: reason ?? "" }),
     drifted: () => drifted.inc(),
     audited: (result) => audits.inc({ result }),
     wrongSkip: (believed) => wrong.inc({ believed }),

@@ -32,7 +32,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
     now: deps.clock.now(),
     retrying: work.retrying,
     retryAt: deps.retryAt?.(deployment),
-    asked: deployment.deployAsked !== undefined,
+    requested: deployment.deployAsked !== undefined,
   };
   const regardless = deployRegardless(input);
   if (isNews(regardless)) await deps.deployments.whenSynced(work.signal);

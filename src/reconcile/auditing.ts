@@ -56,7 +56,7 @@ export async function audited<T extends Pick<CommandResult, "objects" | "errors"
     return result;
   } catch (error) {
     const nothingDone = error instanceof PrepareError || error instanceof KluctlUnavailableError;
-    if (!nothingDone) tell({ result: "broken-off" }, deployment.status.targetKey);
+    if (!nothingDone) tell({ result: "interrupted" }, deployment.status.targetKey);
     throw error;
   }
 }

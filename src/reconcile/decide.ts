@@ -16,7 +16,7 @@ export interface DecisionInput {
   /** When the failed step is to be retried, in epoch milliseconds; see retries.ts. */
   readonly retryAt?: number | undefined;
   /** A deploy was requested whether or not anything changed. */
-  readonly asked?: boolean | undefined;
+  readonly requested?: boolean | undefined;
   /** The user confirmed pruning exactly the current orphans. */
   readonly pruneConfirmed?: boolean | undefined;
 }
@@ -24,7 +24,7 @@ export interface DecisionInput {
 export type DeployReason =
   | "never-deployed"
   | "objects-changed"
-  | "asked"
+  | "requested"
   | "approval-changed"
   | "spec-changed"
   | "interval"
@@ -62,7 +62,7 @@ export function deployRegardless(input: DecisionInput): DeployReason | undefined
 }
 
 function deployReason(
-  { spec, status, generation, now, retrying, retryAt, asked, pruneConfirmed }: DecisionInput,
+  { spec, status, generation, now, retrying, retryAt, requested, pruneConfirmed }: DecisionInput,
   objectsHash: string,
 ): DeployReason | undefined {
   const last = status.lastDeployResult;
@@ -71,7 +71,7 @@ function deployReason(
   // Without a hash, a deploy was interrupted and what it applied is unknown.
   const counts = spec.deployOnChanges !== false || before === undefined;
   if (before !== objectsHash && counts) return "objects-changed";
-  if (asked) return "asked";
+  if (requested) return "requested";
   if (spec.manual && status.lastManualObjectsHash !== spec.manualObjectsHash) return "approval-changed";
   if (status.observedGeneration !== generation) return "spec-changed";
   if (spec.suspend) return undefined;

@@ -102,7 +102,7 @@ async function deleteObjects(
     signal,
   );
   const result = await deleting.catch((error: unknown) => {
-    tell({ result: "broken-off" });
+    tell({ result: "interrupted" });
     throw error;
   });
   tell({ result: result.errors.length > 0 ? "errors" : "ok", objects: countChanged(result) });

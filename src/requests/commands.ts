@@ -96,7 +96,7 @@ async function perform(
     case "diff":
       return steps.diff();
     case "deploy":
-      return steps.deploy({ why: "asked for" });
+      return steps.deploy({ why: "requested" });
     case "prune":
       return steps.prune();
     case "validate":

@@ -59,7 +59,7 @@ export interface SkippingDeps extends EvidenceDeps {
   readonly fullIntervalMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly observe?: { intervalLoop(doubt: Doubt | undefined): void } | undefined;
+  readonly observe?: { intervalCheck(reason: Doubt | undefined): void } | undefined;
   /** Absent: no skip is audited. */
   readonly audit?: Pick<SkipAudit, "note"> | undefined;
 }
@@ -340,11 +340,11 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     if (answer.kind === "later") return answer.kind;
     if (answer.kind === "skipped") {
       log.debug({ ...key, commit: answer.commit }, "check skipped: nothing can have changed");
-      observe?.intervalLoop(undefined);
+      observe?.intervalCheck(undefined);
       return answer.kind;
     }
     log.debug({ ...key, doubt: answer.doubt, why: answer.why }, "check not skipped: something may have changed");
-    observe?.intervalLoop(answer.doubt);
+    observe?.intervalCheck(answer.doubt);
     doubtedAt.delete(keyText(key));
     doubtedAt.set(keyText(key), clock.now());
     evict(doubtedAt);

@@ -19,7 +19,7 @@ export interface DeploymentState {
   /** `none`, or the differences, such as `2 chg`; `undefined` if not compared yet. */
   readonly drift: string | undefined;
   /** The next check by interval; `undefined`: only after a change, or unknown to this process. */
-  readonly nextLookAt: number | undefined;
+  readonly nextCheckAt: number | undefined;
   /** What it is waiting for, or what is wrong; `undefined` if it is healthy. */
   readonly why: string | undefined;
   readonly suspended: boolean;
@@ -45,7 +45,7 @@ export function stateOf(deployment: Deployment | MalformedDeployment, now: numbe
     deployedCommit: commitOf(deployed?.document),
     deployedAt: timeOf(deployed?.endTime),
     drift: driftOf(status),
-    nextLookAt: Number.isFinite(next) ? Math.max(next, now) : undefined,
+    nextCheckAt: Number.isFinite(next) ? Math.max(next, now) : undefined,
     why: whyOf(deployment),
     suspended: spec?.suspend ?? false,
     target: spec?.target,

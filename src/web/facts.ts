@@ -62,7 +62,7 @@ export interface PageForge {
   readonly id: string;
   readonly kind: string;
   /** When the last verified delivery arrived; `undefined` if none is stored. */
-  readonly lastGenuineAt: number | undefined;
+  readonly lastVerifiedAt: number | undefined;
   /** Newest first. */
   readonly deliveries: readonly DeliveryRecord[];
 }

@@ -129,7 +129,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
         const sealed = await seal.close("logout", person.idToken, now() + leavingMs);
         res.cookie(leavingCookie, sealed, { ...options, maxAge: leavingMs });
       }
-      audit({ action: "login", result: "asked", ...sender, status: 303 });
+      audit({ action: "login", result: "ok", ...sender, status: 303 });
       if (groupsLeftOut > 0)
         log.warn(
           { person: person.name, groups: person.groups.length, groupsLeftOut },

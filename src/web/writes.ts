@@ -17,7 +17,7 @@ import type { FindSight } from "./sight.ts";
 export interface PageWrite {
   readonly action: Action | "replay" | "retry" | "login";
   /** `refused`: not allowed, or not applicable. `failed`: any other error. */
-  readonly result: "asked" | "refused" | "failed";
+  readonly result: "ok" | "refused" | "failed";
   readonly namespace?: string | undefined;
   readonly name?: string | undefined;
   readonly forge?: string | undefined;
@@ -130,7 +130,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
       const what = describe(req);
       try {
         const [status, answer] = await act(req, mayWrite(req, caller), what);
-        tell(req, what, caller, { result: "asked", status });
+        tell(req, what, caller, { result: "ok", status });
         res.status(status).json(answer);
       } catch (error) {
         const status =

@@ -30,7 +30,7 @@ async function metrics({ adminUrl }: Towline): Promise<string> {
 
 /** Waits until the sweep has checked the repository for the first time; the next sweep is a day later. */
 async function isSwept(towline: Towline): Promise<void> {
-  await expect.poll(() => metrics(towline), patience).toMatch(/^towline_sweep_looks_total\{result="ok"\} [1-9]/m);
+  await expect.poll(() => metrics(towline), patience).toMatch(/^towline_sweep_queries_total\{result="ok"\} [1-9]/m);
 }
 
 /** Waits until all queued jobs have ended. */

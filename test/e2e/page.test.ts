@@ -119,7 +119,7 @@ async function lookAtMany(url: string): Promise<void> {
   await page.route("**/api/deployments", (route) =>
     route.fulfill({ json: Array.from({ length: 1_000 }, aDeployment) }),
   );
-  const silent = { id: "gitea", kind: "gitea", lastGenuineAt: Date.now() - 50 * 3_600_000, deliveries: [{}] };
+  const silent = { id: "gitea", kind: "gitea", lastVerifiedAt: Date.now() - 50 * 3_600_000, deliveries: [{}] };
   await page.route("**/api/deliveries?newest", (route) => route.fulfill({ json: [silent] }));
   await page.route("**/api/pull-requests", (route) => route.fulfill({ json: [pullRequest, evilPullRequest] }));
   await page.context().setExtraHTTPHeaders(pageBearer);
@@ -169,7 +169,7 @@ function aDeployment(_: unknown, index: number): PageDeployment {
     deployedCommit: undefined,
     deployedAt: Date.now() - index * 60_000,
     drift: index % 7 === 0 ? "2 chg, 1 new, 1 orp, 4 del" : "none",
-    nextLookAt: Date.now() + 200_000,
+    nextCheckAt: Date.now() + 200_000,
     why: ready === "False" ? "services/frontend/deploy.yml:14: 'replicas' is undefined" : undefined,
     suspended: index % 13 === 1,
     target: "prod",

@@ -63,7 +63,7 @@ test("twenty deployments share one merge, are compared a few at a time, and get 
   const prefix = `${world.redis.prefix}-next`;
   const towline = await useTowline(world, { ...variables, TOWLINE_REDIS_PREFIX: prefix });
   await host.tell(towline);
-  await expect.poll(() => metrics(towline), patience).toMatch(/^towline_sweep_looks_total\{result="ok"\} 1$/m);
+  await expect.poll(() => metrics(towline), patience).toMatch(/^towline_sweep_queries_total\{result="ok"\} 1$/m);
   const release = await journal.hold("true");
   proxy.clear();
   const before = await gitRuns(towline, "ls-remote");

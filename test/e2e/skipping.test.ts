@@ -183,9 +183,9 @@ test("a check is skipped while nothing can have changed, and any change is a rea
   await isLeftOutAgain("still");
   expect(of("still", "an applied object changed")).toEqual([]);
   const metrics = await (await fetch(`${towline.adminUrl}/metrics`)).text();
-  expect(metrics).toMatch(/^towline_interval_loops_total\{done="skipped",doubt=""\} \d+$/m);
-  expect(metrics).toMatch(/^towline_interval_loops_total\{done="looked",doubt="project"\} \d+$/m);
-  expect(metrics).toMatch(/^towline_drift_looks_total [2-9]$/m);
+  expect(metrics).toMatch(/^towline_interval_checks_total\{result="skipped",reason=""\} \d+$/m);
+  expect(metrics).toMatch(/^towline_interval_checks_total\{result="checked",reason="project"\} \d+$/m);
+  expect(metrics).toMatch(/^towline_drift_checks_total [2-9]$/m);
 });
 
 test("replacing kluctl, even with the same version, causes everything to be rendered again", async () => {

@@ -107,7 +107,7 @@ export function aSkippingWorld(
     clock: { now: () => now },
     log: silentLog,
     audit,
-    observe: { intervalLoop: (doubt) => void doubts.push(doubt) },
+    observe: { intervalCheck: (doubt) => void doubts.push(doubt) },
   });
   const identity: Identity = { secrets: [] };
   const signal = new AbortController().signal;

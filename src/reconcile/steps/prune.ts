@@ -22,7 +22,7 @@ export async function prune(context: StepContext): Promise<MaskedResult> {
     const key = context.targetKeyOf(found);
     const others = dryRun ? [] : findSharing(deployment, key, deployments.all());
     const doomed = found.errors.length > 0 || others.length > 0 ? [] : findDoomed(found);
-    const whole = await mutate(context, "Performing prune", { action: "prune", why: "asked for" }, async () => {
+    const whole = await mutate(context, "Performing prune", { action: "prune", why: "requested" }, async () => {
       const errors =
         others.length > 0
           ? [{ ref: { kind: "", name: "" }, message: sharingNote(key.discriminator ?? "", others) }]

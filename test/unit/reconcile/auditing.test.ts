@@ -48,7 +48,7 @@ test("a deploy that was interrupted may have changed something, and one that cou
   });
   const broken = aWorld(aDeployment({ status: upToDate }), killed, moved());
   await broken.reconcile(push, broken.attempt());
-  expect(broken.audit).toMatchObject([{ result: "broken-off", commit: "c2" }]);
+  expect(broken.audit).toMatchObject([{ result: "interrupted", commit: "c2" }]);
   expect(JSON.stringify(broken.audit)).not.toContain("too long");
 
   const unprepared = fakeKluctl({ deploy: new PrepareError("no such target") });

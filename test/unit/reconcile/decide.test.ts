@@ -199,7 +199,7 @@ test("with deployOnChanges: false, an interval, an interrupted deploy and a requ
   expect(decide({ ...input, status: { ...deployed, lastObjectsHash: undefined } }, "h2").deploy).toBe(
     "objects-changed",
   );
-  expect(deployRegardless({ ...input, asked: true })).toBe("asked");
+  expect(deployRegardless({ ...input, requested: true })).toBe("requested");
 });
 
 test("a confirmed prune is a reason to deploy, if the deployment prunes", () => {

@@ -37,7 +37,7 @@ test("a healthy deployment shows when it was deployed and when its next check is
     deployedCommit: "3".repeat(40),
     deployedAt: now - 3_600_000,
     drift: "none",
-    nextLookAt: now + 180_000,
+    nextCheckAt: now + 180_000,
     why: undefined,
   });
 });
@@ -86,9 +86,9 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
 test("a failure before the comparison is not overdue, because the server knows the time of the next retry", () => {
   const conditions = [condition("Ready", "False", "no such target")];
   const failed = aDeployment({ generation: 1, status: { observedGeneration: 1, conditions, lastPrepareError: "x" } });
-  expect(stateOf(failed, now).nextLookAt).toBeUndefined();
-  expect(stateOf(failed, now, now + 30_000).nextLookAt).toBe(now + 30_000);
-  expect(stateOf({ ...failed, generation: 2 }, now).nextLookAt).toBe(now);
+  expect(stateOf(failed, now).nextCheckAt).toBeUndefined();
+  expect(stateOf(failed, now, now + 30_000).nextCheckAt).toBe(now + 30_000);
+  expect(stateOf({ ...failed, generation: 2 }, now).nextCheckAt).toBe(now);
 });
 
 test("a failing template is reported with file, line and error", () => {

@@ -86,7 +86,7 @@ for (const login of Object.keys(logins)) {
       expect(audit).toHaveLength(18 + (login === "token" ? 0 : 3));
       expect(audit.every((line) => line.login === login && line.address === "127.0.0.1")).toBe(true);
       expect(new Set(audit.map(({ person }) => person))).toEqual(new Set([byToken ? undefined : "ann"]));
-      expect(audit.filter(({ result }) => result === "asked")).toHaveLength(may ? 9 : 0);
+      expect(audit.filter(({ result }) => result === "ok")).toHaveLength(may ? 9 : 0);
       expect(audit.filter(({ result }) => result === "refused")).toHaveLength(audit.length - (may ? 9 : 0));
       expect(JSON.stringify(audit)).not.toContain(token);
     });
@@ -263,7 +263,7 @@ test("namespaces that a user cannot see are neither shown nor changed", async ()
   const previews = [mine, theirs].map((deployment) => ({ deployment, verdict: "1 changed" }));
   const pullRequest = { name: "p", url: undefined, baseBranch: "main", head: "h", at: 1, verdict: "secret-count" };
   page.facts.deployments = () => [{ ...page.shop, namespace: "theirs", name: "secret-name" }];
-  page.facts.forges = () => Promise.resolve([{ id: "gitea", kind: "gitea", lastGenuineAt: 1, deliveries }]);
+  page.facts.forges = () => Promise.resolve([{ id: "gitea", kind: "gitea", lastVerifiedAt: 1, deliveries }]);
   page.facts.pullRequests = () =>
     Promise.resolve([
       { ...pullRequest, state: "done", previews },

@@ -112,7 +112,7 @@ test("a missing object, an invalid name and an unavailable dependency give diffe
   expect((await get("/api/trace/HEAD", bearer)).status).toBe(400);
   expect((await get("/api/trace/3F2C1AB", bearer)).status).toBe(200);
   const deliveries = [2, 1].map((at) => ({ at }) as PageForge["deliveries"][number]);
-  facts.forges = () => Promise.resolve([{ id: "gitea", kind: "gitea", lastGenuineAt: 2, deliveries }]);
+  facts.forges = () => Promise.resolve([{ id: "gitea", kind: "gitea", lastVerifiedAt: 2, deliveries }]);
   expect(await (await get("/api/deliveries?newest", bearer)).json()).toMatchObject([{ deliveries: [{ at: 2 }] }]);
   facts.queue = () => Promise.reject(new QueueUnavailableError("redis://:secret@redis"));
   const res = await get("/api/queue", bearer);
