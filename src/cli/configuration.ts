@@ -13,15 +13,15 @@ type Env = Readonly<Record<string, string | undefined>>;
 export const readFile = (path: string): string => readFileSync(path, "utf8");
 
 /** Loads the configuration with Towline's own options, by the names that commander gives them. */
-export function loadFromFlags(env: Env, flags: Flags): LoadedConfig {
+export function loadFromFlags(env: Env, flags: Flags, read = readFile): LoadedConfig {
   const argvFlags = Object.fromEntries(
     flagFields().map(({ path, flag }) => [path, flags[new Option(flag).attributeName()]]),
   );
-  return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, readFile });
+  return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, readFile: read });
 }
 
 /** Loads the configuration with the options and variables of `kluctl controller run`. */
-export function loadFromControllerFlags(env: Env, flags: Flags): LoadedConfig {
+export function loadFromControllerFlags(env: Env, flags: Flags, read = readFile): LoadedConfig {
   const argv = Object.fromEntries(
     // commander reads --no-… as the negation of an option; kluctl's options of that form have no effect here.
     controllerFlags.map(({ name }) => [
@@ -36,11 +36,11 @@ export function loadFromControllerFlags(env: Env, flags: Flags): LoadedConfig {
   } = toConfigSources({
     argv,
     env,
-    file: findKluctlFile(env, readFile),
+    file: findKluctlFile(env, read),
     dataDir: defaultDataDir(env),
     memoryBytes: Math.min(process.constrainedMemory(), totalmem()) % totalmem(), // 0: the machine's memory
   });
-  return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, flagNames, defaults, readFile });
+  return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, flagNames, defaults, readFile: read });
 }
 
 /** Adds an option for every key. `--help` hides them because they are many; `--help-all` lists them. */

@@ -1,8 +1,15 @@
 /** `towline serve` and `towline controller run`: one server, two sets of options. */
 import { type Config, knownSecrets } from "../config.ts";
+import { createLoader, type ReadFile } from "../config/loader.ts";
 import { createLogger, createSecretList } from "../log.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
-import { loadFromControllerFlags, loadFromFlags, withConfigFlags, withControllerFlags } from "./configuration.ts";
+import {
+  loadFromControllerFlags,
+  loadFromFlags,
+  readFile,
+  withConfigFlags,
+  withControllerFlags,
+} from "./configuration.ts";
 
 const exitCodes = `
 Exit codes:
@@ -31,7 +38,7 @@ export const defineServe: Define = (command, { env, serve }, onCode) => {
   withConfigFlags(command)
     .addHelpText("after", serveHelp)
     .action(async (flags: Readonly<Record<string, unknown>>) => {
-      onCode(await run(serve, () => loadFromFlags(env, flags).config));
+      onCode(await run(serve, (read) => loadFromFlags(env, flags, read).config));
     });
 };
 
@@ -39,11 +46,12 @@ export const defineControllerRun: Define = (command, { env, serve }, onCode) => 
   withControllerFlags(command)
     .addHelpText("after", controllerHelp)
     .action(async (flags: Readonly<Record<string, unknown>>) => {
-      onCode(await run(serve, () => loadFromControllerFlags(env, flags).config));
+      onCode(await run(serve, (read) => loadFromControllerFlags(env, flags, read).config));
     });
 };
 
-function run(serve: ProgramDeps["serve"], load: () => Config): Promise<number> {
+function run(serve: ProgramDeps["serve"], loadWith: (read: ReadFile) => Config): Promise<number> {
+  const load = createLoader(loadWith, readFile);
   const config = load();
   const secrets = createSecretList(knownSecrets(config));
   return serve(config, createLogger({ ...config.log, secrets }), { load, secrets });

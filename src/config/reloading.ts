@@ -30,14 +30,21 @@ export function startReloading({ live, load, onRead, observe, tell, log, everyMs
   const stopped = new AbortController();
   const { signal } = stopped;
   let seen = live.now;
+  /** As loaded last, and in effect as far as possible. */
+  let checked: Config | undefined;
   let problem: string | undefined;
   let reported = "";
 
   async function check(): Promise<void> {
     const next = load();
-    if (fingerprint(next) === fingerprint(seen)) return;
+    if (next === checked) return; // no file has changed
+    if (fingerprint(next) === fingerprint(seen) || (await take(next))) checked = next;
+  }
+
+  /** Returns whether the configuration was taken; if not, it is still being written, and the next check reads it again. */
+  async function take(next: Config): Promise<boolean> {
     await sleep(Math.min(settleMs, everyMs), undefined, { signal });
-    if (fingerprint(load()) !== fingerprint(next)) return; // still being written: the next check reads it again
+    if (fingerprint(load()) !== fingerprint(next)) return false;
     onRead?.(next);
     const usable = keepFixed(live.now, next);
     const keys = changedKeys(live.now, usable);
@@ -47,6 +54,7 @@ export function startReloading({ live, load, onRead, observe, tell, log, everyMs
       tell?.("Normal", "ConfigReloaded", `Configuration reloaded: ${keys.join(", ")}.`);
     }
     seen = next;
+    return true;
   }
 
   async function checkAndReport(): Promise<void> {
