@@ -32,25 +32,25 @@ export interface DependencyGateDeps {
 
 /** Returns the Ready verdict while the deployment is blocked, `undefined` if it is not. */
 export interface DependencyGate {
-  holds(deployment: Deployment, asOf: AsOf | undefined, signal: AbortSignal): Promise<Verdict | undefined>;
+  whyBlocked(deployment: Deployment, asOf: AsOf | undefined, signal: AbortSignal): Promise<Verdict | undefined>;
   /** Blocked by a condition that can never be met, as far as the watch knows. No I/O. */
-  holdsForever(deployment: Deployment): Verdict | undefined;
+  whyBlockedForever(deployment: Deployment): Verdict | undefined;
 }
 
 export function createDependencyGate({ deployments, secrets, sources, enqueue }: DependencyGateDeps): DependencyGate {
-  function holdsForever(deployment: Deployment): Verdict | undefined {
+  function whyBlockedForever(deployment: Deployment): Verdict | undefined {
     const { keys, problem } = dependenciesOf(deployment);
     if (problem !== undefined) return impossibleVerdict(problem);
     const cycle = keys.length === 0 ? undefined : findCycle(deployment.key, dependenciesAmong(deployment));
     return cycle && impossibleVerdict(cycleMessage(cycle));
   }
 
-  async function holds(
+  async function whyBlocked(
     deployment: Deployment,
     asOf: AsOf | undefined,
     signal: AbortSignal,
   ): Promise<Verdict | undefined> {
-    const impossible = holdsForever(deployment);
+    const impossible = whyBlockedForever(deployment);
     const { keys } = dependenciesOf(deployment);
     if (impossible !== undefined || keys.length === 0) return impossible;
     const found = await Promise.all(keys.map(async (key) => ({ key, dependency: await deployments.get(key) })));
@@ -102,7 +102,7 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
     }
   }
 
-  return { holds, holdsForever };
+  return { whyBlocked, whyBlockedForever };
 }
 
 function sharesRepo(

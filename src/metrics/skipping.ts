@@ -55,7 +55,8 @@ export function createSkippingMetrics(
   gauge("towline_applied_objects", "Applied objects whose version is known.", () => size().objects);
   gauge("towline_applied_objects_watches", "Watches of applied objects.", () => size().watches);
   return {
-    intervalCheck: (reason) => checks.inc({ result: reason === undefined ? "skipped" : "checked", reason: reason ?? "" }),
+    intervalCheck: (reason) =>
+      checks.inc({ result: reason === undefined ? "skipped" : "checked", reason: reason ?? "" }),
     drifted: () => drifted.inc(),
     audited: (result) => audits.inc({ result }),
     wrongSkip: (believed) => wrong.inc({ believed }),

@@ -35,9 +35,9 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
     requested: deployment.deployAsked !== undefined,
   };
   const regardless = deployRegardless(input);
-  if (isNews(regardless)) await deps.deployments.whenSynced(work.signal);
-  const unsure = isNews(regardless) && mayCollide(deployment, deps.deployments.all());
-  if (regardless === undefined && !(await deps.parts.comparesFirst(work, commit))) return deployAndTell();
+  if (mayChangeTarget(regardless)) await deps.deployments.whenSynced(work.signal);
+  const unsure = mayChangeTarget(regardless) && mayCollide(deployment, deps.deployments.all());
+  if (regardless === undefined && !(await deps.parts.comparesFirst(work, commit))) return deployAtOnce();
 
   const compared = regardless === undefined || unsure ? await steps.compare() : undefined;
   const confirmed = deployment.annotations[annotation.confirmPrune];
@@ -56,7 +56,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
   return { decision, deployed, rendered: deployed ?? compared ?? (await steps.compare()) };
 
   /** Deploys without comparing first. A deploy without any effect had nothing to deploy and counts as a comparison. */
-  async function deployAndTell(): Promise<Applied> {
+  async function deployAtOnce(): Promise<Applied> {
     const hasEffect = (result: CommandResult) =>
       result.objectsHash !== deployment.status.lastObjectsHash || result.errors.length > 0 || differs(result);
     status.set({ lastPrepareError: undefined });
@@ -70,6 +70,6 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
 /**
  * A deployment that was never deployed, or whose spec may have changed its target, may collide with an existing one.
  */
-function isNews(reason: Decision["deploy"]): boolean {
+function mayChangeTarget(reason: Decision["deploy"]): boolean {
   return reason === "never-deployed" || reason === "spec-changed";
 }

@@ -14,7 +14,7 @@ import { type Project, withProject } from "./project.ts";
 import { findRequest } from "../requests/requests.ts";
 import { toStageError } from "./stage-error.ts";
 import { differs } from "./status/results.ts";
-import { tellUnprepared } from "./status/unprepared.ts";
+import { describePrepareError } from "./status/prepare-error.ts";
 import { startWork, type Loop, type LoopDeps, type Work } from "./work.ts";
 
 /** Returns `again` if the request was invalid: it has been answered, and the reconciliation has not started yet. */
@@ -40,7 +40,7 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
 
   const trying = async (): Promise<Ending> => {
     try {
-      return await (taken ? attempt(work) : tellingProgress(work, () => attempt(work)));
+      return await (taken ? attempt(work) : reportingProgress(work, () => attempt(work)));
     } finally {
       await status.settled(); // a job that is postponed releases the lease next
     }
@@ -62,7 +62,7 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
 /** Most interval checks finish within this time; reporting progress only afterwards saves one of two status writes. */
 const soonMs = 1_000;
 
-async function tellingProgress({ status, request, signal }: Work, doIt: () => Promise<Ending>): Promise<Ending> {
+async function reportingProgress({ status, request, signal }: Work, doIt: () => Promise<Ending>): Promise<Ending> {
   const tell = () => {
     if (!status.hasProgress && !signal.aborted) status.progress("Initializing");
   };
@@ -118,7 +118,7 @@ async function attempt(work: Work): Promise<Ending> {
     const message = await redactText(failure.message, secrets);
     // A deploy without a prior comparison is the first step to render: if rendering fails, nothing was applied.
     const unprepared = stage === "prepare" || (stage === "deploy" && cause instanceof PrepareError);
-    const told = unprepared ? await tellUnprepared(failure, deps.kluctl, secrets) : undefined;
+    const told = unprepared ? await describePrepareError(failure, deps.kluctl, secrets) : undefined;
     const ready: Verdict = told?.ready ?? {
       status: "False",
       reason: stage === "deploy" ? reason.deployFailed : reason.validateFailed,

@@ -10,16 +10,16 @@ import type { Project } from "./project.ts";
 import { createSteps, type Steps, type StepsContext } from "./steps/steps.ts";
 import type { Loop, LoopDeps, Work } from "./work.ts";
 
-/** A deployment, and what there may be to do. */
-export interface Look {
+/** What may have been requested of a deployment. */
+export interface RequestedCheck {
   readonly cause: Cause;
   readonly deployment: Deployment | MalformedDeployment;
   readonly asOf: AsOf | undefined;
   readonly signal: AbortSignal;
 }
 
-export interface Idle {
-  /** Why there is nothing to do; `undefined`: there may be something. */
+export interface Fulfilled {
+  /** Why there is nothing to do; `undefined`: there may be something to do. */
   readonly why?: string | undefined;
   /** Where its source is, if that was queried. */
   readonly head?: Head | undefined;
@@ -33,7 +33,7 @@ export interface Head {
 
 export interface Parts {
   /** Finds out without a lease and without kluctl whether a request is already fulfilled. */
-  findIdle(look: Look, find: (look: Look) => Promise<Idle>): Promise<Idle>;
+  findFulfilled(check: RequestedCheck, find: (check: RequestedCheck) => Promise<Fulfilled>): Promise<Fulfilled>;
   /** One reconciliation, from the request to the written status. */
   runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "again">;
   /** One command that a user requested. */
@@ -48,7 +48,7 @@ export interface Parts {
 }
 
 export const parts: Parts = {
-  findIdle: (look, find) => find(look),
+  findFulfilled: (check, find) => find(check),
   runLoop,
   runCommand,
   bringUpToDate,

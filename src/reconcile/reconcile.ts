@@ -19,8 +19,8 @@ import type { Held, Leases, Queue, Sources } from "../ports.ts";
 import { createDependencyGate } from "../guards/depends-on-gate.ts";
 import { finalize } from "./finalize.ts";
 import { freshnessFor, requireFresh, type FreshnessDeps } from "./freshness.ts";
-import { findIdle } from "./idle.ts";
-import { settleHeldBack, settleMalformed, settleSuspended } from "./settle.ts";
+import { findFulfilled } from "./fulfilled.ts";
+import { settleBlocked, settleMalformed, settleSuspended } from "./settle.ts";
 import { findRequest, isAnnotated, isAsked, nextCommand } from "../requests/requests.ts";
 import type { LoopDeps } from "./work.ts";
 
@@ -34,7 +34,7 @@ export interface ReconcileDeps extends LoopDeps, FreshnessDeps {
 export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise<Outcome | "busy">;
 
 /** The longest delay while another job fetches from the same slow remote. */
-const mostPutOffMs = 10_000;
+const maxDelayMs = 10_000;
 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, parts, log } = deps;
@@ -42,9 +42,9 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
 
   return async function reconcile(request, attempt) {
     try {
-      return await look(request, attempt);
+      return await reconcileUnlessFulfilled(request, attempt);
     } catch (error) {
-      if (error instanceof RemoteBusyError) return comeAgain(error);
+      if (error instanceof RemoteBusyError) return postpone(error);
       if (!(error instanceof ApiError)) throw error;
       // Nothing can be read or recorded now: the only option is to try again.
       log.warn({ ...request.deployment, error: error.message }, "request to the Kubernetes API failed");
@@ -53,34 +53,37 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   };
 
   /** The job waits without occupying a slot; the slower the remote, the longer. */
-  function comeAgain({ slowForMs, message }: RemoteBusyError): Outcome {
-    return { kind: "later", afterMs: Math.min(slowForMs / 5, mostPutOffMs), why: message };
+  function postpone({ slowForMs, message }: RemoteBusyError): Outcome {
+    return { kind: "later", afterMs: Math.min(slowForMs / 5, maxDelayMs), why: message };
   }
 
   /** Postpones the job if the remote is slow, except for requests and deletions. */
-  function leaveIfSlow(deployment: Deployment | MalformedDeployment): void {
+  function throwIfSlow(deployment: Deployment | MalformedDeployment): void {
     if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined || isAsked(deployment)) return;
     const slowForMs = deps.sources.slowForMs(deployment.repo);
     if (slowForMs !== undefined) throw new RemoteBusyError(deployment.repo, slowForMs);
   }
 
-  async function look(request: ReconcileRequest, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome | "busy"> {
+  async function reconcileUnlessFulfilled(
+    request: ReconcileRequest,
+    { attempt, lastAttempt, signal }: Attempt,
+  ): Promise<Outcome | "busy"> {
     const { deployment: key } = request;
     const readAt = monotonicNow();
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource was deleted" };
-    leaveIfSlow(deployment);
+    throwIfSlow(deployment);
     const asOf = await freshnessFor(deployment, request, attempt, deps);
-    const nothing = attempt > 1 ? undefined : await whyIdle(deployment, request, asOf, signal);
-    if (nothing !== undefined) return { kind: "skipped", why: nothing };
+    const fulfilled = attempt > 1 ? undefined : await whyFulfilled(deployment, request, asOf, signal);
+    if (fulfilled !== undefined) return { kind: "skipped", why: fulfilled };
 
     const held = await leases.hold(key, deployment);
     if (held === undefined) return "busy";
     try {
       const isCurrent = held.untouchedSince !== undefined && held.untouchedSince <= readAt;
       const known = isCurrent ? deployment : undefined;
-      const underIt = { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) };
-      return await underLease(request, held, underIt, known);
+      const attemptUnderLease = { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) };
+      return await underLease(request, held, attemptUnderLease, known);
     } finally {
       await held
         .release()
@@ -89,7 +92,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /** Why there is nothing to do for any of the request's causes, if so. */
-  async function whyIdle(
+  async function whyFulfilled(
     deployment: Deployment | MalformedDeployment,
     { cause, also = [] }: ReconcileRequest,
     asOf: AsOf | undefined,
@@ -97,8 +100,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   ): Promise<string | undefined> {
     let first: string | undefined;
     for (const one of [cause, ...also]) {
-      const { why } = await parts.findIdle({ cause: one, deployment, asOf, signal }, (asked) =>
-        findIdle(asked, { ...deps, dependencies }),
+      const { why } = await parts.findFulfilled({ cause: one, deployment, asOf, signal }, (check) =>
+        findFulfilled(check, { ...deps, dependencies }),
       );
       if (why === undefined) return undefined;
       first ??= why;
@@ -150,7 +153,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     // Requests are carried out even if the deployment is suspended or blocked: the user knows and waits for the result.
     if (findRequest(deployment, "reconcile") !== undefined) return parts.runLoop(loop, deps);
     if (deployment.spec.suspend) return settleSuspended(loop, deps);
-    const heldBack = await dependencies.holds(deployment, asOf, signal);
-    return heldBack === undefined ? parts.runLoop(loop, deps) : settleHeldBack(loop, heldBack, deps);
+    const blocked = await dependencies.whyBlocked(deployment, asOf, signal);
+    return blocked === undefined ? parts.runLoop(loop, deps) : settleBlocked(loop, blocked, deps);
   }
 }

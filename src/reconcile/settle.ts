@@ -14,7 +14,7 @@ import {
   withPendingCommit,
 } from "./status/conditions.ts";
 import { createStatusWriter } from "./status/status-writer.ts";
-import { tellUnprepared } from "./status/unprepared.ts";
+import { describePrepareError } from "./status/prepare-error.ts";
 import type { Loop, LoopDeps } from "./work.ts";
 
 export async function settleMalformed(
@@ -29,7 +29,7 @@ export async function settleMalformed(
   if (!isReported || isReconciling(before)) {
     const status = createStatusWriter(deployments, deployment, clock, log, signal);
     status.set({ lastPrepareError: problem, observedGeneration: deployment.generation });
-    const { ready } = await tellUnprepared({ message: problem }, deps.kluctl);
+    const { ready } = await describePrepareError({ message: problem }, deps.kluctl);
     await status.finish(ready);
     log.warn({ ...deployment.key, error: problem }, "the resource is invalid");
     deployments.event(deployment, "Warning", ready.reason, problem);
@@ -73,7 +73,7 @@ async function findPendingCommit(
 }
 
 /** Reports what the deployment waits for. Its generation stays unobserved, because the change is yet to be handled. */
-export async function settleHeldBack(
+export async function settleBlocked(
   { deployment, request, signal }: Loop,
   verdict: Verdict,
   { deployments, clock, log }: LoopDeps,
@@ -82,17 +82,17 @@ export async function settleHeldBack(
   const { status, generation } = deployment;
   const { status: ready, reason, message } = readyCondition(status) ?? {};
   const waits = verdict.status === "Unknown";
-  const told = reason === verdict.reason && message === verdict.message;
+  const isReported = reason === verdict.reason && message === verdict.message;
   // Nothing about it changed: that it cannot be checked right now does not make it unready.
-  const fine =
+  const staysReady =
     waits &&
     (cause === "interval" || cause === "drift") &&
     ready === "True" &&
     status.observedGeneration === generation;
-  if ((!told && !fine) || isReconciling(status)) {
-    await createStatusWriter(deployments, deployment, clock, log, signal).finish(fine ? undefined : verdict);
+  if ((!isReported && !staysReady) || isReconciling(status)) {
+    await createStatusWriter(deployments, deployment, clock, log, signal).finish(staysReady ? undefined : verdict);
   }
-  if (!told && !fine) {
+  if (!isReported && !staysReady) {
     deployments.event(deployment, waits ? "Normal" : "Warning", verdict.reason, verdict.message);
   }
   log.info({ ...deployment.key, cause, why: verdict.message }, "blocked by a dependency");

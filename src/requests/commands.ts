@@ -5,7 +5,7 @@ import { redactText } from "../redact/redact-text.ts";
 import { failureOf, reason } from "../reconcile/status/conditions.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import { projectKey } from "../reconcile/keys.ts";
-import { tellUnprepared } from "../reconcile/status/unprepared.ts";
+import { describePrepareError } from "../reconcile/status/prepare-error.ts";
 import { type Answer, answerRequest, takeRequest } from "./manual.ts";
 import { withProject } from "../reconcile/project.ts";
 import type { PendingRequest } from "./requests.ts";
@@ -61,7 +61,7 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
     const failure = toFailure(cause);
     const message = await redactText(failure.message, secrets);
     const unprepared = stage === "prepare" || cause instanceof PrepareError;
-    const told = unprepared ? await tellUnprepared(failure, deps.kluctl, secrets) : undefined;
+    const told = unprepared ? await describePrepareError(failure, deps.kluctl, secrets) : undefined;
     if (told && concernsIt) {
       status.set({ lastPrepareError: told.error });
       status.progress(`Performed ${kind}`, told.ready);

@@ -9,7 +9,7 @@ import {
   type ManualResult,
   requestAnnotation,
 } from "../model.ts";
-import { tellUnprepared } from "../reconcile/status/unprepared.ts";
+import { describePrepareError } from "../reconcile/status/prepare-error.ts";
 import { findRequest, type PendingRequest } from "./requests.ts";
 import { createStatusWriter } from "../reconcile/status/status-writer.ts";
 import { rfc3339 } from "../kit/time.ts";
@@ -68,7 +68,7 @@ export async function refuseRequests(deployment: MalformedDeployment, problem: s
     const result = { request, startTime: now, endTime: now, reconcileId, commandError: cut(problem) };
     status.set({ [manualResultField(kind)]: result });
   }
-  await status.finish((await tellUnprepared({ message: problem }, deps.kluctl)).ready);
+  await status.finish((await describePrepareError({ message: problem }, deps.kluctl)).ready);
   for (const { kind, annotation } of pending) {
     if (annotation !== undefined) await deployments.removeAnnotation(deployment, requestAnnotation(kind), annotation);
   }

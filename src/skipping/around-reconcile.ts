@@ -21,18 +21,18 @@ export function skipsWithin({ skipping, validations, clock }: AroundReconcileDep
   const evidence = new WeakMap<Work, Before>();
 
   return {
-    async findIdle(next, look, find) {
-      const idle = await next(look, find);
-      const { cause, deployment, asOf } = look;
-      if (idle.why !== undefined) return idle;
+    async findFulfilled(next, check, find) {
+      const fulfilled = await next(check, find);
+      const { cause, deployment, asOf } = check;
+      if (fulfilled.why !== undefined) return fulfilled;
       if (cause === "interval") {
         const answer = await skipping.spareJob(deployment, undefined, { move: asOf?.name });
-        return answer === "skipped" ? { why: "nothing can have changed" } : idle;
+        return answer === "skipped" ? { why: "nothing can have changed" } : fulfilled;
       }
       // Pushes skip this check, because someone waits for them and a reported push usually affects the project's inputs.
-      if (cause !== "sweep" || idle.head === undefined) return idle;
-      const answer = await skipping.spareJob(deployment, idle.head);
-      return answer === "skipped" ? { why: `none of its inputs changed up to ${idle.head.commit}` } : idle;
+      if (cause !== "sweep" || fulfilled.head === undefined) return fulfilled;
+      const answer = await skipping.spareJob(deployment, fulfilled.head);
+      return answer === "skipped" ? { why: `none of its inputs changed up to ${fulfilled.head.commit}` } : fulfilled;
     },
 
     runLoop: (next, loop, deps) => skipping.during(loop.deployment.key, () => next(loop, deps)),

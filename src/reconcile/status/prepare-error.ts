@@ -4,7 +4,7 @@ import { redactText } from "../../redact/redact-text.ts";
 import { prepareError } from "./conditions.ts";
 import type { Failure } from "../failures.ts";
 
-export async function tellUnprepared(
+export async function describePrepareError(
   { message, inKluctlsWords }: Pick<Failure, "message" | "inKluctlsWords">,
   kluctl: Pick<Kluctl, "version">,
   secrets: readonly string[] = [],

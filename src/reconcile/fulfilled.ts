@@ -9,11 +9,11 @@ import type { DependencyGate } from "../guards/depends-on-gate.ts";
 import { isAsked } from "../requests/requests.ts";
 import { dueAt } from "./due.ts";
 import { findHead } from "./head.ts";
-import type { Idle, Look } from "./parts.ts";
+import type { Fulfilled, RequestedCheck } from "./parts.ts";
 import { isReconciling, readyCondition } from "./status/conditions.ts";
 import type { LoopDeps } from "./work.ts";
 
-export interface FindIdleDeps extends Pick<LoopDeps, "retryAt"> {
+export interface FulfilledDeps extends Pick<LoopDeps, "retryAt"> {
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads">;
   readonly dependencies: DependencyGate;
@@ -21,8 +21,8 @@ export interface FindIdleDeps extends Pick<LoopDeps, "retryAt"> {
 }
 
 /** `why` is set if there is nothing to do. */
-export async function findIdle(look: Look, deps: FindIdleDeps): Promise<Idle> {
-  const { cause, deployment, asOf, signal } = look;
+export async function findFulfilled(check: RequestedCheck, deps: FulfilledDeps): Promise<Fulfilled> {
+  const { cause, deployment, asOf, signal } = check;
   const { status, generation } = deployment;
   if (deployment.deletionTimestamp !== undefined || isAsked(deployment)) return {};
   if (isMalformed(deployment) || cause === "drift" || isReconciling(status)) return {};
@@ -37,7 +37,7 @@ export async function findIdle(look: Look, deps: FindIdleDeps): Promise<Idle> {
   if (cause === "manual") return { why: "the request was already answered" };
   // The job that would have retried a failure may be gone: its worker died, or this job replaced it.
   if (readyCondition(status)?.status !== "True") return {};
-  if (cause === "change" && deps.dependencies.holdsForever(deployment) !== undefined) return {};
+  if (cause === "change" && deps.dependencies.whyBlockedForever(deployment) !== undefined) return {};
   if (cause === "change") return { why: "this change was already handled" };
   if (!followsGit(deployment)) return {};
   try {
