@@ -1,7 +1,7 @@
 /** Generates the reference of the configuration from its schema. */
 import { format, resolveConfig } from "prettier";
 import { configFields, type Field, forgeFields } from "../src/config/fields.ts";
-import { isFixed } from "../src/config/fixed.ts";
+import { isLive } from "../src/config/live-keys.ts";
 
 const sections: Readonly<Record<string, string>> = {
   webhooks: "Receiving webhooks",
@@ -38,22 +38,23 @@ export async function configurationPage(): Promise<string> {
 const reloading = `## Changes while the server runs
 
 The server reads the configuration file and the files with secrets again every few seconds, also if Kubernetes mounts them (except
-with \`subPath\`, which a pod never sees updated). Changes take effect without a restart: forges are added, removed and get new secrets
-and logins, the next job uses the new kluctl or limit, the page uses the new token. Jobs in progress keep the previous configuration.
+with \`subPath\`, which a pod never sees updated). Secrets take effect without a restart, and so do limits, intervals and other values
+that the server reads when it needs them. Jobs in progress keep the previous ones.
 
-Some keys take effect at start only, as the tables show: addresses and ports, the addresses of Redis and the cluster, and keys that
-must match between servers. The same applies to variables, options and the certificate authorities in \`NODE_EXTRA_CA_CERTS\`, which a
-running process cannot reload. If such a key changes, the log, an Event and \`towline_config_restart_needed\` report it, and all other
-changes take effect nevertheless.
+All other keys take effect after a restart, as the tables show: a forge that is added or removed, for example, or the path of kluctl.
+The same applies to variables, options and the certificate authorities in \`NODE_EXTRA_CA_CERTS\`, which a running process cannot
+reload. If such a key changes, the log, an Event and \`towline_config_restart_needed\` report it once, and all other changes take effect
+nevertheless. A new login of a forge, an identity provider or a proxy waits as well if the address that it is for, or another key of
+that login, changes too.
 
-A change takes effect as a whole or not at all. An invalid change (an unknown key, a secret that is too short, a kluctl that does not
-run, an audit file that is not writable) is reported once in the log, as an Event and by \`towline_config_reload_success\`, and the
-previous configuration stays in effect. The Events are on the Lease of the servers:
+An invalid change (an unknown key, a secret that is too short) has no effect at all. It is reported once in the log, as an Event and by
+\`towline_config_reload_success\`, and the previous configuration stays in effect. The Events are on the Lease of the servers:
 \`kubectl -n kluctl-system get events --field-selector involvedObject.name=5ab5d0f9.kluctl.io\`.
 
 Secrets can be rotated without downtime:
 
 - **Webhook secrets**: a secret is rejected as soon as it is removed from the files. List both secrets, one per line, for the transition.
+  If a forge is removed, its secret stays valid until the restart.
 - **The password of Redis**: change it at Redis and in the file, in either order. Existing connections stay open; a connection that
   is rejected with one of the two passwords retries with the other.
 - **Credentials of deployments** are read from the cluster for each reconciliation.`;
@@ -124,9 +125,9 @@ function table(fields: readonly Field[]): string {
 }
 
 function takenOver(path: string): string {
-  const fixed = isFixed(path);
-  if (fixed === "login") return "credentials at once, the rest after a restart";
-  return fixed ? "after a restart" : "at once";
+  const live = isLive(path);
+  if (live === "login") return "credentials at once, the rest after a restart";
+  return live ? "at once" : "after a restart";
 }
 
 function defaultOf({ default: value, defaultText, path }: Field): string {

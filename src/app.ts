@@ -11,14 +11,13 @@ import { createReports } from "./redis/reports.ts";
 import { createCluster } from "./app/cluster.ts";
 import { createDataDir } from "./app/data-dir.ts";
 import { pruneGuardOf } from "./app/prune-guard.ts";
-import { createLiveAudit } from "./app/live-audit.ts";
 import { checkLogins, openLiveForges } from "./app/live-forges.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import { createInStage } from "./app/stages.ts";
 import { findIsolation, forksOf } from "./app/isolation.ts";
 import { startReload } from "./app/reload.ts";
 import { findRunner } from "./app/runner-isolation.ts";
-import { createShowIsolation } from "./app/show-isolation.ts";
+import { showIsolation } from "./app/show-isolation.ts";
 import { createSkippingParts } from "./app/skipping.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { startTools } from "./app/tools.ts";
@@ -32,6 +31,7 @@ import { readKubernetesVersion } from "./kube/cluster-facts.ts";
 import { startLeadership, type Leadership } from "./kube/leader.ts";
 import { createServerEvents } from "./kube/server-events.ts";
 import { createLogger, createSecretList, type Logger } from "./log.ts";
+import { createAuditLog } from "./log/audit.ts";
 import { createMetrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Request } from "./model.ts";
@@ -108,10 +108,9 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   deployments.onChange(({ kind, deployment }) => {
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
   });
-  const showIsolation = createShowIsolation({ live, metrics, log });
-  const runner = findRunner(config, showIsolation);
+  const runner = findRunner(config, (found) => showIsolation(found, { config, metrics, log }));
   const isolation = runner?.isolation ?? (await findIsolation(config, join(config.dataDir, "kluctl-work")));
-  if (runner === undefined) showIsolation(isolation);
+  if (runner === undefined) showIsolation(isolation, { config, metrics, log });
   const tools = startTools({
     ...{ live, isolation, dispatch: runner?.dispatch, client, logLines, secretList },
     ...{ metrics, deploymentMetrics, inStage, log },
@@ -119,7 +118,8 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const { sources, kluctl } = tools;
   const { forges, webhookSources, speaksFor } = await openLiveForges(live, { metrics, clock, log });
 
-  const auditLog = createLiveAudit(live, {
+  const auditLog = createAuditLog({
+    ...config.audit,
     log,
     loggerFor: (destination) => createLogger({ level: "info", format: "json", secrets: secretList, destination }),
   });
@@ -274,13 +274,9 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   log.info({ ...ports, forges: config.forges.map(({ id }) => id) }, "listening");
 
   return {
-    get webhooksPort() {
-      return wayIn.webhooksPort;
-    },
+    webhooksPort,
     adminPort,
-    get pagePort() {
-      return wayIn.pagePort;
-    },
+    pagePort,
     drainMs: () => live.now.shutdown.drainMs,
     lost: leadership.lost,
     async stop() {

@@ -31,7 +31,7 @@ export interface PullRequestsSweepDeps {
   readonly reports: Pick<PullRequestReports, "open" | "find" | "refused">;
   readonly queue: Pick<JobQueue, "enqueue" | "claim">;
   /** How often each repository is checked, by whichever replica comes first. */
-  readonly everyMs?: number | undefined;
+  readonly everyMs?: (() => number) | undefined;
   /** When the first sweep runs: by then, the watch must have listed the deployments. */
   readonly firstAfterMs?: number | undefined;
   readonly clock: Clock;
@@ -57,7 +57,7 @@ const mendMs = 10 * 60_000;
 
 export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequestsSweep {
   const { deployments, forges, reports, queue, clock, log } = deps;
-  const { everyMs = 300_000, firstAfterMs = Math.min(10_000, everyMs) } = deps;
+  const { everyMs = () => 300_000, firstAfterMs = Math.min(10_000, everyMs()) } = deps;
   const stopped = new AbortController();
   /** Forges and repositories whose failure has been logged. */
   const silent = new Set<string>();
@@ -77,7 +77,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       if (repoName === undefined) continue;
       if (stopped.signal.aborted) return;
       try {
-        if (!(await queue.claim(`pull requests of ${repo} on ${forge.id}`, Math.floor(everyMs * 0.9)))) continue;
+        if (!(await queue.claim(`pull requests of ${repo} on ${forge.id}`, Math.floor(everyMs() * 0.9)))) continue;
         await look(forge, repo, repoName);
         if ([forge.id, `${forge.id} ${repoName}`].filter((id) => silent.delete(id)).length > 0) {
           log.info({ forge: forge.id, repo: repoName }, "forge lists pull requests again");
@@ -199,9 +199,9 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     return report.state === "working" ? age > longestPreviewMs : report.mendable === true && age > mendMs;
   }
 
-  let timer = setTimeout(() => {
+  let timer = setTimeout(function next() {
     sweep();
-    timer = setInterval(sweep, everyMs);
+    timer = setTimeout(next, everyMs());
   }, firstAfterMs);
 
   return {

@@ -1,4 +1,4 @@
-/** The adapters for the cluster, which follow the live configuration. */
+/** The adapters for the cluster. */
 import { knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createBothDeployments } from "../apis/both-deployments.ts";
@@ -9,14 +9,13 @@ import { createLegacyDeployments } from "../apis/flux-kluctl/deployments.ts";
 import { createLeases } from "../kube/lease.ts";
 import { createObjects } from "../kube/objects.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
-import { createResults } from "../kube/result-store.ts";
+import { createResults, storeNothing } from "../kube/result-store.ts";
 import { createSecrets } from "../kube/secrets.ts";
 import { createServiceAccounts } from "../kube/service-accounts.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Leases } from "../ports.ts";
 import { createReadIdentity } from "../access/identity.ts";
-import { createLiveResults } from "./live-results.ts";
 import { type InStage, stagedObjects, stagedResults, stagedStatus } from "./stages.ts";
 
 export interface ClusterDeps {
@@ -71,7 +70,7 @@ export function createCluster({ live, identity, metrics, inStage, log }: Cluster
     secrets,
     deployments: stagedStatus(createBothDeployments({ newer, older, log }), inStage),
     objects: stagedObjects(createObjects({ kubeconfigFor: (...asked) => client.kubeconfig(...asked) }), inStage),
-    results: createLiveResults(live, stagedResults(stored, inStage)),
+    results: results.write ? stagedResults(stored, inStage) : storeNothing,
     leases: observed(createLeases({ client, identity, durationMs: lease.durationMs, log }), metrics),
     readIdentity: createReadIdentity({
       secrets,

@@ -1,7 +1,4 @@
-/**
- * The configured git hosts, which follow the live configuration: senders of webhooks, and forges with a login for their
- * API.
- */
+/** The configured git hosts: senders of webhooks, and forges with a login for their API. Both use rotated secrets. */
 import { changedForgeConfigs } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { findAccount } from "../forge/account.ts";
@@ -21,50 +18,26 @@ export interface LiveForges {
   readonly speaksFor: SpeaksFor;
 }
 
-/** Work in progress continues with the previous login; lookups in the map return the new one. */
+/** Work in progress continues with the previous secrets; lookups in the maps return forges with the new ones. */
 export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promise<LiveForges> {
   const forges = new Map<string, Forge>();
   const webhookSources = new Map<string, WebhookSource>();
 
-  let speaksFor = createSpeaksFor(live.now.forges);
-
-  live.follow(async (next, current) => {
-    const changed = changedForgeConfigs(current.forges, next.forges);
-    const gone = current.forges.filter(({ id }) => !next.forges.some((forge) => forge.id === id));
-    const reopened = next.statusName === current.statusName ? changed : next.forges;
-    if (reopened.length + gone.length === 0) return undefined;
-    const take = await open(changed, reopened, next.statusName);
-    return {
-      take() {
-        for (const { id } of gone) {
-          webhookSources.delete(id);
-          forges.delete(id);
-        }
-        take();
-        speaksFor = createSpeaksFor(next.forges);
-        void checkLogins(changed, deps.log);
-      },
-    };
-  });
-
-  /** Everything that can fail happens before anything is replaced. */
-  async function open(all: readonly ForgeConfig[], withApi: readonly ForgeConfig[], statusName: string) {
-    const sources = all.map((forge) => [forge.id, toWebhookSource(forge)] as const);
-    const opened = await Promise.all(
-      withApi.map(async (forge) => [forge.id, await openForge(forge, { statusName }, deps)] as const),
-    );
-    return function take(): void {
-      for (const [id, source] of sources) webhookSources.set(id, source);
-      for (const [id, forge] of opened) {
-        if (forge) forges.set(id, forge);
-        else forges.delete(id);
-      }
-    };
+  async function open(all: readonly ForgeConfig[]): Promise<void> {
+    for (const forge of all) webhookSources.set(forge.id, toWebhookSource(forge));
+    const withApi = all.map(async (forge) => [forge.id, await openForge(forge, live.now, deps)] as const);
+    for (const [id, forge] of await Promise.all(withApi)) if (forge) forges.set(id, forge);
   }
 
-  const { forges: first, statusName } = live.now;
-  (await open(first, first, statusName))();
-  return { forges, webhookSources, speaksFor: (...what) => speaksFor(...what) };
+  live.onChange((next, previous) => {
+    const changed = changedForgeConfigs(previous.forges, next.forges);
+    open(changed).then(
+      () => checkLogins(changed, deps.log),
+      (error: unknown) => deps.log.error({ err: error }, "could not use the new login of a forge"),
+    );
+  });
+  await open(live.now.forges);
+  return { forges, webhookSources, speaksFor: createSpeaksFor(live.now.forges) };
 }
 
 /** Logs whether the logins work. A forge that is down does not prevent the start. */

@@ -7,7 +7,6 @@ import { createPageLog, type PageLogDeps } from "../web/log.ts";
 import { createPageRoutes } from "../web/routes.ts";
 import type { PageWrite } from "../web/writes.ts";
 import type { UiConfig } from "../config.ts";
-import type { Prepared } from "../config/live.ts";
 import { createNetworks } from "../config/network.ts";
 import type { Logger } from "../log.ts";
 import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
@@ -33,8 +32,8 @@ export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping"
 }
 
 export interface Page extends Listener {
-  /** Prepares a new configuration; once taken, it also applies to open pages. Host and port do not change. */
-  prepare(next: UiConfig): Prepared;
+  /** Uses new secrets, also for open pages. */
+  replace(next: UiConfig): void;
 }
 
 /** Throws if the address is in use or not available. */
@@ -79,15 +78,9 @@ export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
   const listener = await startListener((req, res) => void current.app(req, res), address);
   return {
     port: listener.port,
-    prepare(next) {
-      const built = build(next);
-      return {
-        take() {
-          current.end(); // open pages reconnect and are authenticated again
-          current = built;
-        },
-        drop: built.end,
-      };
+    replace(next) {
+      current.end(); // open pages reconnect and are authenticated again
+      current = build(next);
     },
     async stop(graceMs) {
       current.end();

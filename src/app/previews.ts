@@ -195,25 +195,13 @@ export function startPreviews(deps: PreviewsDeps): Previews {
 
   const stopWatch = startReportWatch({ deployments, forges, reports, queue, log });
   const stopWaking = startAllowedWaking({ deployments, forges, reports, queue, clock, log });
-  const startSweep = ({ enabled, intervalMs }: Config["preview"]) =>
-    enabled
-      ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs: intervalMs, clock, log })
-      : undefined;
+  const everyMs = () => live.now.preview.intervalMs;
+  const sweep = live.now.preview.enabled
+    ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs, clock, log })
+    : undefined;
   // A configured login alone does not mean that code of anyone who opens a pull request may be rendered.
-  const tellIfOff = ({ enabled }: Config["preview"]) => {
-    if (!enabled) log.info({ forges: [...forges.keys()] }, "previews disabled: preview.enabled is false");
-  };
-  let sweep = startSweep(live.now.preview);
-  tellIfOff(live.now.preview);
-  live.follow(({ preview: next }, { preview: current }) => ({
-    take() {
-      comparisons.resize(next.concurrency);
-      if (next.enabled === current.enabled && next.intervalMs === current.intervalMs) return;
-      void sweep?.stop();
-      sweep = startSweep(next);
-      tellIfOff(next);
-    },
-  }));
+  if (!sweep) log.info({ forges: [...forges.keys()] }, "previews disabled: preview.enabled is false");
+  live.onChange(({ preview }) => comparisons.resize(preview.concurrency));
 
   return {
     async stop(drainMs) {
@@ -230,12 +218,12 @@ export function startPreviews(deps: PreviewsDeps): Previews {
  * comments.
  */
 function createMarkers(live: LiveConfig, clusterId: () => Promise<string>) {
-  const markers = new WeakMap<ForgeConfig, { readonly name: string; readonly marker: Marker }>();
+  const markers = new WeakMap<ForgeConfig, Marker>();
   return async function markerOf(id: string): Promise<Marker> {
     const { forges, statusName: name, kubernetes } = live.now;
     const forge = forges.find((one) => one.id === id);
     const known = forge && markers.get(forge);
-    if (known?.name === name) return known.marker;
+    if (known) return known;
     const login = forge?.token ?? forge?.app?.privateKey;
     const secrets = forge?.webhookSecrets.length ? forge.webhookSecrets : login ? [login] : [];
     const marker = createMarker({
@@ -243,7 +231,7 @@ function createMarkers(live: LiveConfig, clusterId: () => Promise<string>) {
       instance: `${await clusterId()}${name === usualStatusName ? "" : ` ${name}`}`,
       owner: kubernetes.namespaces.toSorted().join(),
     });
-    if (forge) markers.set(forge, { name, marker });
+    if (forge) markers.set(forge, marker);
     return marker;
   };
 }

@@ -30,9 +30,9 @@ export async function findRedis(
     const { caFile, sentinels, sentinelPassword } = config.redis;
     const ca = caFile === undefined ? undefined : await readAuthorities(caFile);
     const logins = createRedisLogins(toLogin(config));
-    live.follow((next, current) =>
-      same(toLogin(next), toLogin(current)) ? undefined : { take: () => logins.replace(toLogin(next)) },
-    );
+    live.onChange((next, previous) => {
+      if (!same(toLogin(next), toLogin(previous))) logins.replace(toLogin(next));
+    });
     return { address: { url, ca, sentinels, sentinelPassword: sentinelPassword?.reveal(), logins } };
   }
   const privateRedis = await startPrivateRedis({ dataDir: config.dataDir, binary: config.redis.server, log });

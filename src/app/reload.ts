@@ -1,6 +1,6 @@
-/** Applies configuration changes at run time. The parts that can change register with the live configuration. */
+/** Applies configuration changes at run time: secrets, and values that are read when they are needed. */
 import type { Reading } from "../cli/commands.ts";
-import { configWarnings, knownSecrets } from "../config.ts";
+import { knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { type ReloadingDeps, startReloading } from "../config/reloading.ts";
 import type { Logger } from "../log.ts";
@@ -16,16 +16,9 @@ export interface ReloadDeps {
 
 /** Returns a function that stops it. */
 export function startReload({ live, reading, metrics, tell, log }: ReloadDeps): () => Promise<void> {
-  live.follow((next, current) => {
-    const known = new Set(configWarnings(current));
-    const news = configWarnings(next).filter((warning) => !known.has(warning));
-    return {
-      take() {
-        for (const warning of news) log.warn(warning);
-        // Child loggers follow.
-        if (next.log.level !== current.log.level) log.level = next.log.level;
-      },
-    };
+  live.onChange((next, previous) => {
+    // Child loggers follow.
+    if (next.log.level !== previous.log.level) log.level = next.log.level;
   });
   return startReloading({
     live,

@@ -1,5 +1,4 @@
 /** Connects the parts that skip checks and that watch applied objects. */
-import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
 import { createAppliedObjects, type WatchedObjects } from "../kube/applied-objects.ts";
@@ -75,15 +74,6 @@ export function createSkippingParts({
     audit,
   });
   const validations = createValidations({ fullIntervalMs, clock: deps.clock });
-  live.follow((next, current) => {
-    if (same(next.kluctl, current.kluctl)) return undefined;
-    return {
-      take() {
-        skipping.forgetAll();
-        validations.forgetAll();
-      },
-    };
-  });
   const wrapped = around(parts, skipsWithin({ skipping, validations, clock: deps.clock }));
   return { applied, skipping, parts: wrapped, audit, metrics: ownMetrics };
 }

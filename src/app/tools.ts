@@ -1,7 +1,6 @@
-/** Git and kluctl, which follow the live configuration. */
+/** Git and kluctl. */
 import { join } from "node:path";
 import type { LogLines } from "../redis/log-lines.ts";
-import type { Config } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import type { Confine } from "../kluctl/confine.ts";
 import { createKluctl, type KluctlObserver, type KluctlProcesses } from "../kluctl/kluctl.ts";
@@ -15,7 +14,6 @@ import { findEncrypted, stubEncrypted } from "../stub-decryption/stub-encrypted.
 import { type Starter, startStarter } from "../starter/starter.ts";
 import { createConfine } from "./confine.ts";
 import { type Isolation, refusing, toDemands } from "./isolation.ts";
-import { createLiveKluctl } from "./live-kluctl.ts";
 import { withRunner } from "./runner-kluctl.ts";
 import { type InStage, stagedKluctl, stagedSources } from "./stages.ts";
 
@@ -58,7 +56,7 @@ export function startTools(deps: ToolsDeps) {
     },
   });
   const confine = deps.isolation && openConfine(deps);
-  const own = createLiveKluctl(live, (config) => createKluctlOf(config, starter, confine, deps), log);
+  const own = openKluctl(starter, confine, deps);
   const kluctl = stagedKluctl(confine && deps.dispatch ? atRunner(own, confine, deps.dispatch, deps) : own, inStage);
   return {
     sources: stagedSources(sources, inStage),
@@ -97,13 +95,13 @@ function observerOf({ metrics, deploymentMetrics }: Pick<ToolsDeps, "metrics" | 
   };
 }
 
-function createKluctlOf(
-  { path = "kluctl", cacheDir, unpackedDir, systemPython, warm }: Config["kluctl"],
+function openKluctl(
   starter: Starter,
   confine: Confine | undefined,
   { live, isolation, dispatch, client, logLines, secretList, metrics, deploymentMetrics, log }: ToolsDeps,
 ) {
   const { dataDir, lease } = live.now;
+  const { path = "kluctl", cacheDir, unpackedDir, systemPython, warm } = live.now.kluctl;
   return createKluctl({
     binary: path,
     cacheDir: cacheDir ?? join(dataDir, "kluctl-cache"),

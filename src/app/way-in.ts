@@ -3,7 +3,7 @@ import type { Deliveries } from "../redis/deliveries.ts";
 import type { PullRequestReports } from "../redis/reports.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import { createWebhookApp } from "../../routes/webhooks.ts";
-import { type Config, knownSecrets } from "../config.ts";
+import { knownSecrets } from "../config.ts";
 import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createNetworks } from "../config/network.ts";
@@ -99,96 +99,61 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
   const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));
   const lastDelivery = new Map<string, number>();
 
-  let isProxy = createNetworks(live.now.webhooks.proxyAddresses);
-  const buildWebhooks = ({ webhooks }: Config) =>
-    createWebhookApp({
-      sources: webhookSources,
-      accept,
-      maxBodyBytes: webhooks.maxBodyBytes,
-      isProxy: (address) => isProxy(address),
-      log,
-      remember: (delivery) => deliveries.record(delivery),
-      tracing,
-      observe: {
-        delivery(forge, event, status, seconds) {
-          metrics.webhookAnswered(forge, event, String(status), seconds);
-          if (status === 202) lastDelivery.set(forge, clock.now());
-        },
+  const config = live.now;
+  const isProxy = createNetworks(config.webhooks.proxyAddresses);
+  const receive = createWebhookApp({
+    sources: webhookSources,
+    accept,
+    maxBodyBytes: config.webhooks.maxBodyBytes,
+    isProxy,
+    log,
+    remember: (delivery) => deliveries.record(delivery),
+    tracing,
+    observe: {
+      delivery(forge, event, status, seconds) {
+        metrics.webhookAnswered(forge, event, String(status), seconds);
+        if (status === 202) lastDelivery.set(forge, clock.now());
       },
-    });
-  let receive = buildWebhooks(live.now);
-  const openWebhooks = (config: Config) =>
-    startListener(
-      (req, res) => void receive(req, res),
-      { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
-      {
-        ...webhookLimits,
-        connections: {
-          ...mostConnections,
-          isProxy: (address) => isProxy(address),
-          onFull: (closed) => log.warn({ closed }, "too many webhook connections: oldest closed"),
-        },
-      },
-    );
-  let webhooks = live.now.forges.length > 0 ? await openWebhooks(live.now) : undefined;
-  live.follow(async (next, current) => {
-    const opened = webhooks === undefined && next.forges.length > 0 ? await openWebhooks(next) : undefined;
-    return {
-      take() {
-        isProxy = createNetworks(next.webhooks.proxyAddresses);
-        if (next.webhooks.maxBodyBytes !== current.webhooks.maxBodyBytes) receive = buildWebhooks(next);
-        webhooks ??= opened;
-      },
-      drop: () => void opened?.stop(0),
-    };
+    },
   });
+  const onFull = (closed: number) => log.warn({ closed }, "too many webhook connections: oldest closed");
+  const webhooks =
+    config.forges.length > 0
+      ? await startListener(
+          (req, res) => void receive(req, res),
+          { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
+          { ...webhookLimits, connections: { ...mostConnections, isProxy, onFull } },
+        )
+      : undefined;
 
   const checks = createChecks({
     ...deps.checked,
     ...{ deployments, lastDelivery, clock },
     previews: () => live.now.preview.enabled && forges.size > 0,
   });
-  const adminListeners = await startAdminListeners(live.now, {
+  const adminListeners = await startAdminListeners(config, {
     checks,
     metrics: metrics.registry,
     version: readVersion,
   });
 
-  const openPage = async ({ ui, results }: Config) =>
-    ui &&
-    (await startPage(ui, {
+  const page =
+    config.ui &&
+    (await startPage(config.ui, {
       ...deps,
       accept,
-      resultsNamespace: results.namespace,
+      resultsNamespace: config.results.namespace,
       forges: () => live.now.forges,
       knownSecrets: () => knownSecrets(live.now),
     }));
-  let page = await openPage(live.now);
-  live.follow(async (next, current) => {
-    if (same(next.ui, current.ui)) return undefined;
-    const opened = page ? undefined : await openPage(next);
-    const exchange = next.ui && page?.prepare(next.ui);
-    return {
-      take() {
-        exchange?.take();
-        if (next.ui === undefined) void page?.stop(1_000);
-        page = next.ui && (page ?? opened);
-      },
-      drop() {
-        exchange?.drop?.();
-        void opened?.stop(0);
-      },
-    };
+  live.onChange((next, previous) => {
+    if (next.ui && !same(next.ui, previous.ui)) page?.replace(next.ui);
   });
 
   return {
-    get webhooksPort() {
-      return webhooks?.port;
-    },
+    webhooksPort: webhooks?.port,
     adminPort: adminListeners.port,
-    get pagePort() {
-      return page?.port;
-    },
+    pagePort: page?.port,
     turn,
     close: async () => void (await Promise.all([webhooks?.stop(2_000), page?.stop(1_000)])),
     stop: () => adminListeners.stop(1_000),

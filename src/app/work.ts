@@ -49,18 +49,13 @@ export function startWork(deps: WorkDeps): StartedWork {
     { worker: startReconciler("reconcile", 1, deps), share: 1 },
     { worker: startReconciler("manual", manualShare, deps), share: manualShare },
   ];
-  let previews = forges.size > 0 ? startPreviews(deps) : undefined;
+  const previews = forges.size > 0 ? startPreviews(deps) : undefined;
   const allow = (concurrency: number) => {
     for (const { worker, share } of workers) worker.allow(Math.ceil(concurrency * share));
   };
   const fitting = createFitting({ configured: () => live.now.concurrency, read: () => readMemory(), allow, log });
   const looking = setInterval(() => fitting.look(), memoryEveryMs);
-  live.follow(() => ({
-    take() {
-      allow(fitting.allowed);
-      if (forges.size > 0) previews ??= startPreviews(deps);
-    },
-  }));
+  live.onChange(() => allow(fitting.allowed));
   const stopWaking = startWaking({ deployments, queue, log });
   const stopWakingDependents = startDependencyWaking({ deployments, queue, log });
   const skips = deps.skippingParts;

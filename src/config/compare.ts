@@ -1,6 +1,6 @@
 /** Differences between two configurations. Pure. */
 import type { Config, ForgeConfig } from "../config.ts";
-import { toWritten } from "./fixed.ts";
+import { toWritten } from "./live-keys.ts";
 import { Secret } from "./secret.ts";
 
 /** Names of changed keys: `redis.url`, `forges.github.token`; `forges.github` for a forge that was added or removed. */

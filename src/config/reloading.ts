@@ -6,8 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
 import type { Logger } from "../log.ts";
 import { changedKeys, fingerprint } from "./compare.ts";
-import { keepFixed } from "./fixed.ts";
 import type { LiveConfig } from "./live.ts";
+import { takeLive } from "./live-keys.ts";
 
 export interface ReloadingDeps {
   readonly live: LiveConfig;
@@ -46,10 +46,10 @@ export function startReloading({ live, load, onRead, observe, tell, log, everyMs
     await sleep(Math.min(settleMs, everyMs), undefined, { signal });
     if (fingerprint(load()) !== fingerprint(next)) return false;
     onRead?.(next);
-    const usable = keepFixed(live.now, next);
+    const usable = takeLive(live.now, next);
     const keys = changedKeys(live.now, usable);
     if (keys.length > 0) {
-      await live.change(usable);
+      live.change(usable);
       log.info({ keys }, "configuration reloaded");
       tell?.("Normal", "ConfigReloaded", `Configuration reloaded: ${keys.join(", ")}.`);
     }

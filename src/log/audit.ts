@@ -11,15 +11,10 @@ export interface AuditLogOptions {
   readonly loggerFor: (destination: DestinationStream) => Logger;
 }
 
-export interface AuditLog {
-  readonly log: Logger;
-  close(): void;
-}
-
 /** Audit entries are written at any log level. Throws a ConfigError if the file cannot be written. */
-export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): AuditLog {
+export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): Logger {
   const marks = { audit: true, logger: "audit" };
-  if (file === undefined) return { log: log.child(marks, { level: "info" }), close: () => undefined };
+  if (file === undefined) return log.child(marks, { level: "info" });
   try {
     // Opened for appending, so that it can be rotated by copying and truncating.
     const destination = pino.destination({ dest: file, append: true, sync: true });
@@ -28,7 +23,7 @@ export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): Audit
       if (!failing) log.error({ audit: file, error: (error as Error).message }, "could not write the audit log");
       failing = true;
     });
-    return { log: loggerFor(destination).child(marks), close: () => destination.end() };
+    return loggerFor(destination).child(marks);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new ConfigError(

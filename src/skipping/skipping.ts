@@ -122,8 +122,6 @@ export interface Skipping {
   isBusy(key: Key): boolean;
   known(key: Key): Known | undefined;
   forget(key: Key): void;
-  /** Another kluctl may render the same inputs differently. */
-  forgetAll(): void;
   /**
    * Skips the check due by an interval, or by a move of its source, if nothing can have changed. If it does, it updates
    * the times in the status, and the commit.
@@ -434,7 +432,6 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     isBusy: (key) => busy.has(keyText(key)),
     known: (key) => remembered.get(keyText(key)),
     forget: (key) => void remembered.delete(keyText(key)),
-    forgetAll: () => remembered.clear(),
     onEnd: (callback) => void callbacks.push(callback),
 
     spare,

@@ -18,8 +18,6 @@ export interface Validations {
   keep(deployment: Deployment, seen: CommandResult, found: ValidateSummary | undefined): void;
   /** Whether the last validation in the status would find the same for the objects compared just now. */
   stands(deployment: Deployment, seen: CommandResult): boolean;
-  /** Another kluctl may judge the same objects differently. */
-  forgetAll(): void;
 }
 
 export interface ValidationsDeps {
@@ -55,7 +53,6 @@ export function createValidations({ fullIntervalMs, clock }: ValidationsDeps): V
       const fullMs = fullIntervalOf(deployment, fullIntervalMs()) ?? 0;
       return clock.now() - kept.at < fullMs && kept.seen === fingerprintOf(deployment, seen);
     },
-    forgetAll: () => remembered.clear(),
   };
 }
 

@@ -20,7 +20,7 @@ redis: { passwordFile: PASSWORD_FILE }
 `;
 }
 
-test("changed files take effect without a restart, and an invalid change has no effect at all", async () => {
+test("changed secrets and limits take effect without a restart, and an invalid change has no effect at all", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const redis = useRedisServer({ password: "the-first-password", args: ["--port", String(await freePort())] });
@@ -64,7 +64,7 @@ test("changed files take effect without a restart, and an invalid change has no 
   const looking = await fetch(`${server.pageUrl}/api/events`, { headers: { Authorization: `Bearer ${oldToken}` } });
   expect(looking.status).toBe(200);
 
-  // An additional forge, different limits and another token; and a key that needs a restart.
+  // Another token and another limit; an additional forge, a limit of an open port and a lease duration need a restart.
   const good = aConfiguration({
     page: newToken,
     more: `
@@ -74,13 +74,16 @@ webhooks: { maxBody: 1KiB }
 lease: { duration: 30s }`,
   });
   await change(good);
-  await vi.waitFor(async () => expect(await sendTo("work")).toBe(401), patience);
-  expect([await seePage(newToken), await seePage(oldToken)]).toEqual([200, 401]);
+  await vi.waitFor(async () => expect(await seePage(newToken)).toBe(200), patience);
+  expect(await seePage(oldToken)).toBe(401);
   expect(await looking.text(), "who looks with the old one looks no longer").toContain("event: open");
   expect(await metric("controller_runtime_max_concurrent_reconciles")).toBe(5);
-  const large = await fetch(server.webhooksUrl, { method: "POST", body: "x".repeat(2_000) });
-  expect(large.status).toBe(413);
   await vi.waitFor(async () => expect(await metric("towline_config_restart_needed")).toBe(1), patience);
+  const large = await fetch(server.webhooksUrl, { method: "POST", body: "x".repeat(2_000) });
+  expect([large.status, await sendTo("work")]).toEqual([401, 404]);
+  expect(server.lines.flatMap(({ msg, keys }) => (String(msg).startsWith("restart needed") ? keys : []))).toEqual(
+    expect.arrayContaining(["forges.work", "webhooks.maxBody", "lease.duration"]),
+  );
 
   // One key of the change is wrong, so the others have no effect either.
   await change(good.replace("concurrency: 5", "concurrency: 6\nconcurency: 7"));

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { changedKeys, fingerprint } from "../../../src/config/compare.ts";
-import { configFields } from "../../../src/config/fields.ts";
-import { isFixed, keepFixed } from "../../../src/config/fixed.ts";
+import { configFields, forgeFields } from "../../../src/config/fields.ts";
+import { isLive, takeLive } from "../../../src/config/live-keys.ts";
 import { parseConfig } from "../../../src/config.ts";
 
 const base = {
@@ -18,7 +18,7 @@ type Changes = Record<string, string | undefined>;
 function compare(changes: Changes, from: Changes = {}) {
   const [before, after] = [from, { ...from, ...changes }].map((more) => parseConfig({ env: { ...base, ...more } }));
   if (!before || !after) throw new Error("there are two");
-  const usable = keepFixed(before, after);
+  const usable = takeLive(before, after);
   return { now: changedKeys(before, usable), restart: changedKeys(usable, after), usable };
 }
 
@@ -31,8 +31,30 @@ test.each<[string, Changes, readonly string[], readonly string[]]>([
     [],
   ],
   ["a login", { TOWLINE_GITHUB_TOKEN: "token-2" }, ["forges.github.token"], []],
-  ["a forge that comes", { TOWLINE_GITLAB_WEBHOOK_SECRET: "secret-of-gitlab-1" }, ["forges.gitlab"], []],
-  ["a forge that goes", { TOWLINE_GITEA_WEBHOOK_SECRET: undefined }, ["forges.gitea"], []],
+  ["a forge that comes", { TOWLINE_GITLAB_WEBHOOK_SECRET: "secret-of-gitlab-1" }, [], ["forges.gitlab"]],
+  ["a forge that goes", { TOWLINE_GITEA_WEBHOOK_SECRET: undefined }, [], ["forges.gitea"]],
+  [
+    "a login that comes",
+    { TOWLINE_GITEA_API_URL: "https://gitea.example.com/api/v1", TOWLINE_GITEA_TOKEN: "token-1" },
+    [],
+    ["forges.gitea.apiUrl", "forges.gitea.token"],
+  ],
+  [
+    "a forge at another address, whose webhook secret is already valid, and whose login is not sent to the old address",
+    {
+      TOWLINE_GITHUB_API_URL: "https://github.example.com/api/v3",
+      TOWLINE_GITHUB_TOKEN: "token-2",
+      TOWLINE_GITHUB_WEBHOOK_SECRET: "secret-of-github-2",
+    },
+    ["forges.github.webhookSecrets"],
+    ["forges.github.apiUrl", "forges.github.token"],
+  ],
+  [
+    "webhooks that need no signature any more",
+    { TOWLINE_GITEA_WEBHOOK_SECRET: undefined, TOWLINE_GITEA_INSECURE_ALLOW_UNSIGNED: "true" },
+    [],
+    ["forges.gitea.webhookSecrets", "forges.gitea.insecureAllowUnsigned"],
+  ],
   [
     "the log's level, not its format",
     { TOWLINE_LOG_LEVEL: "debug", TOWLINE_LOG_FORMAT: "json" },
@@ -56,30 +78,55 @@ test.each<[string, Changes, readonly string[], readonly string[]]>([
   [
     "ports",
     { TOWLINE_WEBHOOKS_PORT: "1234", TOWLINE_WEBHOOKS_MAX_BODY: "1MiB" },
-    ["webhooks.maxBody"],
-    ["webhooks.port"],
+    [],
+    ["webhooks.port", "webhooks.maxBody"],
+  ],
+  [
+    "previews, and how many of them run",
+    { TOWLINE_PREVIEW_ENABLED: "true", TOWLINE_PREVIEW_CONCURRENCY: "7" },
+    ["preview.concurrency"],
+    ["preview.enabled"],
   ],
 ])("%s", (_name, changes, now, restart) => {
   expect(compare(changes)).toMatchObject({ now, restart });
 });
 
-test("the page starts on its configured port, stops with its configuration, and keeps its port while it runs", () => {
+test("the page starts, stops and changes with a restart, and its secrets without one", () => {
   const token = { TOWLINE_UI_TOKEN: "the-token-of-the-page-12345" };
-  expect(compare({ ...token, TOWLINE_UI_PORT: "1234" }).usable.ui?.port).toBe(1234);
-  const moved = compare({ TOWLINE_UI_PORT: "1234" }, token);
-  expect([moved.usable.ui?.port, moved.restart]).toEqual([8090, ["ui.port"]]);
-  expect(compare({ TOWLINE_UI_TOKEN: undefined }, token).usable.ui).toBeUndefined();
+  expect(compare(token).usable.ui).toBeUndefined();
+  expect(compare({ TOWLINE_UI_TOKEN: undefined }, token).usable.ui?.token?.reveal()).toBe(token.TOWLINE_UI_TOKEN);
+  const moved = compare({ TOWLINE_UI_PORT: "1234", TOWLINE_UI_TOKEN: "another-token-of-the-page-1" }, token);
+  expect([moved.now, moved.restart]).toEqual([["ui.token"], ["ui.port"]]);
+
+  const provider = {
+    TOWLINE_UI_OIDC_ISSUER: "https://login.example.com",
+    TOWLINE_UI_OIDC_CLIENT_ID: "towline",
+    TOWLINE_UI_OIDC_CLIENT_SECRET: "client-secret-1",
+    TOWLINE_UI_OIDC_REDIRECT_URL: "https://towline.example.com/auth/callback",
+    TOWLINE_UI_VIEWER_GROUPS: "developers",
+  };
+  const rotated = compare({ TOWLINE_UI_OIDC_CLIENT_SECRET: "client-secret-2" }, provider);
+  expect(rotated.usable.ui?.oidc?.clientSecret.reveal()).toBe("client-secret-2");
+  const elsewhere = {
+    TOWLINE_UI_OIDC_CLIENT_SECRET: "client-secret-2",
+    TOWLINE_UI_OIDC_ISSUER: "https://id.example.com",
+  };
+  expect(compare(elsewhere, provider).usable.ui?.oidc?.clientSecret.reveal()).toBe("client-secret-1");
 });
 
 test("the documentation of a key says correctly whether changing it needs a restart", () => {
   const paths = configFields().map(({ path }) => path);
-  const fixed = paths.filter((path) => isFixed(path) === true);
-  for (const path of ["webhooks.port", "lease.duration", "dataDir", "redis.prefix", "leaderElection"])
-    expect(fixed).toContain(path);
-  for (const path of ["log.level", "concurrency", "ui.token", "preview.enabled", "kluctl.path"])
-    expect(fixed).not.toContain(path);
-  // The number shows that every fixed key is a key of the schema, so none is misspelt.
-  expect(fixed).toHaveLength(30);
+  const live = paths.filter((path) => isLive(path) === true);
+  for (const path of ["webhooks.port", "lease.duration", "dataDir", "redis.prefix", "preview.enabled", "kluctl.path"])
+    expect(live).not.toContain(path);
+  for (const path of ["log.level", "concurrency", "ui.token", "ui.oidc.clientSecretFile", "redis.password"])
+    expect(live).toContain(path);
+  const ofForges = forgeFields("github").filter(({ path }) => isLive(path) === true);
+  expect(ofForges.map(({ path }) => path)).toEqual([
+    ...["webhookSecrets", "webhookSecretFiles", "token", "tokenFile", "appPrivateKey", "appPrivateKeyFile"],
+  ]);
+  // The number shows that every live key is a key of the schema, so none is misspelt.
+  expect(live).toHaveLength(33);
 });
 
 test("different secrets make configurations differ, although neither configuration shows them", () => {

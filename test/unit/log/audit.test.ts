@@ -18,7 +18,7 @@ function aLog() {
 
 test("without a file, audit lines go to the log with a mark, whatever the log level is", () => {
   const { log, lines } = aLog();
-  createAuditLog({ log, loggerFor }).log.info({ name: "shop" }, "deploy ok");
+  createAuditLog({ log, loggerFor }).info({ name: "shop" }, "deploy ok");
   log.info("something else");
   expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
     { audit: true, logger: "audit", level: "info", name: "shop", msg: "deploy ok" },
@@ -31,7 +31,7 @@ test("with a file, audit lines are appended to it, without secrets", () => {
   const file = join(dir, "audit.log");
   const { log, lines } = aLog();
   for (const name of ["a", "b"])
-    createAuditLog({ file, log, loggerFor }).log.info({ name, ref: "very-secret" }, "deploy ok");
+    createAuditLog({ file, log, loggerFor }).info({ name, ref: "very-secret" }, "deploy ok");
   const written = readFileSync(file, "utf8").trimEnd().split("\n");
   expect(written.map((line) => (JSON.parse(line) as { name: string }).name)).toEqual(["a", "b"]);
   expect(written.join()).not.toContain("very-secret");

@@ -38,7 +38,6 @@ const changes: readonly [string, Doubt, (world: World) => Deployment | void][] =
   ["a Secret is gone", "secrets", ({ secrets }) => void delete secrets["shop/login"]],
   ["the cluster has other kinds", "cluster", ({ facts }) => void (facts.text = "1.33")],
   ["the kluctl binary changed", "kluctl", ({ facts }) => void (facts.kluctl = "2.29.0")],
-  ["everything is forgotten", "not-seen", ({ skipping }) => skipping.forgetAll()],
   [
     "an object changed",
     "objects",
