@@ -5,7 +5,8 @@ import { createOutsideMetrics, type OutsideMetrics } from "./metrics/outside.ts"
 import { createStageMetrics, type StageMetrics } from "./metrics/stages.ts";
 import { TextRegistry } from "./metrics/text-metrics.ts";
 
-export interface MetricsOptions {
+/** What is read at each scrape. */
+export interface Scraped {
   /** The number of jobs by lane and state, read at every scrape: it must resolve or fail within the scrape timeout. */
   readonly readQueue?: (() => Promise<Readonly<Record<string, Readonly<Record<string, number>>>>>) | undefined;
   /** Seconds since the last complete sweep. */
@@ -16,6 +17,8 @@ export interface MetricsOptions {
 
 export interface Metrics {
   readonly registry: TextRegistry;
+  /** Adds values that are read at each scrape. */
+  scrape(more: Scraped): void;
   /** The stages from a delivery until its commit is live. */
   readonly stages: StageMetrics;
   /** External dependencies: the API server, git hosts, git, and leadership. */
@@ -52,7 +55,8 @@ const knownEvents = new Set(
  */
 export const eventLoopLookMs = 50;
 
-export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions = {}): Metrics {
+export function createMetrics(first: Scraped = {}): Metrics {
+  let scraped = first;
   const registry = new TextRegistry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: eventLoopLookMs });
@@ -77,7 +81,7 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
     registers,
     async collect() {
       this.reset(); // no value rather than an outdated one
-      const jobs = await readQueue?.().catch(() => undefined);
+      const jobs = await scraped.readQueue?.().catch(() => undefined);
       for (const [lane, states] of Object.entries(jobs ?? {})) {
         for (const [state, count] of Object.entries(states)) this.set({ lane, state }, count);
       }
@@ -178,21 +182,23 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
     registers,
   });
 
-  function age(name: string, help: string, read: (() => number) | undefined): void {
+  function age(name: string, help: string, value: "sweepAge" | "watchAge"): void {
     new Gauge({
       name,
       help,
       registers,
       collect() {
+        const read = scraped[value];
         if (read) this.set(read());
       },
     });
   }
-  age("towline_sweep_age_seconds", "Time since the last completed sweep.", sweepAge);
-  age("towline_watch_age_seconds", "Time since the API server last sent an event on the watch.", watchAge);
+  age("towline_sweep_age_seconds", "Time since the last completed sweep.", "sweepAge");
+  age("towline_watch_age_seconds", "Time since the API server last sent an event on the watch.", "watchAge");
 
   return {
     registry,
+    scrape: (more) => void (scraped = { ...scraped, ...more }),
     stages: createStageMetrics(registry),
     outside: createOutsideMetrics(registry),
     webhookAnswered(forge, event, result, seconds) {

@@ -2,21 +2,18 @@
 import type { Check } from "../../routes/admin.ts";
 import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
-import type { Leadership } from "../kube/leader.ts";
 import type { Clock } from "../ports.ts";
 import type { Forks, Isolation } from "./isolation.ts";
+import type { ServerState } from "./state.ts";
 
 export interface ChecksDeps {
   readonly deployments: Pick<WatchedDeployments, "synced" | "age" | "problem" | "all">;
   /** Throws if Redis does not respond. */
   readonly checkRedis: () => Promise<{ readonly problems: readonly string[]; readonly warnings: readonly string[] }>;
   readonly kluctl: Pick<KluctlProcesses, "version">;
-  readonly sweep: { age(): number };
   /** Forge id → time of the last authentic delivery, in epoch milliseconds. */
   readonly lastDelivery: ReadonlyMap<string, number>;
-  readonly stopping: { readonly since: Date | undefined };
-  /** Whether this server is the leader. */
-  readonly leadership: Pick<Leadership, "waitsFor" | "problem">;
+  readonly state: ServerState;
   readonly previews: () => boolean;
   /** `undefined`: previews are not confined. */
   readonly isolation?: Isolation | undefined;
@@ -25,33 +22,21 @@ export interface ChecksDeps {
 }
 
 export function createChecks(deps: ChecksDeps): Check[] {
-  const {
-    deployments,
-    checkRedis,
-    kluctl,
-    sweep,
-    lastDelivery,
-    stopping,
-    leadership,
-    previews,
-    isolation,
-    forks,
-    clock,
-  } = deps;
+  const { deployments, checkRedis, kluctl, lastDelivery, state, previews, isolation, forks, clock } = deps;
   return [
     {
       name: "server",
-      check: () => (stopping.since ? { ok: false, error: "stopping" } : { ok: true }),
+      check: () => (state.stoppingSince ? { ok: false, error: "stopping" } : { ok: true }),
     },
     {
       name: "kubernetes",
       check() {
         // A standby is ready: a rollout stops the old server only after that.
-        const standby = leadership.waitsFor();
+        const standby = state.leadership?.waitsFor();
         if (standby !== undefined) return { ok: true, standby };
         const watchAgeSeconds = Math.round(deployments.age());
         const error =
-          leadership.problem() ??
+          (state.leadership ? state.leadership.problem() : "the server is starting") ??
           deployments.problem() ??
           (deployments.synced() ? undefined : "KluctlDeployments have not been listed yet");
         return { ok: error === undefined, error, watchAgeSeconds, deployments: deployments.all().length };
@@ -70,7 +55,7 @@ export function createChecks(deps: ChecksDeps): Check[] {
     },
     {
       name: "sweep",
-      check: () => ({ ok: true, ageSeconds: Math.round(sweep.age()) }),
+      check: () => ({ ok: true, ageSeconds: Math.round(state.work?.sweepAge() ?? 0) }),
     },
     {
       name: "previews",

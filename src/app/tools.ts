@@ -9,7 +9,7 @@ import type { Logger, SecretList } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import type { Dispatch } from "../preview-runner/dispatch.ts";
-import { createSources, gitHome } from "../source/sources.ts";
+import { createSources, type GitSources, gitHome } from "../source/sources.ts";
 import { findEncrypted, stubEncrypted } from "../stub-decryption/stub-encrypted.ts";
 import { type Starter, startStarter } from "../starter/starter.ts";
 import { createConfine } from "./confine.ts";
@@ -58,15 +58,29 @@ export function startTools(deps: ToolsDeps) {
   const confine = deps.isolation && openConfine(deps);
   const own = openKluctl(starter, confine, deps);
   const kluctl = stagedKluctl(confine && deps.dispatch ? atRunner(own, confine, deps.dispatch, deps) : own, inStage);
+  const stopRemoving = startRemovingMirrors(sources, log);
   return {
     sources: stagedSources(sources, inStage),
     kluctl,
     async stop() {
+      stopRemoving();
       await kluctl.stop();
       await confine?.stop();
       await starter.stop();
     },
   };
+}
+
+const removeEveryMs = 600_000;
+
+/** Removes mirrors that are no longer used, because repositories and logins change while the server runs. */
+function startRemovingMirrors(sources: Pick<GitSources, "sweepStale">, log: Logger): () => void {
+  const remove = () => {
+    sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
+  };
+  remove();
+  const timer = setInterval(remove, removeEveryMs);
+  return () => clearInterval(timer);
 }
 
 /** The limits of the checkout that a branch can cause for its preview. */

@@ -1,60 +1,35 @@
-/** The server's ports: webhooks and their intake, probes and metrics, and the page. */
-import type { Deliveries } from "../redis/deliveries.ts";
-import type { PullRequestReports } from "../redis/reports.ts";
-import type { JobQueue } from "../../jobs/queue.ts";
+/** The second phase of the start: the server's ports. Webhooks and their intake, probes and metrics, the page. */
 import { createWebhookApp } from "../../routes/webhooks.ts";
 import { knownSecrets } from "../config.ts";
 import { same } from "../config/compare.ts";
-import type { LiveConfig } from "../config/live.ts";
 import { createNetworks } from "../config/network.ts";
-import type { SpeaksFor } from "../forge/forge-hosts.ts";
-import type { WebhookSource } from "../forge/webhook-source.ts";
 import { createIntake } from "../intake/intake.ts";
-import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
-import type { Logger } from "../log.ts";
-import type { Metrics } from "../metrics.ts";
-import type { Clock, Forge } from "../ports.ts";
-import type { Tracing } from "../log/tracing.ts";
+import type { Overrides } from "../ports.ts";
 import { readVersion } from "../cli/version.ts";
 import { startAdminListeners } from "./admin-listeners.ts";
-import { type ChecksDeps, createChecks } from "./checks.ts";
+import { createChecks } from "./checks.ts";
+import type { Infrastructure } from "./infrastructure.ts";
+import { forksOf } from "./isolation.ts";
 import { startListener } from "./listener.ts";
-import { type PageDeps, startPage } from "./page.ts";
+import { startPage } from "./page.ts";
+import { openSourceOverrides } from "./source-overrides.ts";
+import type { ServerState } from "./state.ts";
 import { tracedAccept, tracedQueue } from "./traced.ts";
 import { createWebhooksFirst } from "./webhooks-first.ts";
 
-export interface WayInDeps extends Omit<
-  PageDeps,
-  "resultsNamespace" | "forges" | "deliveries" | "accept" | "knownSecrets"
-> {
-  readonly live: LiveConfig;
-  readonly deployments: WatchedDeployments;
-  /** The forges with a login for their API. */
-  readonly forges: ReadonlyMap<string, Forge>;
-  /** By forge id. */
-  readonly webhookSources: ReadonlyMap<string, WebhookSource>;
-  readonly speaksFor: SpeaksFor;
-  readonly queue: JobQueue;
-  readonly reports: PullRequestReports;
-  readonly deliveries: Pick<Deliveries, "record" | "latest" | "event">;
-  /** The dependencies of the readiness checks that are not known here. */
-  readonly checked: Omit<ChecksDeps, "deployments" | "lastDelivery" | "previews" | "clock">;
-  readonly metrics: Metrics;
-  readonly tracing: Tracing;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
-
-export interface WayIn {
+export interface OpenIntake {
   /** Absent without a forge: nothing could send webhooks. */
   readonly webhooksPort?: number | undefined;
   readonly adminPort?: number | undefined;
   /** Absent if the page is disabled. */
   readonly pagePort?: number | undefined;
+  /** Local files of `kluctl gitops` users in place of sources; absent if the service is disabled. */
+  readonly overrides?: Overrides | undefined;
   /** Resolves when the webhooks leave capacity for other work. */
   turn(): Promise<void>;
-  /** Closes webhooks and page; probes and metrics still respond. */
+  /** Closes webhooks and page; probes, metrics and source overrides still respond. */
   close(): Promise<void>;
+  closeOverrides(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -67,27 +42,14 @@ const webhookLimits = { headersMs: 5_000, requestMs: 10_000, lookEveryMs: 1_000,
 const mostConnections = { most: 2_048, mostOfOne: 1_024 };
 
 /** Throws if an address is in use or unavailable. */
-export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
-  const {
-    live,
-    deployments,
-    forges,
-    webhookSources,
-    speaksFor,
-    queue,
-    reports,
-    deliveries,
-    metrics,
-    tracing,
-    clock,
-    log,
-  } = deps;
+export async function startIntake(infrastructure: Infrastructure, state: ServerState): Promise<OpenIntake> {
+  const { config, live, client, deployments, forges, queue, metrics, tracing, clock, log } = infrastructure;
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     queue: tracedQueue(queue, tracing),
     forges,
-    speaksFor,
-    reports: () => (live.now.preview.enabled ? reports : undefined),
+    speaksFor: infrastructure.speaksFor,
+    reports: () => (live.now.preview.enabled ? infrastructure.reports : undefined),
     log,
     clock,
     onTaken(forge, { matched, previews = 0 }) {
@@ -99,15 +61,14 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
   const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));
   const lastDelivery = new Map<string, number>();
 
-  const config = live.now;
   const isProxy = createNetworks(config.webhooks.proxyAddresses);
   const receive = createWebhookApp({
-    sources: webhookSources,
+    sources: infrastructure.webhookSources,
     accept,
     maxBodyBytes: config.webhooks.maxBodyBytes,
     isProxy,
     log,
-    remember: (delivery) => deliveries.record(delivery),
+    remember: (delivery) => infrastructure.deliveries.record(delivery),
     tracing,
     observe: {
       delivery(forge, event, status, seconds) {
@@ -126,10 +87,12 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
         )
       : undefined;
 
+  const { redis, kluctl, isolation, auditLog } = infrastructure;
   const checks = createChecks({
-    ...deps.checked,
-    ...{ deployments, lastDelivery, clock },
+    ...{ deployments, lastDelivery, kluctl, isolation, state, clock },
+    checkRedis: () => redis.check(),
     previews: () => live.now.preview.enabled && forges.size > 0,
+    forks: () => forksOf(live.now, isolation),
   });
   const adminListeners = await startAdminListeners(config, {
     checks,
@@ -140,8 +103,9 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
   const page =
     config.ui &&
     (await startPage(config.ui, {
-      ...deps,
+      ...infrastructure,
       accept,
+      audit: (write) => auditLog.info(write, `page: ${write.action} ${write.result}`),
       resultsNamespace: config.results.namespace,
       forges: () => live.now.forges,
       knownSecrets: () => knownSecrets(live.now),
@@ -150,12 +114,15 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
     if (next.ui && !same(next.ui, previous.ui)) page?.replace(next.ui);
   });
 
+  const sourceOverrides = await openSourceOverrides(config, { client, log });
   return {
     webhooksPort: webhooks?.port,
     adminPort: adminListeners.port,
     pagePort: page?.port,
+    overrides: sourceOverrides?.overrides,
     turn,
     close: async () => void (await Promise.all([webhooks?.stop(2_000), page?.stop(1_000)])),
+    closeOverrides: async () => sourceOverrides?.stop(),
     stop: () => adminListeners.stop(1_000),
   };
 }

@@ -1,0 +1,94 @@
+/** The first phase of the start: everything that the server talks to. Nothing listens and nothing is done yet. */
+import { hostname } from "node:os";
+import { join } from "node:path";
+import type { Reading } from "../cli/commands.ts";
+import { readVersion } from "../cli/version.ts";
+import { type Config, knownSecrets } from "../config.ts";
+import { createLiveConfig } from "../config/live.ts";
+import { epochNow } from "../kit/monotonic.ts";
+import { createServerEvents } from "../kube/server-events.ts";
+import { createLogger, createSecretList, type Logger } from "../log.ts";
+import { createAuditLog } from "../log/audit.ts";
+import { createMetrics } from "../metrics.ts";
+import { createDeploymentMetrics } from "../metrics/deployments.ts";
+import { createRetries } from "../reconcile/retries.ts";
+import { createCluster } from "./cluster.ts";
+import { createDataDir } from "./data-dir.ts";
+import { findIsolation } from "./isolation.ts";
+import { openLiveForges } from "./live-forges.ts";
+import { startReload } from "./reload.ts";
+import { findRunner } from "./runner-isolation.ts";
+import { showIsolation } from "./show-isolation.ts";
+import { createInStage } from "./stages.ts";
+import { openStore } from "./store.ts";
+import { startTools } from "./tools.ts";
+import { startTracing } from "./tracing-sdk.ts";
+
+export type Infrastructure = Awaited<ReturnType<typeof openInfrastructure>>;
+
+/** External systems may be unavailable. Throws for problems that a person has to fix. */
+export async function openInfrastructure(config: Config, log: Logger, reading?: Reading) {
+  const live = createLiveConfig(config);
+  const clock = { now: epochNow };
+  const identity = `${hostname()}-${process.pid}`;
+  const { version, commit = "unknown", node } = readVersion();
+  const secretList = reading?.secrets ?? createSecretList(knownSecrets(config));
+  await createDataDir(config.dataDir);
+  const { tracing, stop: stopTracing } = await startTracing(process.env, { version, log });
+  const metrics = createMetrics();
+  metrics.built({ version, commit, node });
+  const inStage = createInStage(metrics.stages, tracing);
+  const auditLog = createAuditLog({
+    ...config.audit,
+    log,
+    loggerFor: (destination) => createLogger({ level: "info", format: "json", secrets: secretList, destination }),
+  });
+
+  const store = await openStore({ live, metrics, log });
+  const cluster = createCluster({ live, identity, metrics, inStage, log });
+  const { client, deployments } = cluster;
+  const deploymentMetrics = createDeploymentMetrics({
+    registry: metrics.registry,
+    deployments: () => deployments.all(),
+    dryRun: () => live.now.dryRun,
+    concurrency: () => live.now.concurrency,
+  });
+  metrics.scrape({ watchAge: () => deployments.age() });
+  deployments.onChange(({ kind, deployment }) => {
+    if (kind === "removed") deploymentMetrics.gone(deployment.key);
+  });
+
+  const runner = findRunner(config, (found) => showIsolation(found, { config, metrics, log }));
+  const isolation = runner?.isolation ?? (await findIsolation(config, join(config.dataDir, "kluctl-work")));
+  if (runner === undefined) showIsolation(isolation, { config, metrics, log });
+  const tools = startTools({
+    ...{ live, isolation, dispatch: runner?.dispatch, client, logLines: store.logLines, secretList },
+    ...{ metrics, deploymentMetrics, inStage, log },
+  });
+  const forges = await openLiveForges(live, { metrics, clock, log });
+  const { controllerNamespace: namespace, controllerName: component } = config;
+  const tell = createServerEvents({ client, namespace, component, identity, log });
+  const stopReloading = reading && startReload({ live, reading, metrics, tell, log });
+
+  return {
+    ...{ config, live, clock, identity, tracing, metrics, deploymentMetrics, auditLog, isolation, log },
+    retries: createRetries(clock),
+    ...cluster,
+    ...store,
+    ...forges,
+    sources: tools.sources,
+    kluctl: tools.kluctl,
+    stopReloading: async () => stopReloading?.(),
+    /** Git and kluctl, once nothing uses them. */
+    async stopTools(): Promise<void> {
+      runner?.stop();
+      await tools.stop();
+    },
+    /** Everything else. */
+    async close(): Promise<void> {
+      client.close();
+      await store.close();
+    },
+    stopTracing,
+  };
+}

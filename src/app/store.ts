@@ -1,0 +1,62 @@
+/** Redis, and everything that is kept in it. */
+import { connectProducer, connectWorker } from "../redis/connection.ts";
+import { createDeliveries } from "../redis/deliveries.ts";
+import { createLogLines } from "../redis/log-lines.ts";
+import { createReports } from "../redis/reports.ts";
+import { createFairness } from "../../jobs/fairness.ts";
+import { laneOf, lanes } from "../../jobs/lanes.ts";
+import { createQueue, type JobQueue } from "../../jobs/queue.ts";
+import type { LiveConfig } from "../config/live.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Request } from "../model.ts";
+import { findRedis, watchRedis } from "./redis.ts";
+
+export interface StoreDeps {
+  readonly live: LiveConfig;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+}
+
+/** Throws if a Redis of the server's own cannot be started. A configured one may still be unavailable. */
+export async function openStore({ live, metrics, log }: StoreDeps) {
+  const { prefix } = live.now.redis;
+  const { address, privateRedis } = await findRedis(live.now, log, live);
+  const [connection, consumer] = [connectProducer(address, log), connectWorker(address, log)];
+  const redis = watchRedis(connection, metrics, log);
+  const fairness = createFairness();
+  const queue = createQueue({
+    connection,
+    prefix,
+    fairness,
+    log,
+    observe: {
+      enqueued: (request, queued) =>
+        metrics.stages.enqueued(laneOf(request), causeOf(request), queued ? "queued" : "joined"),
+      unavailable: () => metrics.stages.queueFailed(),
+    },
+  });
+  const reports = createReports({ connection, prefix });
+  const deliveries = createDeliveries({ connection, prefix, log });
+  const logLines = createLogLines({ connection, prefix, log });
+  metrics.scrape({ readQueue: () => readDepths(queue) });
+  return {
+    ...{ redis, consumer, fairness, queue, reports, deliveries, logLines },
+    async close(): Promise<void> {
+      await Promise.all([queue.close(), deliveries.flush(), logLines.flush()]);
+      connection.disconnect();
+      consumer.disconnect();
+      await privateRedis?.stop();
+    },
+  };
+}
+
+/** The depth of all lanes, or an error: with a partial answer, the other lanes would look empty. */
+async function readDepths(queue: Pick<JobQueue, "depth">) {
+  return Object.fromEntries(await Promise.all(lanes.map(async (lane) => [lane, { ...(await queue.depth(lane)) }])));
+}
+
+/** Reports have no cause of their own: they follow from previews and deployments. */
+function causeOf(request: Request): string {
+  return "cause" in request ? request.cause : "report";
+}
