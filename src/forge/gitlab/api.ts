@@ -2,8 +2,14 @@
  * GitLab's client library on a requester of our own. The library's requester sends a rate-limited request ten times
  * within a third of a second, and waits five minutes for a response.
  */
-import { Commits, MergeRequestNotes, MergeRequests, Pipelines, Projects, Users } from "@gitbeaker/rest";
-import type { Ask, Question } from "../ask.ts";
+import { Commits, MergeRequestNotes, MergeRequests, Pipelines, ProjectHooks, Projects, Users } from "@gitbeaker/rest";
+import { z } from "zod";
+import { ForgeError } from "../../errors.ts";
+import { type Ask, type Question, readAnswer } from "../ask.ts";
+
+/** GitLab's maximum. */
+export const perPage = 100;
+const maxPages = 1_000;
 
 type RequesterFn = NonNullable<ConstructorParameters<typeof Users>[0]["requesterFn"]>;
 type Send = ReturnType<RequesterFn>["get"];
@@ -45,7 +51,28 @@ export function createGitlabApi(ask: Ask, how: Pick<Question, "signal" | "excuse
     notes: new MergeRequestNotes(options),
     pipelines: new Pipelines(options),
     commits: new Commits(options),
+    hooks: new ProjectHooks(options),
   };
+}
+
+export type AskPage = (page: { page: number; perPage: number; showExpanded: true }) => Promise<unknown>;
+
+/** Reads all pages by number: the library's own pagination has no limit. */
+export async function readPages<T extends z.ZodType>(
+  type: T,
+  request: string,
+  askPage: AskPage,
+): Promise<z.infer<T>[]> {
+  const Page = z.object({ data: z.array(type), paginationInfo: z.object({ next: z.int().positive().nullable() }) });
+  const all: z.infer<T>[] = [];
+  for (let page = 1; page <= maxPages;) {
+    const json = await askPage({ page, perPage, showExpanded: true });
+    const { data, paginationInfo } = readAnswer(Page, { json, request });
+    all.push(...data);
+    if (paginationInfo.next === null || paginationInfo.next <= page) return all;
+    page = paginationInfo.next;
+  }
+  throw new ForgeError("refused", `${request}: more than ${maxPages} pages`);
 }
 
 function decamelize(values: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -1,6 +1,5 @@
 /** Merge requests, notes and commit statuses on a GitLab. */
-import { z } from "zod";
-import { ForgeError } from "../../errors.ts";
+import type { z } from "zod";
 import type { ForgeComment, PullRequestKey } from "../../model.ts";
 import type { Forge } from "../../ports.ts";
 import { createAsk, readAnswer, unlessGone } from "../ask.ts";
@@ -9,14 +8,11 @@ import { createMemory } from "../memory.ts";
 import { isClosedSince, lenientList } from "../payload.ts";
 import { createRepoNames } from "../repo-name.ts";
 import { Account, MergeRequest, Note, Project, toPullRequest } from "./answers.ts";
-import { createGitlabApi } from "./api.ts";
+import { type AskPage, createGitlabApi, perPage, readPages } from "./api.ts";
 import { createSetStatus } from "./statuses.ts";
 
 /** https://docs.gitlab.com/api/notes/ */
 const maxCommentLength = 1_000_000;
-/** GitLab's maximum. */
-const perPage = 100;
-const maxPages = 1_000;
 /** A project's addresses seldom change. */
 const projectLifetimeMs = 10 * 60_000;
 
@@ -48,21 +44,8 @@ export function createGitlabForge(options: GitlabForgeOptions): Forge {
     return readAnswer(type, { json, request: `${what} at ${new URL(webUrl).host}` });
   }
 
-  /** Reads all pages by number: the library's own pagination has no limit. */
-  async function readAll<T extends z.ZodType>(
-    type: T,
-    what: string,
-    ask: (page: { page: number; perPage: number; showExpanded: true }) => Promise<unknown>,
-  ): Promise<z.infer<T>[]> {
-    const Page = z.object({ data: z.array(type), paginationInfo: z.object({ next: z.int().positive().nullable() }) });
-    const all: z.infer<T>[] = [];
-    for (let page = 1; page <= maxPages;) {
-      const { data, paginationInfo } = read(Page, await ask({ page, perPage, showExpanded: true }), what);
-      all.push(...data);
-      if (paginationInfo.next === null || paginationInfo.next <= page) return all;
-      page = paginationInfo.next;
-    }
-    throw new ForgeError("refused", `${what}: more than ${maxPages} pages`);
+  function readAll<T extends z.ZodType>(type: T, what: string, askPage: AskPage): Promise<z.infer<T>[]> {
+    return readPages(type, `${what} at ${new URL(webUrl).host}`, askPage);
   }
 
   /** A note does not contain its URL: it is an anchor on the merge request's page. */

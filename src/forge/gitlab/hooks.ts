@@ -3,6 +3,7 @@ import { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { createAsk, pathOf, readAnswer } from "../ask.ts";
 import { type Hook, type Hooks, type WantedHook, describeEvents, isSameAddress, lackedEvents } from "../hooks.ts";
+import { createGitlabApi, readPages } from "./api.ts";
 
 const HookAnswer = z.object({
   id: z.int(),
@@ -18,9 +19,7 @@ const HookAnswer = z.object({
 });
 
 const events = ["push_events", "tag_push_events", "merge_requests_events"] as const;
-const allEvents = { push_events: true, tag_push_events: true, merge_requests_events: true };
-const perPage = 100;
-const maxPages = 100;
+const allEvents = { pushEvents: true, tagPushEvents: true, mergeRequestsEvents: true };
 
 export function createGitlabHooks(
   { apiUrl = "https://gitlab.com/api/v4", token }: { readonly apiUrl?: string | undefined; readonly token: string },
@@ -28,8 +27,11 @@ export function createGitlabHooks(
 ): Hooks {
   const needs = "managing webhooks needs the role Maintainer in the project, and a token with the scope api";
   const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint: needs, token });
+  const { hooks } = createGitlabApi(ask, {});
   const isSigningKey = secret.startsWith("whsec_");
-  const secretField = isSigningKey ? { signing_token: secret } : { token: secret };
+  const secretField = isSigningKey ? { signingToken: secret } : { token: secret };
+  const hooksOf = (repoName: string) => `the webhooks of ${repoName} at ${new URL(apiUrl).host}`;
+  const readHook = (json: unknown, repoName: string) => readAnswer(HookAnswer, { json, request: hooksOf(repoName) });
 
   /** An older GitLab silently accepts the signing key, and does not sign. */
   function checkSecret(answer: z.infer<typeof HookAnswer>): void {
@@ -39,7 +41,6 @@ export function createGitlabHooks(
   }
 
   function toHook(repoName: string, answer: z.infer<typeof HookAnswer>): Hook {
-    const path = `${hooksPath(repoName)}${pathOf`/${answer.id}`}`;
     const has = events.filter((event) => answer[event] === true);
     const isOff = !["executable", undefined, null].includes(answer.alert_status);
     const hasSecret = isSigningKey ? answer.signing_token_present !== false : answer.token_present !== false;
@@ -53,12 +54,14 @@ export function createGitlabHooks(
       async repair({ rotate }) {
         const withSecret = rotate || !hasSecret;
         if (withSecret || lackedOfEvents.length > 0) {
-          const body = { url: answer.url, ...allEvents, ...(withSecret && secretField) };
-          const changed = readAnswer(HookAnswer, await ask({ method: "PUT", path, body }));
+          const fields = { ...allEvents, ...(withSecret && secretField) };
+          const changed = readHook(await hooks.edit(repoName, answer.id, answer.url, fields), repoName);
           if (withSecret) checkSecret(changed);
         }
-        // One successful delivery enables the webhook again; there is no other way.
-        if (isOff) await ask({ method: "POST", path: `${path}/test/push_events` }).catch(explainTest);
+        if (!isOff) return;
+        // One successful delivery enables the webhook again; there is no other way. The library cannot request it.
+        const path = pathOf`/projects/${repoName}/hooks/${answer.id}/test/push_events`;
+        await ask({ method: "POST", path }).catch(explainTest);
       },
     };
   }
@@ -66,24 +69,14 @@ export function createGitlabHooks(
   return {
     needs,
     async create(repoName) {
-      const body = { url, ...allEvents, enable_ssl_verification: true, ...secretField };
-      checkSecret(readAnswer(HookAnswer, await ask({ method: "POST", path: hooksPath(repoName), body })));
+      const fields = { ...allEvents, enableSslVerification: true, ...secretField };
+      checkSecret(readHook(await hooks.add(repoName, url, fields), repoName));
     },
     async ours(repoName) {
-      const found: z.infer<typeof HookAnswer>[] = [];
-      for (let page = 1; page <= maxPages; page++) {
-        const query = { page, per_page: perPage };
-        const answer = await ask({ path: hooksPath(repoName), query });
-        found.push(...readAnswer(z.array(HookAnswer), answer));
-        if (!answer.headers.get("x-next-page")) break;
-      }
+      const found = await readPages(HookAnswer, hooksOf(repoName), (page) => hooks.all(repoName, page));
       return found.filter((hook) => isSameAddress(hook.url, url)).map((hook) => toHook(repoName, hook));
     },
   };
-}
-
-function hooksPath(repoName: string): string {
-  return pathOf`/projects/${repoName}/hooks`;
 }
 
 function explainTest(error: unknown): never {
