@@ -22,3 +22,23 @@ test("a forge with a login is found by its id, and its repositories by their pub
   const repo = repoId("https://git.example.com/org/shop.git");
   expect(repo && forges.get("gitea")?.repoName(repo)).toBe("org/shop");
 });
+
+test("a rotated webhook secret is the only one that is valid, at once", async () => {
+  const configOf = (secret: string) => parseConfig({ env: { TOWLINE_GITLAB_WEBHOOK_SECRET: secret } });
+  const [old, renewed] = ["0123456789abcdef", "fedcba9876543210"];
+  const live = createLiveConfig(configOf(old));
+  const { webhookSources } = await openLiveForges(live, {
+    metrics: createMetrics(),
+    clock: { now: () => 0 },
+    log: silentLog,
+  });
+  const isAccepted = async (secret: string) => {
+    const verdict = await webhookSources
+      .get("gitlab")
+      ?.verify(new Map([["x-gitlab-token", [secret]]]), Buffer.from("{}"));
+    return verdict?.genuine;
+  };
+  expect([await isAccepted(old), await isAccepted(renewed)]).toEqual([true, false]);
+  live.change(configOf(renewed));
+  expect([await isAccepted(old), await isAccepted(renewed)]).toEqual([false, true]);
+});
