@@ -11,6 +11,7 @@
  * Jobs that have waited long move up a class (aging.ts). There, all of them share one line, as if they belonged to one
  * repository: they get their turn without delaying the pushes they waited for.
  */
+import { createBoundedMap } from "../src/kit/bounded-map.ts";
 import type { Cause, PreviewCause, Request } from "../src/model.ts";
 import type { Lane } from "./lanes.ts";
 import { deduplicationId } from "./bullmq.ts";
@@ -19,7 +20,7 @@ import { deduplicationId } from "./bullmq.ts";
 const step = 400_000;
 /** The upper limit for slow jobs: a turn is never further away than this many short jobs of each other repository. */
 const mostPlaces = 60;
-/** Subjects whose durations are remembered; the least recently run ones are evicted first. */
+/** Subjects whose durations are remembered; the least recently requested ones are evicted first. */
 const mostRemembered = 20_000;
 /**
  * A process without workers, such as a standby that accepts webhooks, does not learn the current position of the
@@ -77,7 +78,7 @@ export class Fairness {
   /** Per class and repository: the last assigned rank. */
   readonly #last = new Map<string, number>();
   /** Per subject: its expected duration in seconds. */
-  readonly #seconds = new Map<string, number>();
+  readonly #seconds = createBoundedMap<number>({ entries: mostRemembered });
   /** When the position of the service was last known. */
   #knownAt: number;
   readonly #now: () => number;
@@ -121,9 +122,7 @@ export class Fairness {
   took(request: Request, seconds: number): void {
     const subject = deduplicationId(request);
     const known = this.#seconds.get(subject);
-    this.#seconds.delete(subject);
     this.#seconds.set(subject, known === undefined ? seconds : (known + seconds) / 2);
-    if (this.#seconds.size > mostRemembered) this.#seconds.delete(this.#seconds.keys().next().value as string);
   }
 
   #placesOf(request: Request): number {

@@ -4,6 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { SupersededError } from "../src/errors.ts";
+import { createBoundedMap } from "../src/kit/bounded-map.ts";
 import { parseJson } from "../src/kit/json.ts";
 import type { Logger } from "../src/log.ts";
 import { subjectOf } from "../src/model.ts";
@@ -34,13 +35,13 @@ interface Watched {
 
 /** If a branch moves faster than a preview takes, its pull requests would otherwise never be previewed. */
 const mostInARow = 3;
-/** The number of superseded subjects that are remembered; the oldest are evicted first. */
+/** The number of superseded subjects that are remembered; the least recently superseded are evicted first. */
 const mostRemembered = 1_000;
 
 export function createSuperseding({ connection, followUpKey, everyMs, log }: SupersedingDeps): Superseding {
   const watched = new Set<Watched>();
   /** How many times in a row a subject was superseded by anything but a change of the pull request itself. */
-  const gaveWay = new Map<string, number>();
+  const gaveWay = createBoundedMap<number>({ entries: mostRemembered });
   let timer: NodeJS.Timeout | undefined;
 
   async function look(): Promise<void> {
@@ -71,16 +72,10 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
     const before = gaveWay.get(subject) ?? 0;
     gaveWay.delete(subject);
     if (newer.cause !== "pull-request") {
-      remember(subject, before + 1);
+      gaveWay.set(subject, before + 1);
       if (before >= mostInARow) return;
     }
     controller.abort(new SupersededError("a newer request is waiting"));
-  }
-
-  function remember(subject: string, times: number): void {
-    gaveWay.set(subject, times);
-    const [oldest] = gaveWay.keys();
-    if (gaveWay.size > mostRemembered && oldest !== undefined) gaveWay.delete(oldest);
   }
 
   return {

@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiAccess } from "../ports.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { parseJson } from "../kit/json.ts";
 import { negotiate } from "./negotiate.ts";
 import type { Permitted } from "./permit.ts";
@@ -47,12 +48,11 @@ const keptMs = 60_000;
 const passing = new Set([429, 500, 502, 504]);
 
 export function createDiscovery(now: () => number): Discovery {
-  const clusters = new Map<string, Kept>();
+  const clusters = createBoundedMap<Kept>({ entries: mostClusters });
 
   function find(cluster: string): Kept {
     let kept = clusters.get(cluster);
     if (kept === undefined) {
-      if (clusters.size >= mostClusters) clusters.clear();
       kept = { checkedAt: -Infinity, bytes: 0, answers: new Map(), asked: new Map() };
       clusters.set(cluster, kept);
     }

@@ -8,6 +8,7 @@ import type { UiConfig } from "../config.ts";
 import { ApiError, RequestError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { createLimit } from "../kit/limit.ts";
 import { asWhom, type Mapping } from "./page-actions.ts";
 
@@ -25,7 +26,7 @@ const askedAtOnce = 8;
 
 export function createPageSight({ deployments, client, mapping, now }: PageSightDeps): FindSight {
   const { actAs, namespacesByGroup } = mapping;
-  const known = new Map<string, { readonly until: number; readonly sees: Promise<Sees> }>();
+  const known = createBoundedMap<Promise<Sees>>({ entries: mostKnown, maxAgeMs: knownForMs, now });
   const asking = createLimit(askedAtOnce);
 
   function byGroup({ groups }: Access): Sees {
@@ -73,11 +74,9 @@ export function createPageSight({ deployments, client, mapping, now }: PageSight
     const { as = "", asGroups = [] } = asWhom(caller, mapping);
     const who = JSON.stringify([as, asGroups]);
     const before = known.get(who);
-    if (before !== undefined && before.until > now()) return before.sees;
-    known.delete(who);
-    if (known.size >= mostKnown) known.clear();
+    if (before !== undefined) return before;
     const sees = byCluster(as, asGroups);
-    known.set(who, { until: now() + knownForMs, sees });
+    known.set(who, sees);
     sees.catch(() => known.delete(who));
     return sees;
   }

@@ -1,4 +1,4 @@
-import { createKept } from "../kit/kept.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 
 /** Caches a host's recent responses, so that the same request is not repeated for every status or comment. */
 export interface Memory<T> {
@@ -10,17 +10,16 @@ export interface Memory<T> {
 }
 
 /** So that the cache does not grow with the number of commits. */
-const maxEntries = 1_000;
+const most = 1_000;
 
 export function createMemory<T>(lifetimeMs: number): Memory<T> {
-  const entries = createKept<{ readonly value: T; readonly until: number }>(maxEntries);
+  const known = createBoundedMap<{ readonly value: T }>({ entries: most, maxAgeMs: lifetimeMs });
   return {
     async get(key, ask, isWorthIt = () => true) {
-      const known = entries.get(key);
-      if (known !== undefined && known.until > performance.now()) return known.value;
+      const cached = known.get(key);
+      if (cached !== undefined) return cached.value;
       const value = await ask();
-      if (!isWorthIt(value)) return value;
-      entries.set(key, { value, until: performance.now() + lifetimeMs });
+      if (isWorthIt(value)) known.set(key, { value });
       return value;
     },
   };

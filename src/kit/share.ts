@@ -1,4 +1,4 @@
-import { monotonicNow } from "./monotonic.ts";
+import { type Bounds, createBoundedMap } from "./bounded-map.ts";
 
 /** Lets concurrent callers with the same question share one call. */
 export interface Share<T> {
@@ -11,19 +11,14 @@ export interface Share<T> {
 }
 
 interface Entry<T> {
-  readonly askedAt: number;
   readonly answer: Promise<T>;
   readonly controller: AbortController;
   waiting: number;
   settled: boolean;
 }
 
-/** `now`: monotonic milliseconds. With a clock that can be set back, a result could be kept for hours. */
-export function createShare<T>(
-  limits: { maxAgeMs: number; maxEntries: number },
-  now: () => number = monotonicNow,
-): Share<T> {
-  const entries = new Map<string, Entry<T>>(); // in the order of the calls: the first is the oldest
+export function createShare<T>(bounds: Bounds): Share<T> {
+  const entries = createBoundedMap<Entry<T>>(bounds);
 
   function forget(key: string, entry: Entry<T>): void {
     if (entries.get(key) === entry) entries.delete(key);
@@ -32,7 +27,7 @@ export function createShare<T>(
   function open(key: string, ask: (signal: AbortSignal) => Promise<T>): Entry<T> {
     const controller = new AbortController();
     const answer = ask(controller.signal);
-    const entry: Entry<T> = { askedAt: now(), answer, controller, waiting: 0, settled: false };
+    const entry: Entry<T> = { answer, controller, waiting: 0, settled: false };
     answer.then(
       () => (entry.settled = true),
       () => {
@@ -40,21 +35,14 @@ export function createShare<T>(
         forget(key, entry);
       },
     );
-    entries.delete(key);
     entries.set(key, entry);
-    for (const [oldKey, old] of entries) {
-      // Results may be large, and expired ones are of no use.
-      if (entries.size <= limits.maxEntries && now() - old.askedAt < limits.maxAgeMs) break;
-      forget(oldKey, old);
-    }
     return entry;
   }
 
   return {
     async get(key, ask, signal) {
       signal?.throwIfAborted();
-      const known = entries.get(key);
-      const entry = known !== undefined && now() - known.askedAt < limits.maxAgeMs ? known : open(key, ask);
+      const entry = entries.get(key) ?? open(key, ask);
       entry.waiting++;
       const gone = Promise.withResolvers<never>();
       const leave = (): void => gone.reject(signal?.reason as Error);

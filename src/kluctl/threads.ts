@@ -1,5 +1,5 @@
 /** Decides how many threads kluctl may compute with, from the duration of the previous run. */
-import { createKept } from "../kit/kept.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { type Key, keyText } from "../model.ts";
 
 /**
@@ -24,7 +24,7 @@ export interface Threads {
 }
 
 export function createThreads(): Threads {
-  const short = createKept<true>(mostRemembered);
+  const short = createBoundedMap<true>({ entries: mostRemembered });
   const idOf = (deployment: Key, command: string) => `${keyText(deployment)} ${command}`;
   return {
     of: (deployment, command) => (short.get(idOf(deployment, command)) ? one : {}),

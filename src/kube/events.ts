@@ -1,6 +1,8 @@
 /** Kubernetes Events about a deployment: for users, so best effort. */
 import { randomBytes } from "node:crypto";
 import { ApiError } from "../errors.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
+import { rfc3339 } from "../kit/time.ts";
 import type { Logger } from "../log.ts";
 import type { DeploymentRef } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
@@ -11,8 +13,6 @@ export interface EventsDeps {
   /** The reporting component, as `kubectl describe` shows it. */
   readonly component: string;
   readonly log: Logger;
-  /** Epoch milliseconds. */
-  readonly now?: (() => number) | undefined;
 }
 
 export interface Events {
@@ -22,9 +22,8 @@ export interface Events {
 }
 
 interface Written {
-  name: string;
+  readonly name: string;
   count: number;
-  readonly at: number;
 }
 
 const longestMessage = 1024; // the API server refuses longer messages
@@ -32,8 +31,8 @@ const repeatedWithinMs = 10 * 60_000;
 const mostRemembered = 2_000;
 const mostPending = 500;
 
-export function createEvents({ client, component, log, now = Date.now }: EventsDeps): Events {
-  const written = new Map<string, Written>();
+export function createEvents({ client, component, log }: EventsDeps): Events {
+  const written = createBoundedMap<Written>({ entries: mostRemembered, maxAgeMs: repeatedWithinMs });
   const pending = new Map<string, Promise<void>>();
 
   async function write(
@@ -45,13 +44,13 @@ export function createEvents({ client, component, log, now = Date.now }: EventsD
   ): Promise<void> {
     const { namespace, name } = subject.key;
     const path = `/api/v1/namespaces/${namespace}/events`;
-    const time = new Date(now()).toISOString().replace(/\.\d+Z$/, "Z");
+    const time = rfc3339(Date.now());
     const known = written.get(id);
-    if (known !== undefined && now() - known.at < repeatedWithinMs) {
+    if (known !== undefined) {
       try {
         const body = { count: known.count + 1, lastTimestamp: time };
         await client.request({ method: "PATCH", path: `${path}/${known.name}`, body });
-        remember(id, { ...known, count: known.count + 1 });
+        known.count++;
         return;
       } catch (error) {
         if (!(error instanceof ApiError && error.status === 404)) throw error; // the Event has expired: write a new one
@@ -74,14 +73,7 @@ export function createEvents({ client, component, log, now = Date.now }: EventsD
       count: 1,
     };
     await client.request({ method: "POST", path, body });
-    remember(id, { name: eventName, count: 1, at: now() });
-  }
-
-  function remember(id: string, event: Written): void {
-    written.delete(id); // so that the newest stay last
-    written.set(id, event);
-    const [oldest] = written.keys();
-    if (written.size > mostRemembered && oldest !== undefined) written.delete(oldest);
+    written.set(id, { name: eventName, count: 1 });
   }
 
   return {

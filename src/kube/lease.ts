@@ -7,6 +7,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Key, keyText } from "../model.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { monotonicNow } from "../kit/monotonic.ts";
 import type { Held, LeaseOwner, Leases } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
@@ -45,14 +46,14 @@ interface Observation {
 const mostRemembered = 5_000;
 
 export function watchLeases(durationMs: number, now: () => number): Watching {
-  const observed = new Map<string, Observation>();
+  const observed = createBoundedMap<Observation>({ entries: mostRemembered });
   return {
     isFree(id, lease) {
       if (!lease.spec?.holderIdentity) return true;
       const resourceVersion = lease.metadata.resourceVersion ?? "";
       const seen = observed.get(id);
       if (seen?.resourceVersion !== resourceVersion) {
-        remember(observed, id, { resourceVersion, since: now() });
+        observed.set(id, { resourceVersion, since: now() });
         return false;
       }
       const seconds = lease.spec.leaseDurationSeconds;
@@ -65,7 +66,7 @@ export function watchLeases(durationMs: number, now: () => number): Watching {
 export function createLeases(deps: LeasesDeps): Leases {
   const { client, identity, log, durationMs = 15_000, nameOf = leaseName, now = monotonicNow } = deps;
   const others = watchLeases(durationMs, now);
-  const released = new Map<string, { readonly lease: LeaseObject; readonly at: number }>();
+  const released = createBoundedMap<{ readonly lease: LeaseObject; readonly at: number }>({ entries: mostRemembered });
 
   return {
     async hold(key: Key, owner?: LeaseOwner): Promise<Held | undefined> {
@@ -76,7 +77,7 @@ export function createLeases(deps: LeasesDeps): Leases {
       const startedAt = now(); // the response may be late, so our hold counts from before the request
       const common = { durationMs, log, now, startedAt };
       const held = (lease: LeaseObject): Held =>
-        startHold({ ...common, store, lease, onReleased: (lease) => remember(released, id, { lease, at: now() }) });
+        startHold({ ...common, store, lease, onReleased: (lease) => released.set(id, { lease, at: now() }) });
       const ours = released.get(id);
       let lease = ours?.lease;
       released.delete(id);
@@ -181,11 +182,4 @@ export function leaseName(deployment: string): string {
   if (name.length <= 253) return name;
   const digest = createHash("sha256").update(deployment).digest("hex").slice(0, 16);
   return `${name.slice(0, 236).replace(/[.-]+$/, "")}-${digest}`;
-}
-
-function remember<T>(map: Map<string, T>, id: string, value: T): void {
-  map.delete(id);
-  map.set(id, value);
-  const [oldest] = map.keys();
-  if (map.size > mostRemembered && oldest !== undefined) map.delete(oldest);
 }

@@ -2,7 +2,7 @@
  * Updates comment and statuses of a pull request to its report. The job only has the pull request's key: it writes the
  * current report when it runs, so the next job makes up for a lost write.
  */
-import { createKept } from "../kit/kept.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
 import {
   type CommitKey,
@@ -43,7 +43,7 @@ const mostWritten = 1_000;
 
 export function createReportWriter(deps: ReportWriterDeps) {
   const { forges, reports, queue, log } = deps;
-  const written = createKept<true>(mostWritten);
+  const written = createBoundedMap<true>({ entries: mostWritten });
   let warned = false;
 
   function warnOfAnother(): void {

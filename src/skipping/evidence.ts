@@ -3,6 +3,8 @@
  * callers.
  */
 import { createHmac, randomBytes } from "node:crypto";
+import { type BoundedMap, createBoundedMap } from "../kit/bounded-map.ts";
+import { createShare } from "../kit/share.ts";
 import { commitOf } from "../model/git-ref.ts";
 import type { ChangedPaths, Deployment, GitDeployment, Heads, Repository } from "../model.ts";
 import type { Checkout, Clock, Secrets, Sources, UnsteadyFiles } from "../ports.ts";
@@ -81,17 +83,17 @@ interface Answer<T> {
 
 const longestHeadsMs = 90_000;
 const factsMs = 60_000;
-const mostRemembered = 2_000;
+export const mostRemembered = 2_000;
 /** Each entry may contain thousands of paths. */
 const mostDifferences = 50;
 const requestMs = 20_000;
 
 export function createEvidence(deps: EvidenceDeps): Evidence {
   const { sources, secrets, clock } = deps;
-  const steadiness = new Map<string, Promise<UnsteadyFiles>>();
-  const differences = new Map<string, Promise<ChangedPaths>>();
-  const heads = new Map<string, Answer<Heads>>();
-  const facts = new Map<string, Answer<string>>();
+  const steadiness = createShare<UnsteadyFiles>({ entries: mostRemembered });
+  const differences = createShare<ChangedPaths>({ entries: mostDifferences });
+  const heads = createBoundedMap<Answer<Heads>>({ entries: mostRemembered });
+  const facts = createBoundedMap<Answer<string>>({ entries: mostRemembered });
   // A keyed hash, so that a memory dump reveals no secrets.
   const hashKey = randomBytes(32);
 
@@ -110,7 +112,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
 
   /** Shares one query among all callers that need the same answer within that time. */
   function shared<T>(
-    answers: Map<string, Answer<T>>,
+    answers: BoundedMap<Answer<T>>,
     what: string,
     { since = -Infinity, move, maxAgeMs }: Freshness & { maxAgeMs: number },
     ask: () => Promise<T>,
@@ -123,9 +125,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     asked.answer.catch(() => {
       if (answers.get(what) === asked) answers.delete(what);
     });
-    answers.delete(what);
     answers.set(what, asked);
-    evict(answers);
     return asked.answer;
   }
 
@@ -168,8 +168,6 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     return commits;
   }
 
-  const isSteady = (id: string, look: () => Promise<UnsteadyFiles>) => once(steadiness, mostRemembered, id, look);
-
   async function findUnsteady(
     { deployment, checkout, signal }: Rendered,
     places: ReadonlyMap<string, string>,
@@ -178,10 +176,10 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     const { source, args } = deployment.spec;
     const version = source.kind === "oci" ? source.ref.digest : checkout.commit;
     const own = (path: string) =>
-      isSteady(`${source.url} ${version} ${path}`, () => deps.findUnsteady(checkout.root, path, signal));
+      steadiness.get(`${source.url} ${version} ${path}`, () => deps.findUnsteady(checkout.root, path, signal));
     const included = ([place, commit]: readonly [string, string]) => {
       const { url } = JSON.parse(place) as GitPlace;
-      return isSteady(`${url} ${commit}`, async () => {
+      return steadiness.get(`${url} ${commit}`, async () => {
         const credentials = await readGitCredentials(deployment, secrets);
         const other = await sources.checkout({ url, ref: { commit }, path: "", credentials }, undefined, signal);
         try {
@@ -219,7 +217,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     to: string,
     signal: AbortSignal,
   ): Promise<ChangedPaths> {
-    const answer = await once(differences, mostDifferences, `${loginKey(deployment)} ${from} ${to}`, async () => {
+    const answer = await differences.get(`${loginKey(deployment)} ${from} ${to}`, async () => {
       const credentials = await readGitCredentials(deployment, secrets);
       const repository = { url: deployment.spec.source.url, credentials };
       return sources.changes(repository, from, to, AbortSignal.timeout(requestMs));
@@ -259,24 +257,4 @@ function chartsAbove(path: string): readonly string[] {
 
 export function placeText(place: GitPlace): string {
   return JSON.stringify(place);
-}
-
-/** Shares one query among all callers that need the same answer; a failed query is repeated. */
-function once<T>(known: Map<string, Promise<T>>, most: number, id: string, ask: () => Promise<T>): Promise<T> {
-  let answer = known.get(id);
-  if (answer === undefined) {
-    answer = ask();
-    known.set(id, answer);
-    answer.catch(() => known.delete(id));
-    evict(known, most);
-  }
-  return answer;
-}
-
-/** Removes the oldest entries. */
-export function evict(map: Map<string, unknown>, most = mostRemembered): void {
-  for (const key of map.keys()) {
-    if (map.size <= most) return;
-    map.delete(key);
-  }
 }

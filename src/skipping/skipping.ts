@@ -22,9 +22,10 @@ import type { Found as Findings } from "../reconcile/loop.ts";
 import type { Head } from "../reconcile/parts.ts";
 import { isAsked } from "../requests/requests.ts";
 import { targetOf } from "../reconcile/keys.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { rfc3339 } from "../kit/time.ts";
 import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "./comparing.ts";
-import { createEvidence, evict, type EvidenceDeps, type Freshness, placeText } from "./evidence.ts";
+import { createEvidence, type EvidenceDeps, type Freshness, mostRemembered, placeText } from "./evidence.ts";
 import { type GitPlace, inputsOf, waitsForItems } from "./inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
 import { whyConcerned } from "./moves.ts";
@@ -148,7 +149,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
   const evidence = createEvidence(deps);
   const remembered = new Map<string, Known>();
   const busy = new Map<string, number>();
-  const doubtedAt = new Map<string, number>();
+  const doubted = createBoundedMap<true>({ entries: mostRemembered, maxAgeMs: doubtMs, now: () => clock.now() });
   const callbacks: ((key: Key) => void)[] = [];
 
   async function prove(before: Before | undefined, found: Found, known: Omit<Known, "proof">): Promise<Known["proof"]> {
@@ -343,9 +344,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     }
     log.debug({ ...key, doubt: answer.doubt, why: answer.why }, "check not skipped: something may have changed");
     observe?.intervalCheck(answer.doubt);
-    doubtedAt.delete(keyText(key));
-    doubtedAt.set(keyText(key), clock.now());
-    evict(doubtedAt);
+    doubted.set(keyText(key), true);
     return answer.kind;
   }
 
@@ -436,9 +435,10 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
     spare,
     async spareJob(deployment, to, fresh) {
-      const at = doubtedAt.get(keyText(deployment.key));
-      doubtedAt.delete(keyText(deployment.key));
-      return at !== undefined && clock.now() - at < doubtMs ? "wanted" : spare(deployment, to, fresh);
+      const key = keyText(deployment.key);
+      const isDoubted = doubted.get(key);
+      doubted.delete(key);
+      return isDoubted ? "wanted" : spare(deployment, to, fresh);
     },
   };
 }

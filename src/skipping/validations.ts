@@ -4,10 +4,11 @@
  * second time to validate.
  */
 import { createHash } from "node:crypto";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { type CommandResult, type Deployment, keyText, type ResultObject, type ValidateSummary } from "../model.ts";
 import type { Clock } from "../ports.ts";
 import { targetOf } from "../reconcile/keys.ts";
-import { evict } from "./evidence.ts";
+import { mostRemembered } from "./evidence.ts";
 import { seenObjects } from "./objects.ts";
 import { fullIntervalOf } from "./settings.ts";
 
@@ -33,7 +34,7 @@ interface Kept {
 }
 
 export function createValidations({ fullIntervalMs, clock }: ValidationsDeps): Validations {
-  const remembered = new Map<string, Kept>();
+  const remembered = createBoundedMap<Kept>({ entries: mostRemembered });
 
   return {
     keep(deployment, seen, found) {
@@ -42,7 +43,6 @@ export function createValidations({ fullIntervalMs, clock }: ValidationsDeps): V
       const objects = found?.errors === 0 && found.warnings === 0 ? fingerprintOf(deployment, seen) : undefined;
       if (found === undefined || objects === undefined) return;
       remembered.set(key, { resultId: found.id, at: clock.now(), seen: objects });
-      evict(remembered);
     },
     stands(deployment, seen) {
       const { key, spec, status } = deployment;

@@ -12,6 +12,7 @@ import type { Leaving } from "../ports.ts";
 import { isDamaged, isProtocolError } from "./explain.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
+import { type BoundedMap, createBoundedMap } from "../kit/bounded-map.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Limit } from "../kit/limit.ts";
 import type { RemoteGit } from "./remote-git.ts";
@@ -58,7 +59,7 @@ interface Mirror {
   readonly path: string;
   readonly lock: Limit;
   /** Commits known to be in the mirror; saves asking git for them again. */
-  readonly present: Set<string>;
+  readonly present: BoundedMap<true>;
   /** Whether this process has fetched into the mirror, and so knows all of its tips. */
   fetched: boolean;
   /** Hash of all refs after the last fetch. */
@@ -89,7 +90,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
     const mirror = {
       path: join(directory, id),
       lock: createLimit(exclusive),
-      present: new Set<string>(),
+      present: createBoundedMap<true>({ entries: presentKept }),
       fetched: false,
       tips: undefined,
       generation: 0,
@@ -111,11 +112,11 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
   }
 
   async function has(mirror: Mirror, commit: string): Promise<boolean> {
-    if (mirror.present.has(commit)) return true;
+    if (mirror.present.get(commit)) return true;
     if (!(await exists(mirror.path))) return false;
     const type = await git(["cat-file", "-t", commit], { at: { gitDir: mirror.path }, protocols: [] }).catch(() => "");
-    if (type.trim() === "commit") remember(mirror, commit);
-    return mirror.present.has(commit);
+    if (type.trim() === "commit") mirror.present.set(commit, true);
+    return mirror.present.get(commit) === true;
   }
 
   /**
@@ -123,7 +124,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
    * just pushed and is missing; an unnecessary fetch is harmless.
    */
   async function mayHave(mirror: Mirror, commit: string): Promise<boolean> {
-    return mirror.fetched ? mirror.present.has(commit) : has(mirror, commit);
+    return mirror.fetched ? mirror.present.get(commit) === true : has(mirror, commit);
   }
 
   /** Call after a fetch: the commits that branches and tags point to are now in the mirror. */
@@ -133,7 +134,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
     const tips = hash("sha256", printed);
     if (mirror.tips !== tips) mirror.state++;
     mirror.tips = tips;
-    for (const commit of commits.slice(-presentKept / 2)) remember(mirror, commit);
+    for (const commit of commits.slice(-presentKept / 2)) mirror.present.set(commit, true);
     mirror.fetched = true;
     return heads;
   }
@@ -277,11 +278,6 @@ export class CommitMissing extends SourceError {
 async function create(path: string, git: Git): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
   await git(["init", "--bare", "--template=", "--", path], { protocols: [] });
-}
-
-function remember({ present }: Mirror, commit: string): void {
-  if (present.size >= presentKept) present.clear();
-  present.add(commit);
 }
 
 function ignoreRefusal(error: unknown): void {

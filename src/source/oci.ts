@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { createSecureContext } from "node:tls";
 import { SourceError } from "../errors.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Limit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import { parseOciUrl, type OciName } from "../model/oci-url.ts";
@@ -62,7 +63,7 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
   const hosts = createHosts({ callsPerHost: limits.callsPerHost, now: () => performance.now() });
   const blobs = createBlobs(join(deps.cacheDir, "oci"));
   /** Tag → digest at the last checkout. */
-  const checkedOut = new Map<string, string>();
+  const checkedOut = createBoundedMap<string>({ entries: mostRemembered });
 
   async function toAsked({ url, ref, credentials }: OciCheckoutSource): Promise<Conversation["asked"]> {
     const name = parseOciUrl(url);
@@ -132,7 +133,6 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
       const projectDir = await findProject(made, source.path);
       if (source.path !== "") await markRoot(made);
       log.debug({ artifact: asked.label, digest: artifact.digest, commit: artifact.commit }, "pulled");
-      if (checkedOut.size >= mostRemembered) checkedOut.clear();
       checkedOut.set(asked.label, first);
       return {
         root: made,

@@ -5,6 +5,7 @@
  */
 import { stat } from "node:fs/promises";
 import type { Logger } from "../log.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { removeDirectory } from "../kit/work-directories.ts";
 import { fingerprint } from "./fingerprint.ts";
 
@@ -58,7 +59,7 @@ const mostUnshared = 1_000;
 
 export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckoutsDeps): SharedCheckouts {
   const entries = new Map<string, Entry>();
-  const unshared = new Set<string>();
+  const unshared = createBoundedMap<true>({ entries: mostUnshared });
 
   const keyOf = ({ repository, state }: Wanted) => `${repository} ${state}`;
 
@@ -66,7 +67,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
     const controller = new AbortController();
     const making = wanted.make(controller.signal).then(async (root) => ({ root, print: await fingerprint(root) }));
     const entry: Entry = { wanted, making, controller, users: 0, idleSince: 0, looking: undefined };
-    if (!unshared.has(wanted.repository)) entries.set(keyOf(wanted), entry);
+    if (!unshared.get(wanted.repository)) entries.set(keyOf(wanted), entry);
     making.catch(() => forget(entry));
     return entry;
   }
@@ -111,7 +112,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
     if (now === made.print || !isShared(entry)) return;
     forget(entry);
     if (now === undefined) return; // it was removed by a cleanup
-    if (unshared.size < mostUnshared) unshared.add(entry.wanted.repository);
+    unshared.set(entry.wanted.repository, true);
     log.warn(
       { repo: entry.wanted.label },
       "the project was modified while it was rendered; its checkout is no longer shared",

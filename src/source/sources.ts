@@ -130,8 +130,8 @@ export function createSources(deps: SourcesDeps): GitSources {
   const mirrors = createMirrors({ directory: join(cacheDir, "mirrors"), git, remoteGit, slowness, log, fetched });
   const clones = createLimit(limits.clones);
   const checkouts = createSharedCheckouts({ idleMs: limits.checkoutIdleMs, mostIdle: limits.idleCheckouts, log });
-  const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, maxEntries: 1_000 });
-  const ancestries = createShare<boolean>({ maxAgeMs: limits.headsMs, maxEntries: 1_000 });
+  const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, entries: 1_000 });
+  const ancestries = createShare<boolean>({ maxAgeMs: limits.headsMs, entries: 1_000 });
   const oci = createOciSources({
     cacheDir,
     log,

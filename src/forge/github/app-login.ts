@@ -1,6 +1,6 @@
 /** A GitHub App's login: one token per repository where it is installed, valid for nothing else. */
 import type { z } from "zod";
-import { createKept } from "../../kit/kept.ts";
+import { createBoundedMap } from "../../kit/bounded-map.ts";
 import { appAnswer, installationAnswer, installationTokenAnswer } from "./answers.ts";
 import { type Login, type Permission, type Repo, isProblem, read } from "./login.ts";
 import { type Question, problemOf } from "./problem.ts";
@@ -25,8 +25,8 @@ interface Token {
  * receive the other's token, and it does not check when tokens expire.
  */
 export function createAppLogin(wire: Wire): Login {
-  const installations = createKept<number>(maxKept);
-  const tokens = createKept<Token>(maxKept);
+  const installations = createBoundedMap<number>({ entries: maxKept });
+  const tokens = createBoundedMap<Token>({ entries: maxKept });
   let self: App | undefined;
 
   async function authorize(repo: Repo, permission: Permission, what: string, signal?: AbortSignal): Promise<string> {

@@ -3,7 +3,7 @@ import type { CommitStatus, PullRequest, PullRequestKey, RepoId } from "../../mo
 import type { Forge } from "../../ports.ts";
 import type { ForgeOptions } from "../forge-options.ts";
 import { isClosedSince } from "../payload.ts";
-import { createKept } from "../../kit/kept.ts";
+import { createBoundedMap } from "../../kit/bounded-map.ts";
 import { shorten } from "../shorten.ts";
 import {
   type CommentAnswer,
@@ -58,7 +58,10 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
    * An unchanged page is not sent again, and does not count against the rate limit. GitHub's ETags depend on the token:
    * for an App, all pages count once an hour.
    */
-  const listed = { open: createKept<ListedPage>(200), closed: createKept<ListedPage>(200) };
+  const listed = {
+    open: createBoundedMap<ListedPage>({ entries: 200 }),
+    closed: createBoundedMap<ListedPage>({ entries: 200 }),
+  };
 
   interface Page {
     readonly state: keyof typeof listed;

@@ -46,7 +46,7 @@ test("a failed task frees its place", async () => {
 test("an answer is shared until it expires, and the oldest answers are removed", async () => {
   let now = 0;
   let asked = 0;
-  const share = createShare<number>({ maxAgeMs: 10, maxEntries: 2 }, () => now);
+  const share = createShare<number>({ maxAgeMs: 10, entries: 2, now: () => now });
   const get = (key: string): Promise<number> => share.get(key, async () => ++asked);
   expect(await Promise.all([get("a"), get("a")])).toEqual([1, 1]);
   now = 9;
@@ -61,7 +61,7 @@ test("an answer is shared until it expires, and the oldest answers are removed",
 test("a clock that is set back keeps no answer", async () => {
   vi.useFakeTimers({ toFake: ["Date"] });
   onTestFinished(() => void vi.useRealTimers());
-  const share = createShare<number>({ maxAgeMs: 20, maxEntries: 2 });
+  const share = createShare<number>({ maxAgeMs: 20, entries: 2 });
   let asked = 0;
   const get = (): Promise<number> => share.get("a", async () => ++asked);
   expect(await get()).toBe(1);
@@ -76,7 +76,7 @@ test("an expired answer is not kept in memory, even if there is room for it", as
   setFlagsFromString("--expose-gc");
   const collectGarbage = runInNewContext("gc") as () => void;
   let now = 0;
-  const share = createShare<object>({ maxAgeMs: 10, maxEntries: 1_000 }, () => now);
+  const share = createShare<object>({ maxAgeMs: 10, entries: 1_000, now: () => now });
   const ask = async (key: string): Promise<WeakRef<object>> => new WeakRef(await share.get(key, async () => ({})));
   const first = await ask("a");
   now = 10;
@@ -88,13 +88,13 @@ test("an expired answer is not kept in memory, even if there is room for it", as
 });
 
 test("a failure is not cached", async () => {
-  const share = createShare<string>({ maxAgeMs: 1_000, maxEntries: 2 }, () => 0);
+  const share = createShare<string>({ maxAgeMs: 1_000, entries: 2 });
   await expect(share.get("a", () => Promise.reject(new Error("down")))).rejects.toThrow("down");
   expect(await share.get("a", async () => "up")).toBe("up");
 });
 
 test("a request is aborted once no caller waits for it, and is then sent again", async () => {
-  const share = createShare<string>({ maxAgeMs: 1_000, maxEntries: 2 }, () => 0);
+  const share = createShare<string>({ maxAgeMs: 1_000, entries: 2 });
   const controllers = [new AbortController(), new AbortController()];
   let given: AbortSignal | undefined;
   const ask = (signal: AbortSignal): Promise<string> => {
