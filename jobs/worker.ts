@@ -2,6 +2,7 @@
 import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from "bullmq";
 import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
+import { within } from "../src/kit/deadline.ts";
 import type { Logger } from "../src/log.ts";
 import { type Attempt, type Outcome, type ReconcileRequest, subjectOf } from "../src/model.ts";
 import { startAging } from "./aging.ts";
@@ -234,19 +235,19 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
   async function stop(drainMs: number): Promise<void> {
     stopping = true;
     await bull.pause(true);
-    await within(drainMs, allEnded());
+    await inTime(drainMs, allEnded());
     superseding.stop();
     serverClock.stop();
     stopAging();
     for (const controller of running.values()) controller.abort(new Error("the server is stopping"));
-    if (!(await within(timing.abortGraceMs, allEnded()))) {
+    if (!(await inTime(timing.abortGraceMs, allEnded()))) {
       log.warn(
         { jobs: running.size },
         "jobs did not end before the shutdown deadline; this or another server will run them again",
       );
     }
     // Without Redis the worker cannot deregister, and BullMQ would wait for Redis.
-    if (!(await within(closeMs, bull.close(running.size > 0)))) log.warn("could not deregister the worker in Redis");
+    if (!(await inTime(closeMs, bull.close(running.size > 0)))) log.warn("could not deregister the worker in Redis");
   }
 
   async function allEnded(): Promise<void> {
@@ -284,12 +285,7 @@ function isJoined(lane: Lane, request: LaneRequests[Lane]): request is Reconcile
 }
 
 /** Whether the promise resolved in time. */
-async function within(ms: number, happening: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms);
-  });
-  const inTime = await Promise.race([happening.then(() => true), late]);
-  clearTimeout(timer);
-  return inTime;
+async function inTime(ms: number, happening: Promise<unknown>): Promise<boolean> {
+  const happened = happening.then(() => true);
+  return within(ms, happened, () => false);
 }

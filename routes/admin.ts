@@ -2,6 +2,7 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type Response, Router } from "express";
+import { within } from "../src/kit/deadline.ts";
 import { createNotFound } from "./errors.ts";
 
 /** One readiness check. Details are returned next to `ok`. */
@@ -118,13 +119,11 @@ function createReadiness({ checks, checkTimeoutMs = 2_000, now = () => new Date(
 
 /** A check that throws or hangs fails without affecting the others. */
 async function bounded(check: Check, timeoutMs: number): Promise<CheckResult> {
-  const { promise: late, resolve } = Promise.withResolvers<CheckResult>();
-  const timer = setTimeout(() => resolve({ ok: false, error: `no response within ${timeoutMs} ms` }), timeoutMs);
+  const late = (): CheckResult => ({ ok: false, error: `no response within ${timeoutMs} ms` });
+  const checking = (async () => check.check())();
   try {
-    return await Promise.race([Promise.resolve().then(() => check.check()), late]);
+    return await within(timeoutMs, checking, late);
   } catch (error) {
     return { ok: false, error: error instanceof Error ? error.message : String(error) };
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,6 +1,7 @@
 /** `POST /webhooks/<forge id>`: verifies, parses and accepts deliveries. */
 import express, { type Express, type Request, type Response } from "express";
 import { QueueUnavailableError, RequestError } from "../src/errors.ts";
+import { within } from "../src/kit/deadline.ts";
 import { type WebhookSource, readHeaders } from "../src/forge/webhook-source.ts";
 import type { Accept } from "../src/intake/intake.ts";
 import type { Receipt } from "../src/model/receipt.ts";
@@ -136,19 +137,8 @@ function sendReceipt(res: Response, receipt: Receipt): void {
     .end(text);
 }
 
-async function acceptInTime(accept: Accept, event: GitEvent): Promise<Receipt> {
-  const accepted = accept(event);
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(
-      () => reject(new QueueUnavailableError(`the queue did not respond within ${acceptWithinMs} ms`)),
-      acceptWithinMs,
-    );
+function acceptInTime(accept: Accept, event: GitEvent): Promise<Receipt> {
+  return within(acceptWithinMs, accept(event), () => {
+    throw new QueueUnavailableError(`the queue did not respond within ${acceptWithinMs} ms`);
   });
-  try {
-    return await Promise.race([accepted, late]);
-  } finally {
-    clearTimeout(timer);
-    accepted.catch(() => {}); // it may still fail after the timeout
-  }
 }

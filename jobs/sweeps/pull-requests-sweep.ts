@@ -3,6 +3,7 @@
  * with the reports.
  */
 import { ForgeError } from "../../src/errors.ts";
+import { withTimeout } from "../../src/kit/deadline.ts";
 import type { Logger } from "../../src/log.ts";
 import { isSwitchedOff } from "../../src/intake/match.ts";
 import {
@@ -115,7 +116,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
         .filter(({ pullRequest }) => pullRequest.forge === forge.id)
         .map((report) => [pullRequestId(report.pullRequest), report]),
     );
-    const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(lookTimeoutMs)]);
+    const signal = withTimeout(lookTimeoutMs, stopped.signal);
     const missed = await findMissedOpen(forge, repoName, known, signal);
     await requestPreviews(missed);
     await retryRefused(forge, repoName, missed);

@@ -18,6 +18,7 @@ import {
 } from "../../src/model.ts";
 import type { Clock, Deployments, Reports } from "../../src/ports.ts";
 import { pendingCommitOf } from "../../src/reconcile/status/conditions.ts";
+import { withTimeout } from "../../src/kit/deadline.ts";
 import { createLimit } from "../../src/kit/limit.ts";
 import { fractionOf, type Spare } from "./due-sweep.ts";
 import type { JobQueue } from "../queue.ts";
@@ -167,8 +168,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     if (first === undefined) return undefined;
     const startedAt = clock.now();
     try {
-      const timeout = AbortSignal.timeout(lookTimeoutMs);
-      const heads = await deps.heads(first, AbortSignal.any([stopped.signal, timeout]));
+      const heads = await deps.heads(first, withTimeout(lookTimeoutMs, stopped.signal));
       if (group.failures > 0) log.info({ repo: first.repo }, "remote reachable again");
       group.failures = 0;
       observe?.looked(true, (clock.now() - startedAt) / 1_000);

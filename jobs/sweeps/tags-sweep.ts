@@ -4,6 +4,7 @@
  * move between two processes is found by the next interval check. Each replica queries on its own.
  */
 import type { Logger } from "../../src/log.ts";
+import { withTimeout } from "../../src/kit/deadline.ts";
 import { createLimit } from "../../src/kit/limit.ts";
 import { isMalformed, type Deployment, type MalformedDeployment, type OciDeployment } from "../../src/model.ts";
 import type { Clock, Deployments, Queue, Tag } from "../../src/ports.ts";
@@ -78,7 +79,7 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
     if (first === undefined || stopped.signal.aborted) return;
     const artifact = first.spec.source.url;
     try {
-      const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(lookTimeoutMs)]);
+      const signal = withTimeout(lookTimeoutMs, stopped.signal);
       const { digest, checkedOut } = await deps.tag(first, signal);
       group.failures = 0;
       const before = group.digest ?? checkedOut;

@@ -1,6 +1,7 @@
 /** An HTTP server that stops gracefully. */
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import { within } from "../kit/deadline.ts";
 import { boundConnections, type ConnectionLimits } from "./connections.ts";
 
 export interface Listener {
@@ -65,9 +66,8 @@ export async function startListener(
     async stop(graceMs) {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
-      const cut = setTimeout(() => server.closeAllConnections(), graceMs);
+      await within(graceMs, closed, () => server.closeAllConnections());
       await closed;
-      clearTimeout(cut);
     },
   };
 }

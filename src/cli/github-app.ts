@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { finished } from "node:stream/promises";
 import { fetchMadeApp, type MadeApp, manifestFormUrl, toManifest } from "../forge/github-manifest.ts";
 import { createLogger } from "../log.ts";
+import { withTimeout } from "../kit/deadline.ts";
 
 interface AppWish {
   readonly apiUrl: string | undefined;
@@ -29,7 +30,7 @@ export async function makeGithubApp(wish: AppWish): Promise<MadeApp> {
   // Knowing the page's address is enough to create the App; `state` proves that the answer belongs to this page.
   const [place, state] = [randomBytes(16).toString("hex"), randomBytes(16).toString("hex")];
   const log = createLogger({ level: "silent", format: "json" });
-  const end = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+  const end = withTimeout(patienceMs, signal);
   const made = Promise.withResolvers<MadeApp>();
   made.promise.catch(() => undefined); // it may fail before it is awaited
   let isTaken = false;

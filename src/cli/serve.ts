@@ -1,8 +1,8 @@
 /** Runs the server in this process, with handlers for signals and uncaught errors. */
 import { constants } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Config, configWarnings } from "../config.ts";
 import { ConfigError } from "../errors.ts";
+import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
 import { startReturningMemory } from "./return-memory.ts";
 
@@ -60,7 +60,7 @@ export async function serve(
     const why = await ending.promise;
     const boundMs = why === "stopped" && app ? app.drainMs() + extraStopMs : extraStopMs;
     const stopped = starting.then((started) => started.stop()).then(() => true);
-    const inTime = await Promise.race([stopped, sleep(boundMs, false, { ref: false })]);
+    const inTime = await within(boundMs, stopped, () => false, { ref: false });
     if (!inTime) log.error({ boundMs }, "stop timed out, ending the process");
     code = why === "stopped" && inTime ? 0 : 1;
   } catch (error) {

@@ -1,6 +1,7 @@
 /** One request to a forge's API: limited in time and size, never redirected with the token, never retried here. */
 import type { z } from "zod";
 import { ForgeError } from "../errors.ts";
+import { withTimeout } from "../kit/deadline.ts";
 import { parseJson } from "../kit/json.ts";
 import { readBody, TooLargeError } from "./answer-body.ts";
 import { codeOf, toForgeError } from "./forge-failure.ts";
@@ -53,12 +54,12 @@ export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTim
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
-    const timeout = AbortSignal.timeout(timeoutMs);
+    const inTime = withTimeout(timeoutMs, signal);
     try {
       const response = await fetch(url, {
         method,
         redirect: "manual",
-        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+        signal: inTime,
         headers: {
           accept: "application/json",
           "user-agent": "towline",
@@ -77,7 +78,7 @@ export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTim
       signal?.throwIfAborted();
       if (error instanceof ForgeError) throw error;
       if (error instanceof TooLargeError) throw new ForgeError("refused", `${request}: ${error.message}`);
-      const why = timeout.aborted ? `no response within ${timeoutMs / 1_000} s` : `no connection (${codeOf(error)})`;
+      const why = inTime.aborted ? `no response within ${timeoutMs / 1_000} s` : `no connection (${codeOf(error)})`;
       throw new ForgeError("unreachable", `${request}: ${why}`, { cause: error });
     }
   };

@@ -5,6 +5,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { within } from "../kit/deadline.ts";
 import { createLineReader, createTail, type LineLimits } from "./output.ts";
 import { monotonicNow } from "../kit/monotonic.ts";
 import { underWatch, watchLine } from "./watchdog.ts";
@@ -98,7 +99,7 @@ async function gather(child: ChildProcess, limits: WatchedLimits, onLines: Param
   try {
     const [code, signal] = await exit;
     killGroup(child.pid, "SIGKILL"); // processes that it started and did not end
-    await Promise.race([closed, delay(1_000, undefined, { ref: false })]); // unless another process holds our pipes
+    await within(1_000, closed, () => undefined, { ref: false }); // unless another process holds our pipes
     reader.end();
     tell();
     return { code, signal, stdout: stdout.text(), stderr: stderr.text() };

@@ -2,11 +2,11 @@
  * Login at an identity provider: OpenID Connect's authorization code flow, with PKCE, state and nonce. The provider is
  * discovered at the first login, and again after a failure: it never keeps the server from starting.
  */
-import { setTimeout as sleep } from "node:timers/promises";
 import * as client from "openid-client";
 import { z } from "zod";
 import type { OidcConfig } from "../config.ts";
 import { RequestError } from "../errors.ts";
+import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
 
 export interface OidcDeps {
@@ -162,10 +162,8 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
       return { name: nameOf(claims), groups: groupsOf(claims[groupsClaim]), idToken };
     },
     async leave(idToken) {
-      const provider = await Promise.race([
-        discover().catch(() => undefined),
-        sleep(leavingMs, undefined, { ref: false }),
-      ]);
+      const discovered = discover().catch(() => undefined);
+      const provider = await within(leavingMs, discovered, () => undefined, { ref: false });
       const { end_session_endpoint: place = "" } = provider?.serverMetadata() ?? {};
       if (provider === undefined || !/^https?:/i.test(place)) return undefined;
       // The provider already knows the redirect URL of logins; a logout returns there, too.

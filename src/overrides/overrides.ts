@@ -3,6 +3,7 @@ import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { PrepareError } from "../errors.ts";
+import { withTimeout } from "../kit/deadline.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { RepoKey, SourceOverride } from "../model.ts";
@@ -54,16 +55,15 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
     /** Tries the clients whose overrides match, and returns the directory of the first that has the repository. */
     async function fetchAny(key: RepoKey, timeoutMs: number, signal: AbortSignal): Promise<string | undefined> {
       const to = join(directory, String(found.size));
-      const late = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, limits.answerMs)));
+      const inTime = withTimeout(Math.max(1, Math.min(timeoutMs, limits.answerMs)), signal);
       const urls = new Set(overrides.filter((override) => matchesOverride(override, key)).map(({ url }) => url));
       for (const url of urls) {
         try {
-          const soon = AbortSignal.any([signal, late]);
-          if (await inFlight.run(() => fetchFrom(url, key, to, soon), { signal: soon })) return to;
+          if (await inFlight.run(() => fetchFrom(url, key, to, inTime), { signal: inTime })) return to;
         } catch (cause) {
           signal.throwIfAborted();
           const where = url.replace(/\/[^/]*$/, ""); // the rest is the client's id, which is enough to request its files
-          const why = late.aborted ? "no response in time" : (cause as Error).message;
+          const why = inTime.aborted ? "no response in time" : (cause as Error).message;
           throw new PrepareError(`spec.sourceOverrides: could not get ${repoKeyText(key)} from ${where}: ${why}`, {
             cause,
           });

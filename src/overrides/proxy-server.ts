@@ -8,6 +8,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import type * as Grpc from "@grpc/grpc-js";
 import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, ServiceError } from "@grpc/grpc-js";
+import { withTimeout } from "../kit/deadline.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { KeyMaterial } from "../ports.ts";
@@ -123,7 +124,7 @@ export async function startProxyServer({ grpc, host, port, limits, log }: ProxyS
       ProxyStream: (call: ServerDuplexStream<ProxyResponse, ProxyRequest>) => proxyStream(call, gate, known),
       ResolveOverride(call: ServerUnaryCall<ProxyRequest, ResolveResponse>, answer: sendUnaryData<ResolveResponse>) {
         const gone = new AbortController();
-        const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(limits.answerMs)]);
+        const signal = withTimeout(limits.answerMs, gone.signal);
         call.on("cancelled", () => gone.abort());
         resolveOverride(call.request, signal, known).then(
           (response) => answer(null, response),

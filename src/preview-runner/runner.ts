@@ -12,6 +12,7 @@ import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import tls from "node:tls";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
+import { within } from "../kit/deadline.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import { ArchiveError } from "../kit/untar.ts";
@@ -157,11 +158,9 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
     async stop(drainMs) {
       isStopping = true;
       server.close();
-      const late = setTimeout(() => {
-        for (const socket of running.keys()) socket.destroy();
-      }, drainMs);
-      await Promise.allSettled(running.values());
-      clearTimeout(late);
+      const ended = Promise.allSettled(running.values());
+      await within(drainMs, ended, () => running.forEach((_, socket) => socket.destroy()));
+      await ended;
     },
   };
 }

@@ -1,6 +1,7 @@
 /** Connections to Redis: producers and workers need different options, and passwords must not reach a log. */
 import { Redis, type RedisOptions } from "ioredis";
 import { QueueUnavailableError } from "../errors.ts";
+import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
 import type { RedisLogins } from "./redis-logins.ts";
 import { useServerTime } from "./server-time.ts";
@@ -117,22 +118,14 @@ export async function withinDeadline<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const controller = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
+  try {
+    return await within(ms, work(controller.signal), () => {
       const why = new Error(`no response within ${ms / 1_000} s`);
       controller.abort(why);
-      reject(why);
-    }, ms);
-  });
-  const working = work(controller.signal);
-  working.catch(() => undefined); // after the deadline, its failure is irrelevant
-  try {
-    return await Promise.race([working, late]);
+      throw why;
+    });
   } catch (error) {
     throw new QueueUnavailableError(`Redis did not ${what}: ${describeRedisError(error)}`);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

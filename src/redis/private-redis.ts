@@ -11,6 +11,7 @@ import { delimiter, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { ConfigError } from "../errors.ts";
+import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
 
 export interface PrivateRedisOptions {
@@ -91,9 +92,8 @@ export async function startPrivateRedis({ dataDir, binary, log }: PrivateRedisOp
     async stop() {
       ended = true;
       running.child.stdin?.end();
-      const killer = setTimeout(() => kill(running.child), 5_000);
+      await within(5_000, supervised, () => kill(running.child));
       await supervised;
-      clearTimeout(killer);
     },
   };
 }
@@ -137,9 +137,7 @@ async function launch(executable: string, dir: string, socket: string): Promise<
   const running: Running = { child, exited, output: () => said.trim() };
   // Not before the lock is acquired: until then the previous Redis may still answer on this socket.
   await Promise.race([once(child.stdout, "data"), exited]);
-  const answering = answers(socket, 30_000);
-  const outcome = await Promise.race([answering.promise, exited]);
-  answering.cancel();
+  const outcome = await answers(socket, exited);
   if (outcome === true) return running;
   if (code === inUse) {
     throw new ConfigError(`Another process uses the data directory ${dir}: give each server its own directory.`);
@@ -149,22 +147,16 @@ async function launch(executable: string, dir: string, socket: string): Promise<
   throw new Error(`The private Redis (${executable}) did not start: ${how}. ${running.output()}`.trim());
 }
 
-/** Whether Redis responds on the socket in time; it may have to load its data first. */
-function answers(socket: string, timeoutMs: number): { promise: Promise<boolean>; cancel(): void } {
+/** Whether Redis responds on the socket in time, or how it exited; it may have to load its data first. */
+async function answers(socket: string, exited: Promise<string>): Promise<boolean | string> {
   const redis = new Redis({ path: socket, retryStrategy: () => 20, maxRetriesPerRequest: null });
   redis.on("error", () => undefined);
-  let timer: NodeJS.Timeout | undefined;
-  const promise = new Promise<boolean>((resolve) => {
-    redis.once("ready", () => resolve(true));
-    timer = setTimeout(() => resolve(false), timeoutMs);
-  });
-  return {
-    promise,
-    cancel() {
-      clearTimeout(timer);
-      redis.disconnect();
-    },
-  };
+  const ready = new Promise<true>((resolve) => redis.once("ready", () => resolve(true)));
+  try {
+    return await within(30_000, Promise.race([ready, exited]), () => false);
+  } finally {
+    redis.disconnect();
+  }
 }
 
 function kill(child: ChildProcess): void {

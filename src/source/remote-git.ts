@@ -4,6 +4,7 @@
  */
 import { resolveHost } from "./address.ts";
 import type { Lookup } from "../kit/address.ts";
+import { withTimeout } from "../kit/deadline.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
 import { createHosts } from "./hosts.ts";
@@ -72,7 +73,7 @@ export function createRemoteGit({ git, work, env, lookup, limits, slowness }: Re
     const silenceMs = quick ? Math.min(limits.answerMs, limits.silenceMs) : limits.silenceMs;
     const talk = () =>
       withLogin(remote, async ({ env: loginEnv, config }) => {
-        const stop = AbortSignal.any([AbortSignal.timeout(limits.callMs), ...(signal === undefined ? [] : [signal])]);
+        const stop = withTimeout(limits.callMs, signal);
         const call = {
           ...(gitDir === undefined ? {} : { at: { gitDir } }),
           protocols: [remote.protocol.slice(0, -1)],

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
+import { within } from "../../kit/deadline.ts";
 import { applyMergePatch } from "../../kit/merge-patch.ts";
 import { finalizer, type GitRef, isMalformed, type Key, keyText } from "../../model.ts";
 import type { DeploymentRef, Deployments, Secrets, StatusPatch } from "../../ports.ts";
@@ -279,7 +280,8 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
       const first = Promise.withResolvers<void>();
       running = run(first.resolve).finally(first.resolve);
       await first.promise;
-      await Promise.race([Promise.all(watches.map(({ listed }) => listed)), sleep(5_000, undefined, { ref: false })]);
+      const listed = Promise.all(watches.map((watch) => watch.listed));
+      await within(5_000, listed, () => undefined, { ref: false });
     },
     async stop() {
       abort.abort();

@@ -3,6 +3,7 @@ import { createPrivateKey } from "node:crypto";
 import type { Octokit } from "@octokit/core";
 import { z } from "zod";
 import type { ForgeError } from "../../errors.ts";
+import { withTimeout } from "../../kit/deadline.ts";
 import type { Logger } from "../../log.ts";
 import { TooLargeError } from "../answer-body.ts";
 import { codeOf } from "../forge-failure.ts";
@@ -43,13 +44,13 @@ export function createWire(options: WireOptions): Wire {
 
   return {
     async request(route, parameters, question, signal) {
-      const patience = AbortSignal.timeout(timeoutMs);
+      const inTime = withTimeout(timeoutMs, signal);
       let answer: Answer;
       try {
-        answer = await send(route, parameters, signal ? AbortSignal.any([signal, patience]) : patience);
+        answer = await send(route, parameters, inTime);
       } catch (error) {
         signal?.throwIfAborted();
-        if (patience.aborted) {
+        if (inTime.aborted) {
           throw problemOf(
             "unreachable",
             question,

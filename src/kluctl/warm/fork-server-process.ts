@@ -1,7 +1,7 @@
 /** Starts, watches and ends the fork server's process. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { setTimeout as delay } from "node:timers/promises";
+import { within } from "../../kit/deadline.ts";
 import { createLineReader, createTail, toPlainText } from "../output.ts";
 
 export interface RendererLimits {
@@ -60,11 +60,12 @@ export async function startForkServer(options: ForkServerOptions): Promise<ForkS
 
   const stop = async (): Promise<void> => {
     child.stdin.end();
-    await Promise.race([ended, delay(graceMs, undefined, { ref: false })]);
+    await within(graceMs, ended, () => undefined, { ref: false });
     child.kill("SIGKILL");
     await ended;
   };
-  const early = await Promise.race([listens, ended, delay(startMs, new Error("does not listen"), { ref: false })]);
+  const late = () => new Error("does not listen");
+  const early = await within(startMs, Promise.race([listens, ended]), late, { ref: false });
   if (early) {
     await stop();
     throw new Error(`the fork server ${early.message}`);
