@@ -9,7 +9,8 @@ import type { Receipt } from "../model/receipt.ts";
 import { parseJson } from "../kit/json.ts";
 import type { Logger } from "../log.ts";
 import type { GitEvent } from "../model.ts";
-import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
+import { createBufferedWriter } from "./buffered-writer.ts";
+import { createReadiness, withinDeadline } from "./connection.ts";
 
 export interface DeliveriesDeps {
   /** A producer's connection, see connection.ts. */
@@ -47,10 +48,6 @@ export interface Deliveries {
 const kept = { genuine: 200, refused: 20 } as const;
 type Kind = keyof typeof kept;
 const keepMs = 7 * 24 * 3_600_000;
-/** Records within this time are written together. */
-const gatherMs = 200;
-/** The same during a burst, in which most records are evicted before they are written. */
-const gatherInRushMs = 1_000;
 const mostNamed = 50;
 const longest = 300;
 const line = z.string().max(2_000);
@@ -92,40 +89,15 @@ const Replayable = DeliveryRecord.extend({ again: EventAgain.optional().catch(un
 export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): Deliveries {
   const ready = createReadiness(connection);
   const keyOf = (forge: string, kind: Kind) => `${prefix}:deliveries:${kind}:${forge}`;
-  /** By Redis key. */
-  const unwritten = new Map<string, { readonly kind: Kind; readonly records: Unwritten[] }>();
-  let pauseMs = gatherMs;
-  let timer: NodeJS.Timeout | undefined;
-  let writing: Promise<void> = Promise.resolve();
-
-  async function write(): Promise<void> {
-    const batch = [...unwritten];
-    unwritten.clear();
-    if (batch.length === 0) return;
-    pauseMs = batch.some(([, { kind, records }]) => records.length >= kept[kind] / 2) ? gatherInRushMs : gatherMs;
-    try {
-      await withinDeadline("store deliveries", 2_000, async (signal) => {
-        await ready(signal);
-        const pipeline = connection.pipeline();
-        for (const [key, { kind, records }] of batch) {
-          pipeline
-            .lpush(key, ...records.map(toJson))
-            .ltrim(key, 0, kept[kind] - 1)
-            .pexpire(key, keepMs);
-        }
-        const failed = (await pipeline.exec())?.find(([error]) => error)?.[0];
-        if (failed) throw failed;
-      });
-    } catch (error) {
-      log.debug({ error: describeRedisError(error) }, "could not store deliveries");
-    }
-  }
-
-  function flush(): Promise<void> {
-    clearTimeout(timer);
-    timer = undefined;
-    return (writing = writing.then(write));
-  }
+  const writer = createBufferedWriter<Unwritten>({
+    ...{ connection, ready, log, what: "deliveries" },
+    write(pipeline, key, records, most) {
+      pipeline
+        .lpush(key, ...records.map(toJson))
+        .ltrim(key, 0, most - 1)
+        .pexpire(key, keepMs);
+    },
+  });
 
   async function read(forge: string, kinds: readonly Kind[]): Promise<string[]> {
     const lists = await withinDeadline("return the deliveries", 2_000, async (signal) => {
@@ -136,14 +108,10 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
   }
 
   return {
-    flush,
+    flush: writer.flush,
     record(delivery) {
       const kind = delivery.refused === undefined ? "genuine" : "refused";
-      const key = keyOf(delivery.forge, kind);
-      const { records } = unwritten.get(key) ?? unwritten.set(key, { kind, records: [] }).get(key)!;
-      records.push(toUnwritten(delivery));
-      if (records.length > kept[kind]) records.shift();
-      timer ??= setTimeout(() => void flush(), pauseMs);
+      writer.add(keyOf(delivery.forge, kind), toUnwritten(delivery), kept[kind]);
     },
     async latest(forge) {
       const oldest = Date.now() - keepMs;

@@ -7,7 +7,8 @@ import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import { type Key, keyText } from "../model.ts";
 import type { Logger } from "../log.ts";
-import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
+import { createBufferedWriter } from "./buffered-writer.ts";
+import { createReadiness, withinDeadline } from "./connection.ts";
 
 const Line = z.object({ at: z.number(), job: z.string(), command: z.string(), text: z.string() });
 export type LogLine = z.infer<typeof Line>;
@@ -39,68 +40,29 @@ export interface LogLines {
 }
 
 const keepMs = 10 * 60_000;
-/**
- * Lines within this time are written together: a reconciliation costs two or three commands, however much kluctl
- * prints.
- */
-const gatherMs = 200;
-/** Per deployment; each entry contains the lines within `gatherMs`. */
+/** Per deployment; each entry contains the lines that are written together. */
 const mostEntries = 64;
 /** For all deployments together, while Redis does not accept writes. */
 const mostUnwritten = 5_000;
 
 export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLines {
   const ready = createReadiness(connection);
-  const nameOf = (key: string) => `${prefix}:log:${key}`;
-  let unwritten = new Map<string, LogLine[]>();
-  let count = 0;
-  let timer: NodeJS.Timeout | undefined;
-  let writing: Promise<void> = Promise.resolve();
-
-  async function write(): Promise<void> {
-    const batch = unwritten;
-    unwritten = new Map();
-    count = 0;
-    if (batch.size === 0) return;
-    try {
-      await withinDeadline("store log lines", 2_000, async (signal) => {
-        await ready(signal);
-        const pipeline = connection.pipeline();
-        for (const [key, lines] of batch) {
-          pipeline
-            .xadd(nameOf(key), "MAXLEN", mostEntries, "*", "lines", JSON.stringify(lines))
-            .pexpire(nameOf(key), keepMs);
-        }
-        const failed = (await pipeline.exec())?.find(([error]) => error)?.[0];
-        if (failed) throw failed;
-      });
-    } catch (error) {
-      log.debug({ error: describeRedisError(error) }, "could not store log lines");
-    }
-  }
-
-  function flush(): Promise<void> {
-    clearTimeout(timer);
-    timer = undefined;
-    return (writing = writing.then(write));
-  }
+  const nameOf = (key: Key) => `${prefix}:log:${keyText(key)}`;
+  const writer = createBufferedWriter<LogLine>({
+    ...{ connection, ready, log, what: "log lines", most: mostUnwritten },
+    write(pipeline, name, lines) {
+      pipeline.xadd(name, "MAXLEN", mostEntries, "*", "lines", JSON.stringify(lines)).pexpire(name, keepMs);
+    },
+  });
 
   return {
-    flush,
-    tell(deployment, line) {
-      if (count >= mostUnwritten) return;
-      count++;
-      const key = keyText(deployment);
-      const lines = unwritten.get(key);
-      if (lines) lines.push(line);
-      else unwritten.set(key, [line]);
-      timer ??= setTimeout(() => void flush(), gatherMs);
-    },
+    flush: writer.flush,
+    tell: (deployment, line) => writer.add(nameOf(deployment), line),
     async read(wanted) {
       const answers = await withinDeadline("return log lines", 2_000, async (signal) => {
         await ready(signal);
         const pipeline = connection.pipeline();
-        for (const { key, last } of wanted) pipeline.xrange(nameOf(keyText(key)), last === "0" ? "-" : `(${last}`, "+");
+        for (const { key, last } of wanted) pipeline.xrange(nameOf(key), last === "0" ? "-" : `(${last}`, "+");
         const found = (await pipeline.exec()) ?? [];
         const failed = found.find(([error]) => error)?.[0];
         if (failed) throw failed;
