@@ -10,7 +10,7 @@ import {
   annotation,
   keyText,
 } from "../model.ts";
-import { parsePathGlobs } from "../kit/path-glob.ts";
+import { parsePathGlobs } from "../kit/glob.ts";
 import { repoId } from "../model/repo-url.ts";
 
 export interface Matched {

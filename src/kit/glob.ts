@@ -1,49 +1,109 @@
 /**
- * Matches paths against globs as kluctl's login lists define them (https://github.com/gobwas/glob with `/` as
- * separator): `*` and `?` match within a path segment, `**` across segments; also `[abc]`, `[a-c]`, `[!a]`,
- * `{one,other}`, and `\` as escape. Globs are not converted to regular expressions, because a user who may write a
- * KluctlDeployment could craft one that runs forever. Pure.
+ * Globs for paths. They are not converted to regular expressions, because the users who write globs and paths could
+ * craft some that run forever: a match takes time proportional to glob × path at most. Pure.
  */
 
 type Part =
+  | { readonly kind: "letter"; readonly letter: string }
   | { readonly kind: "fits"; readonly fits: (letter: string) => boolean }
   | { readonly kind: "many"; readonly crosses: boolean }
-  | { readonly kind: "either"; readonly choices: readonly (readonly Part[])[] };
+  | { readonly kind: "either"; readonly choices: readonly (readonly Part[])[] }
+  /** Any number of whole `/name`. */
+  | { readonly kind: "names" };
 
 /** Longer than any real glob or repository path; longer ones match nothing. */
 const longest = 1_000;
 
-/** A malformed glob matches nothing, so that a login is not used where it was not meant to be. */
+/**
+ * Matches as kluctl's login lists define it (https://github.com/gobwas/glob with `/` as separator): `*` and `?` match
+ * within a path segment, `**` across segments; also `[abc]`, `[a-c]`, `[!a]`, `{one,other}`, and `\` as escape. A
+ * malformed glob matches nothing, so that a login is not used where it was not meant to be.
+ */
 export function matchesGlob(glob: string, path: string): boolean {
   if (glob.length > longest || path.length > longest) return false;
-  const reader = { letters: [...glob], at: 0 };
-  const parts = readParts(reader, 0);
-  if (parts === undefined) return false;
-  const letters = [...path];
-  return walk(parts, new Set([0]), letters).has(letters.length);
+  const parts = parse(glob);
+  return parts !== undefined && matches(parts, path);
 }
 
+export type PathGlob = (path: string) => boolean;
+
+/** Enough for dozens of globs. Each is matched against every pushed path, and there may be thousands of paths. */
+const longestText = 2_000;
+
 /**
- * Returns all positions in the text that the parts can lead to from the given ones. The work is bounded by glob length
- * × path length.
+ * Parses globs separated by commas or newlines, relative to the repository's root: `*` and `?` within a name, `**` for
+ * any number of directories. A glob matches a path and everything below it. Returns `undefined` if a glob uses other
+ * syntax (`!`, `{}`, `[]`, `()`, `\`) or the text is too long.
  */
-function walk(parts: readonly Part[], from: ReadonlySet<number>, letters: readonly string[]): ReadonlySet<number> {
-  return parts.reduce<ReadonlySet<number>>((places, part) => {
-    if (places.size === 0) return places;
-    if (part.kind === "either") return new Set(part.choices.flatMap((choice) => [...walk(choice, places, letters)]));
-    const next = new Set<number>();
-    if (part.kind === "fits") {
-      for (const place of places) if (place < letters.length && part.fits(letters[place] ?? "")) next.add(place + 1);
-      return next;
-    }
-    for (const place of places) {
-      for (let at = place; !next.has(at); at++) {
-        next.add(at);
-        if (at >= letters.length || (letters[at] === "/" && !part.crosses)) break;
+export function parsePathGlobs(text: string): readonly PathGlob[] | undefined {
+  if (text.length > longestText) return undefined;
+  const globs = text
+    .split(/[,\n]/)
+    .map((glob) => glob.trim())
+    .filter((glob) => glob !== "");
+  if (globs.some((glob) => /[!{}[\]()\\]/.test(glob))) return undefined;
+  return globs.map(toPathGlob);
+}
+
+function toPathGlob(glob: string): PathGlob {
+  const names = glob.split("/").filter((name) => name !== "" && name !== ".");
+  const literal = names.findIndex((name) => /[*?]/.test(name));
+  const start = (literal === -1 ? names : names.slice(0, literal)).map((name) => `/${name}`).join("");
+  const parts = literal === -1 ? [] : names.slice(literal).flatMap(toNameParts);
+  const all: readonly Part[] = [...parts, { kind: "names" }];
+  return (path) => `/${path}`.startsWith(start) && matches(all, `/${path}`.slice(start.length));
+}
+
+/** Within a name, `**` means the same as `*`. */
+function toNameParts(name: string): readonly Part[] {
+  return name === "**" ? [{ kind: "names" }] : (parse(`/${name.replace(/\*+/g, "*")}`) ?? []);
+}
+
+function matches(parts: readonly Part[], path: string): boolean {
+  const letters = [...path];
+  const places = new Uint8Array(letters.length + 1);
+  places[0] = 1;
+  walk(parts, places, letters);
+  return places[letters.length] === 1;
+}
+
+/** `places` marks positions in the text; they are replaced by all those that the parts can lead to from there. */
+function walk(parts: readonly Part[], places: Uint8Array, letters: readonly string[]): void {
+  const end = letters.length;
+  for (const part of parts) {
+    if (!places.includes(1)) return;
+    switch (part.kind) {
+      case "letter":
+        for (let at = end; at > 0; at--) places[at] = letters[at - 1] === part.letter ? places[at - 1]! : 0;
+        places[0] = 0;
+        break;
+      case "fits":
+        for (let at = end; at > 0; at--) places[at] = places[at - 1] && part.fits(letters[at - 1] ?? "") ? 1 : 0;
+        places[0] = 0;
+        break;
+      case "many":
+        for (let at = 0; at < end; at++) if (places[at] && (part.crosses || letters[at] !== "/")) places[at + 1] = 1;
+        break;
+      case "names": {
+        let reached = false;
+        for (let at = 0; at <= end; at++) {
+          const isEndOfName = at === end || letters[at] === "/";
+          reached ||= isEndOfName && places[at] === 1;
+          places[at] = reached && isEndOfName ? 1 : 0;
+        }
+        break;
+      }
+      case "either": {
+        const from = places.slice();
+        places.fill(0);
+        for (const choice of part.choices) {
+          const chosen = from.slice();
+          walk(choice, chosen, letters);
+          for (let at = 0; at <= end; at++) places[at]! |= chosen[at]!;
+        }
       }
     }
-    return next;
-  }, from);
+  }
 }
 
 interface Reader {
@@ -51,11 +111,16 @@ interface Reader {
   at: number;
 }
 
+/** Returns `undefined` if the glob is malformed. */
+function parse(glob: string): readonly Part[] | undefined {
+  return readParts({ letters: [...glob], at: 0 }, 0);
+}
+
 /** Reads to the end of the glob or of a choice. Returns `undefined` if it is malformed. */
 function readParts(reader: Reader, depth: number): Part[] | undefined {
   const parts: Part[] = [];
   for (; reader.at < reader.letters.length; reader.at++) {
-    const letter = reader.letters[reader.at];
+    const letter = reader.letters[reader.at]!;
     if (depth > 0 && (letter === "," || letter === "}")) return parts;
     const part = readPart(reader, letter, depth);
     if (part === undefined) return undefined;
@@ -65,7 +130,7 @@ function readParts(reader: Reader, depth: number): Part[] | undefined {
 }
 
 /** Leaves the reader at the part's last letter. */
-function readPart(reader: Reader, letter: string | undefined, depth: number): Part | undefined {
+function readPart(reader: Reader, letter: string, depth: number): Part | undefined {
   switch (letter) {
     case "*": {
       const crosses = reader.letters[reader.at + 1] === "*";
@@ -80,10 +145,10 @@ function readPart(reader: Reader, letter: string | undefined, depth: number): Pa
       return readChoices(reader, depth + 1);
     case "\\": {
       const meant = reader.letters[++reader.at];
-      return meant === undefined ? undefined : { kind: "fits", fits: (other) => other === meant };
+      return meant === undefined ? undefined : { kind: "letter", letter: meant };
     }
     default:
-      return { kind: "fits", fits: (other) => other === letter };
+      return { kind: "letter", letter };
   }
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import picomatch from "picomatch";
 import { expect, test } from "vitest";
-import { parsePathGlobs } from "../../../src/kit/path-glob.ts";
+import { parsePathGlobs } from "../../../src/kit/glob.ts";
 import { cpuMs } from "../../support/cpu-time.ts";
 
 function matches(glob: string, path: string): boolean {
