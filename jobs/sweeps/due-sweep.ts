@@ -1,5 +1,4 @@
 /** Queues every deployment that is due. Works from memory only: due times follow from spec and status. */
-import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import {
   type Deployment,
@@ -18,6 +17,7 @@ import type { Logger } from "../../src/log.ts";
 import type { Seen } from "../../src/reconcile/due.ts";
 import type { Retries } from "../../src/reconcile/retries.ts";
 import type { Clock, DeploymentChange, Deployments, Queue } from "../../src/ports.ts";
+import { fractionOf } from "./rotation.ts";
 
 type Entry = Deployment | MalformedDeployment;
 
@@ -212,9 +212,4 @@ function jitterMs(deployment: Entry, waitedMs: number): number {
   if (isMalformed(deployment)) return 0;
   const intervalMs = Math.min(deployment.spec.intervalMs, Math.max(waitedMs, 0));
   return fractionOf(keyText(deployment.key)) * Math.min(intervalMs / 10, 60_000);
-}
-
-/** A number from 0 to below 1, evenly distributed over all texts and constant for each. */
-export function fractionOf(text: string): number {
-  return createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;
 }

@@ -20,7 +20,8 @@ import type { Clock, Deployments, Reports } from "../../src/ports.ts";
 import { pendingCommitOf } from "../../src/reconcile/status/conditions.ts";
 import { withTimeout } from "../../src/kit/deadline.ts";
 import { createLimit } from "../../src/kit/limit.ts";
-import { fractionOf, type Spare } from "./due-sweep.ts";
+import type { Spare } from "./due-sweep.ts";
+import { createRotation, fractionOf, type Group } from "./rotation.ts";
 import type { JobQueue } from "../queue.ts";
 
 export interface RefsSweepDeps {
@@ -61,18 +62,13 @@ const longestBackoffMs = 600_000;
 const longestSilenceMs = 3_600_000;
 
 /** The deployments that share a remote and a login. */
-interface Group {
-  readonly key: string;
-  members: readonly GitDeployment[];
-  nextAt: number;
+interface RemoteGroup extends Group<GitDeployment> {
   lookedAt: number;
   /**
    * This process has not checked the remote yet: it does so even if another replica just did, because it may have
    * missed webhooks.
    */
   fresh: boolean;
-  failures: number;
-  looking?: Promise<void> | undefined;
 }
 
 /** A request that was made because a deployment's ref pointed to `commit`. */
@@ -89,7 +85,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   /** Deployments whose ref was deleted, and that have not been requested since it exists again. */
   const gone = new Set<string>();
   const onHost = new Map<string, number>();
-  let groups = new Map<string, Group>();
+  const create = (): Pick<RemoteGroup, "lookedAt" | "fresh"> => ({ lookedAt: clock.now(), fresh: true });
+  const rotation = createRotation({ everyMs, clock, keyOf: deps.groupKey, create });
   let groupedAt = -Infinity;
 
   /** The remote's next time slot: the same in all replicas, and spread over the period across remotes. */
@@ -100,22 +97,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 
   function regroup(now: number): void {
     groupedAt = now;
-    const members = Map.groupBy(deployments.all().filter(isTracked), deps.groupKey);
-    groups = new Map(
-      [...members].map(([key, members]) => {
-        const group = groups.get(key) ?? {
-          key,
-          members,
-          nextAt: now + fractionOf(key) * Math.min(everyMs(), 5_000),
-          lookedAt: now,
-          fresh: true,
-          failures: 0,
-        };
-        group.members = members;
-        return [key, group];
-      }),
-    );
-    const known = new Set([...groups.values()].flatMap(({ members }) => members.map(({ key }) => keyText(key))));
+    rotation.regroup(deployments.all().filter(isTracked));
+    const known = new Set(rotation.all().flatMap(({ members }) => members.map(({ key }) => keyText(key))));
     for (const key of asked.keys()) if (!known.has(key)) asked.delete(key);
     for (const key of gone) if (!known.has(key)) gone.delete(key);
   }
@@ -124,24 +107,24 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     if (stopped.signal.aborted) return;
     const now = clock.now();
     if (now - groupedAt >= regroupMs) regroup(now);
-    for (const group of groups.values()) {
+    for (const group of rotation.all()) {
       // The interval was shortened in the meantime.
       if (group.failures === 0 && group.nextAt - now > everyMs()) group.nextAt = nextSlot(group.key, now);
       if (group.nextAt <= now && !group.looking && (onHost.get(hostOf(group)) ?? 0) < perHost) look(group);
     }
   }
 
-  function look(group: Group): void {
+  function look(group: RemoteGroup): void {
     const host = hostOf(group);
     onHost.set(host, (onHost.get(host) ?? 0) + 1);
-    group.looking = visit(group).finally(() => {
-      group.looking = undefined;
+    const looking = rotation.look(group, () => visit(group));
+    void looking.finally(() => {
       onHost.set(host, (onHost.get(host) ?? 1) - 1);
       tick(); // the next remote of a busy host does not wait for the timer
     });
   }
 
-  async function visit(group: Group): Promise<void> {
+  async function visit(group: RemoteGroup): Promise<void> {
     const now = clock.now();
     const slot = nextSlot(group.key, now);
     try {
@@ -163,7 +146,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     }
   }
 
-  async function ask(group: Group): Promise<Heads | undefined> {
+  async function ask(group: RemoteGroup): Promise<Heads | undefined> {
     const [first] = group.members;
     if (first === undefined) return undefined;
     const startedAt = clock.now();
@@ -178,22 +161,21 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       if (group.failures === 0) {
         log.warn({ repo: first.repo, error: (error as Error).message }, "remote unreachable; checking less often");
       }
-      group.failures++;
-      group.nextAt = clock.now() + Math.min(everyMs() * 2 ** group.failures, longestBackoffMs);
+      rotation.backOff(group, longestBackoffMs);
       observe?.looked(false, (clock.now() - startedAt) / 1_000);
       return undefined;
     }
   }
 
   /** A required check that is never reported blocks the whole merge queue. */
-  async function askForGroups({ members: [first] }: Group, heads: Heads): Promise<void> {
+  async function askForGroups({ members: [first] }: RemoteGroup, heads: Heads): Promise<void> {
     const found = (first && (await deps.groups?.(first.repo, heads))) ?? [];
     if (found.length === 0) return;
     await queue.enqueue(found);
     log.info({ groups: found.map(({ group }) => commitText(group)) }, "found merge groups without a webhook");
   }
 
-  async function compare(group: Group, heads: Heads, askedAt: number): Promise<void> {
+  async function compare(group: RemoteGroup, heads: Heads, askedAt: number): Promise<void> {
     const now = clock.now();
     const behind = new Set(group.members.filter((one) => differs(one, heads, now)).map(({ key }) => keyText(key)));
     if (behind.size === 0) return;
@@ -281,21 +263,18 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     tick,
     async runAll() {
       regroup(clock.now());
-      for (const group of groups.values()) {
-        group.fresh = true;
-        group.nextAt = -Infinity;
-      }
+      for (const group of rotation.all()) group.fresh = true;
+      rotation.hurry();
       tick();
-      const looking = () => [...groups.values()].flatMap(({ looking }) => looking ?? []);
-      while (looking().length > 0) await Promise.race(looking());
+      await rotation.idle();
     },
     age() {
-      const looks = [...groups.values()].map(({ lookedAt }) => lookedAt);
+      const looks = rotation.all().map(({ lookedAt }) => lookedAt);
       return looks.length === 0 ? 0 : Math.max(0, clock.now() - Math.min(...looks)) / 1_000;
     },
     async stop() {
       stopped.abort();
-      await Promise.all([...groups.values()].map(async ({ looking }) => looking));
+      await rotation.idle();
     },
   };
 }
@@ -308,6 +287,6 @@ function isTracked(deployment: Deployment | MalformedDeployment): deployment is 
   return spec.source.ref.commit === undefined && status.observedGeneration !== undefined;
 }
 
-function hostOf({ members: [first] }: Group): string {
+function hostOf({ members: [first] }: RemoteGroup): string {
   return first?.repo.split("/", 1)[0] ?? "";
 }

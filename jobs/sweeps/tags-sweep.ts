@@ -8,7 +8,7 @@ import { withTimeout } from "../../src/kit/deadline.ts";
 import { createLimit } from "../../src/kit/limit.ts";
 import { isMalformed, type Deployment, type MalformedDeployment, type OciDeployment } from "../../src/model.ts";
 import type { Clock, Deployments, Queue, Tag } from "../../src/ports.ts";
-import { fractionOf } from "./due-sweep.ts";
+import { createRotation, type Group } from "./rotation.ts";
 
 export interface TagsSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
@@ -35,46 +35,31 @@ const lookTimeoutMs = 60_000;
 const longestBackoffMs = 600_000;
 
 /** The deployments that share a tag and a login. */
-interface Group {
-  members: readonly OciDeployment[];
+interface TagGroup extends Group<OciDeployment> {
   digest: string | undefined;
-  nextAt: number;
-  failures: number;
-  looking: Promise<void> | undefined;
 }
 
 export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
   const { deployments, queue, everyMs, clock, log } = deps;
   const stopped = new AbortController();
   const limit = createLimit(looksAtOnce);
-  let groups = new Map<string, Group>();
-
-  function regroup(): void {
-    const now = clock.now();
-    const tracked = Map.groupBy(deployments.all().filter(isTracked), deps.tagKey);
-    groups = new Map(
-      [...tracked].map(([key, members]) => {
-        const known = groups.get(key);
-        if (known) return [key, Object.assign(known, { members })];
-        const nextAt = now + fractionOf(key) * Math.min(everyMs(), 5_000);
-        return [key, { members, digest: undefined, nextAt, failures: 0, looking: undefined }];
-      }),
-    );
-  }
+  const create = (): Pick<TagGroup, "digest"> => ({ digest: undefined });
+  const rotation = createRotation({ everyMs, clock, keyOf: deps.tagKey, create });
+  const regroup = () => rotation.regroup(deployments.all().filter(isTracked));
 
   function tick(): void {
     if (stopped.signal.aborted) return;
     regroup();
     const now = clock.now();
-    for (const group of groups.values()) {
+    for (const group of rotation.all()) {
       if (group.failures === 0) group.nextAt = Math.min(group.nextAt, now + everyMs()); // the interval may have been shortened
       if (group.nextAt > now || group.looking) continue;
       group.nextAt = now + everyMs();
-      group.looking = limit.run(() => look(group)).finally(() => (group.looking = undefined));
+      void rotation.look(group, () => limit.run(() => look(group)));
     }
   }
 
-  async function look(group: Group): Promise<void> {
+  async function look(group: TagGroup): Promise<void> {
     const [first] = group.members;
     if (first === undefined || stopped.signal.aborted) return;
     const artifact = first.spec.source.url;
@@ -93,8 +78,8 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
     } catch (error) {
       if (stopped.signal.aborted) return;
       const asText = { artifact, error: (error as Error).message };
-      if (group.failures++ === 0) log.debug(asText, "registry unreachable; checking less often");
-      group.nextAt = clock.now() + Math.min(everyMs() * 2 ** group.failures, Math.max(longestBackoffMs, everyMs()));
+      if (group.failures === 0) log.debug(asText, "registry unreachable; checking less often");
+      rotation.backOff(group, Math.max(longestBackoffMs, everyMs()));
     }
   }
 
@@ -102,13 +87,13 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
     tick,
     async runAll() {
       regroup();
-      for (const group of groups.values()) group.nextAt = -Infinity;
+      rotation.hurry();
       tick();
-      await Promise.all([...groups.values()].map(async ({ looking }) => looking));
+      await rotation.idle();
     },
     async stop() {
       stopped.abort();
-      await Promise.all([...groups.values()].map(async ({ looking }) => looking));
+      await rotation.idle();
     },
   };
 }

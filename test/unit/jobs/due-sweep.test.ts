@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { createDueSweep, type DueAt, fractionOf, type Spare } from "../../../jobs/sweeps/due-sweep.ts";
+import { createDueSweep, type DueAt, type Spare } from "../../../jobs/sweeps/due-sweep.ts";
+import { fractionOf } from "../../../jobs/sweeps/rotation.ts";
 import {
   type Deployment,
   keyText,
