@@ -113,7 +113,7 @@ test("users can do what their role and the cluster permit, and all actions are i
 
   // The request is found in the status and in the audit log.
   expect((await operator.post(path, { action: "validate" })).status).toBe(202);
-  const { request } = await findLine(server, { action: "validate", result: "asked" });
+  const { request } = await findLine(server, { action: "validate", result: "ok" });
   await deployment.until("its answer", ({ status }) => {
     const answer = status?.["validateRequestResult"] as
       { request?: { requestValue?: string }; endTime?: string } | undefined;
@@ -139,9 +139,9 @@ test("users can do what their role and the cluster permit, and all actions are i
   });
   await findLine(server, { ...common, action: "suspend", result: "refused", person: eve.email, actedAs: eve.email });
   await findLine(server, { ...common, action: "approve", result: "refused", approved: hash, status: 409 });
-  await findLine(server, { ...common, action: "approve", result: "asked", person: olga.email, actedAs: olga.email });
+  await findLine(server, { ...common, action: "approve", result: "ok", person: olga.email, actedAs: olga.email });
   await findLine(server, { audit: true, action: "deploy", approved: now.approve.hash, result: "ok" });
-  await findLine(server, { audit: true, action: "login", result: "asked", person: vic.email });
+  await findLine(server, { audit: true, action: "login", result: "ok", person: vic.email });
   expect(JSON.stringify(server.lines)).not.toContain(idp.clientSecret);
 
   await inBrowser(front.url, idp, path);
@@ -229,7 +229,7 @@ async function replays(operator: Person, stranger: Person, server: Towline): Pro
   await findLine(server, {
     audit: true,
     action: "replay",
-    result: "asked",
+    result: "ok",
     forge: "gitea",
     delivery,
     person: olga.email,
