@@ -23,3 +23,16 @@ export function withTimeout(ms: number, signal: AbortSignal | undefined): AbortS
   const timeout = AbortSignal.timeout(ms);
   return signal ? AbortSignal.any([signal, timeout]) : timeout;
 }
+
+/** Returns the result of `work`, or rejects with the signal's reason as soon as it aborts; `work` itself goes on. */
+export async function beforeAbort<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const leave = (): void => reject(signal?.reason as Error);
+  if (signal?.aborted) leave();
+  signal?.addEventListener("abort", leave, { once: true });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal?.removeEventListener("abort", leave);
+  }
+}

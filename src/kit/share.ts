@@ -1,4 +1,5 @@
 import { type Bounds, createBoundedMap } from "./bounded-map.ts";
+import { beforeAbort } from "./deadline.ts";
 
 /** Lets concurrent callers with the same question share one call. */
 export interface Share<T> {
@@ -44,13 +45,9 @@ export function createShare<T>(bounds: Bounds): Share<T> {
       signal?.throwIfAborted();
       const entry = entries.get(key) ?? open(key, ask);
       entry.waiting++;
-      const gone = Promise.withResolvers<never>();
-      const leave = (): void => gone.reject(signal?.reason as Error);
-      signal?.addEventListener("abort", leave, { once: true });
       try {
-        return await Promise.race([entry.answer, gone.promise]);
+        return await beforeAbort(entry.answer, signal);
       } finally {
-        signal?.removeEventListener("abort", leave);
         entry.waiting--;
         if (entry.waiting === 0 && !entry.settled) {
           forget(key, entry);

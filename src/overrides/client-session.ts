@@ -3,6 +3,7 @@
  * transport.
  */
 import { createHash, createPublicKey, type KeyObject, randomBytes, verify } from "node:crypto";
+import { beforeAbort } from "../kit/deadline.ts";
 import type { ProxyRequest, ProxyResponse, ResolveResponse } from "./messages.ts";
 
 /** The client violated the protocol or disconnected. */
@@ -125,12 +126,4 @@ function createQuestions(send: (message: ProxyRequest) => void) {
       open = undefined;
     },
   };
-}
-
-function beforeAbort<T>(value: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason as Error);
-    signal.addEventListener("abort", abort, { once: true });
-    value.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

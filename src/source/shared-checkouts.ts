@@ -6,6 +6,7 @@
 import { stat } from "node:fs/promises";
 import type { Logger } from "../log.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
+import { beforeAbort } from "../kit/deadline.ts";
 import { removeDirectory } from "../kit/work-directories.ts";
 import { fingerprint } from "./fingerprint.ts";
 
@@ -133,11 +134,8 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
       if (entry?.users === 0 && !(await isThere(entry))) forget(entry);
       entry = entries.get(keyOf(wanted)) ?? open(wanted);
       entry.users++;
-      const gone = Promise.withResolvers<never>();
-      const stop = (): void => gone.reject(signal.reason as Error);
-      signal.addEventListener("abort", stop, { once: true });
       try {
-        const { root } = await Promise.race([entry.making, gone.promise]);
+        const { root } = await beforeAbort(entry.making, signal);
         const taken = entry;
         let released: Promise<void> | undefined;
         return { root, release: () => (released ??= release(taken)) };
@@ -148,8 +146,6 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
           await remove(entry);
         }
         throw error;
-      } finally {
-        signal.removeEventListener("abort", stop);
       }
     },
     async sweep() {

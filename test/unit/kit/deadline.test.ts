@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { within, withTimeout } from "../../../src/kit/deadline.ts";
+import { beforeAbort, within, withTimeout } from "../../../src/kit/deadline.ts";
 
 function useFakeTimers(): void {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
@@ -39,4 +39,14 @@ test("a signal with a timeout aborts with whichever comes first", async () => {
   caller.abort(new Error("stopped"));
   expect(stopped.reason).toEqual(new Error("stopped"));
   expect(withTimeout(60_000, undefined).aborted).toBe(false);
+});
+
+test("a caller whose signal aborts no longer waits, and others do", async () => {
+  const { promise: work, resolve } = Promise.withResolvers<string>();
+  const caller = new AbortController();
+  const answers = Promise.allSettled([beforeAbort(work, caller.signal), beforeAbort(work, undefined)]);
+  caller.abort(new Error("stopped"));
+  await expect(beforeAbort(work, caller.signal)).rejects.toThrow("stopped");
+  resolve("done");
+  expect(await answers).toMatchObject([{ reason: { message: "stopped" } }, { value: "done" }]);
 });
