@@ -140,7 +140,7 @@ export interface KeyMaterial {
   readonly controllerSecret: Buffer;
 }
 
-/** Git, with one mirror per repository and login, and OCI artifacts. */
+/** Git, with one mirror per repository, of which each login gets what the remote has shown to it, and OCI artifacts. */
 export interface Sources {
   /**
    * One `ls-remote`, or one fetch if something has most likely moved. An answer requested under the same name is

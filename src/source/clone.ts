@@ -5,16 +5,27 @@ import { SourceError } from "../errors.ts";
 import type { Git } from "./git.ts";
 
 export interface Clone {
-  readonly mirror: string;
+  /** A mirror or another clone. */
+  readonly path: string;
+  /** Only the refs in this namespace are cloned, if there is one. */
+  readonly namespace?: string | undefined;
   /** An empty directory. */
   readonly root: string;
   /** The URL of `origin` in the clone's configuration. */
   readonly origin: string;
 }
 
-/** Clones the mirror without checking anything out. */
-export async function cloneMirror(git: Git, { mirror, root, origin }: Clone, signal: AbortSignal): Promise<void> {
-  await git(["clone", "--local", "--no-checkout", "--template=", "--", mirror, root], { protocols: ["file"], signal });
+/** Clones without checking anything out. */
+export async function cloneLocally(
+  git: Git,
+  { path, namespace, root, origin }: Clone,
+  signal: AbortSignal,
+): Promise<void> {
+  await git(["clone", "--local", "--no-checkout", "--template=", "--", path, root], {
+    protocols: ["file"],
+    env: namespace === undefined ? {} : { GIT_NAMESPACE: namespace },
+    signal,
+  });
   const config = join(root, ".git", "config");
   const text = await readFile(config, "utf8");
   await writeFile(

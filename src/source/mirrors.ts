@@ -1,9 +1,10 @@
 /**
- * One bare mirror per repository and login, so that commits needed by many deployments are fetched once. Fetches hold
- * the mirror's lock exclusively, clones share it.
+ * One bare mirror per repository, so that commits needed by many deployments are fetched once, also if their logins
+ * differ or are replaced every hour. Each login has a namespace of refs in it, which only its own fetches write: a login
+ * gets exactly the commits that the remote has shown to it. Fetches hold the mirror's lock exclusively, clones share it.
  */
 import { hash } from "node:crypto";
-import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -16,30 +17,45 @@ import { type BoundedMap, createBoundedMap } from "../kit/bounded-map.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Limit } from "../kit/limit.ts";
 import type { RemoteGit } from "./remote-git.ts";
-import type { Remote } from "./remote.ts";
+import type { Reader, Remote } from "./remote.ts";
 import type { Slowness } from "./slowness.ts";
 import { parseTips, remoteHead, tipsFormat } from "./tips.ts";
 import { removeDirectory } from "../kit/work-directories.ts";
 
 export interface Mirrors {
   /**
-   * Runs `use` with a mirror that contains the commit, and keeps the mirror unchanged meanwhile. `state` is different
-   * after every change of the mirror.
+   * Runs `use` with a mirror that contains the commit, and keeps the mirror unchanged meanwhile. Throws CommitMissing if
+   * the remote does not show the commit to this login, even if the mirror has it.
    */
   withCommit<T>(
     remote: Remote,
-    id: string,
     commit: string,
     { signal, leaves }: Waiting,
-    use: (mirror: string, state: number) => Promise<T>,
+    use: (view: MirrorView) => Promise<T>,
   ): Promise<T>;
   /**
    * Fetches everything and returns the remote's current refs. Returns `undefined` if the remote itself must be queried,
    * because there is no mirror yet or the mirror cannot tell.
    */
-  refresh(remote: Remote, id: string, waiting: Waiting): Promise<Heads | undefined>;
-  /** Removes the mirrors that were not used for the given time; returns how many. */
+  refresh(remote: Remote, waiting: Waiting): Promise<Heads | undefined>;
+  /**
+   * Removes the mirrors that were not used for the given time, and what the others keep about unused logins; returns
+   * how many mirrors.
+   */
   sweep(idleMs: number): Promise<number>;
+}
+
+/** A mirror, as one login may read it. */
+export interface MirrorView {
+  readonly path: string;
+  /** Equal for the same repository and login. */
+  readonly id: string;
+  /** The namespace (GIT_NAMESPACE) of the refs that the remote has shown to this login. */
+  readonly namespace: string;
+  /** Different after every change of these refs. */
+  readonly state: number;
+  /** Whether the remote has shown this commit to this login. The remote is not asked. */
+  shows(commit: string): Promise<boolean>;
 }
 
 export interface Waiting extends Leaving {
@@ -50,6 +66,7 @@ export interface MirrorsDeps {
   readonly directory: string;
   readonly git: Git;
   readonly remoteGit: RemoteGit;
+  readonly readerOf: (remote: Remote) => Promise<Reader>;
   readonly slowness: Slowness;
   readonly log: Logger;
   readonly fetched: (seconds: number, ok: boolean) => void;
@@ -58,18 +75,26 @@ export interface MirrorsDeps {
 interface Mirror {
   readonly path: string;
   readonly lock: Limit;
-  /** Commits known to be in the mirror; saves asking git for them again. */
-  readonly present: BoundedMap<true>;
-  /** Whether this process has fetched into the mirror, and so knows all of its tips. */
-  fetched: boolean;
-  /** Hash of all refs after the last fetch. */
-  tips: string | undefined;
+  readonly views: Map<string, View>;
   /**
    * Incremented whenever the mirror is discarded, so that callers that find it damaged at the same time discard it only
    * once.
    */
   generation: number;
-  /** Incremented whenever its refs and objects may have changed. */
+}
+
+/** What the remote has shown to one login. */
+interface View {
+  readonly mirror: Mirror;
+  readonly id: string;
+  /** The name of its namespace, and of its marker. */
+  readonly login: string;
+  /** Commits known to be among them; saves asking git again. */
+  readonly shown: BoundedMap<true>;
+  /** Whether this process has fetched with this login, and so knows all of its tips. */
+  fetched: boolean;
+  /** Hash of all refs after the last fetch. */
+  tips: string | undefined;
   state: number;
 }
 
@@ -77,27 +102,42 @@ interface Mirror {
 type Fetch = (...refs: readonly string[]) => Promise<string>;
 
 const exclusive = 1_000_000;
-const presentKept = 1_000;
+const shownKept = 1_000;
 const withoutHaves = ["-c", "fetch.negotiationAlgorithm=noop"];
-const everything = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
 
-export function createMirrors({ directory, git, remoteGit, slowness, log, fetched }: MirrorsDeps): Mirrors {
+export function createMirrors(deps: MirrorsDeps): Mirrors {
+  const { directory, git, remoteGit, readerOf, slowness, log, fetched } = deps;
   const mirrors = new Map<string, Mirror>();
 
   function open(id: string): Mirror {
-    const known = mirrors.get(id);
-    if (known !== undefined) return known;
-    const mirror = {
+    const mirror = mirrors.get(id) ?? {
       path: join(directory, id),
       lock: createLimit(exclusive),
-      present: createBoundedMap<true>({ entries: presentKept }),
-      fetched: false,
-      tips: undefined,
+      views: new Map<string, View>(),
       generation: 0,
-      state: 0,
     };
     mirrors.set(id, mirror);
     return mirror;
+  }
+
+  async function viewFor(remote: Remote): Promise<View> {
+    const { id, mirror: name, login } = await readerOf(remote);
+    const mirror = open(name);
+    const view = mirror.views.get(login) ?? {
+      mirror,
+      id,
+      login,
+      shown: createBoundedMap<true>({ entries: shownKept }),
+      fetched: false,
+      tips: undefined,
+      state: 0,
+    };
+    mirror.views.set(login, view);
+    return view;
+  }
+
+  async function inMirror({ path }: Mirror, ...args: readonly string[]): Promise<string> {
+    return git(args, { at: { gitDir: path }, protocols: [] });
   }
 
   async function locked<T>(
@@ -112,47 +152,57 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
   }
 
   async function has(mirror: Mirror, commit: string): Promise<boolean> {
-    if (mirror.present.get(commit)) return true;
     if (!(await exists(mirror.path))) return false;
-    const type = await git(["cat-file", "-t", commit], { at: { gitDir: mirror.path }, protocols: [] }).catch(() => "");
-    if (type.trim() === "commit") mirror.present.set(commit, true);
-    return mirror.present.get(commit) === true;
+    return (await inMirror(mirror, "cat-file", "-t", commit).catch(() => "")).trim() === "commit";
+  }
+
+  /** Whether the mirror has the commit, and a ref that the remote has shown to this login leads to it. */
+  async function shows(view: View, commit: string): Promise<boolean> {
+    const { mirror, shown } = view;
+    if (shown.get(commit)) return true;
+    if (!(await has(mirror, commit))) return false;
+    const beyond = await inMirror(mirror, "rev-list", "--max-count=1", commit, "--not", `--glob=${refsOf(view.login)}`);
+    if (beyond === "") shown.set(commit, true);
+    return beyond === "";
   }
 
   /**
-   * Whether the mirror contains the commit. After a fetch, git is not asked, because an unknown commit was most likely
-   * just pushed and is missing; an unnecessary fetch is harmless.
+   * Whether the view has the commit. After a fetch, git is not asked, because an unknown commit was most likely just
+   * pushed and is missing; an unnecessary fetch is harmless.
    */
-  async function mayHave(mirror: Mirror, commit: string): Promise<boolean> {
-    return mirror.fetched ? mirror.present.get(commit) === true : has(mirror, commit);
+  async function mayShow(view: View, commit: string): Promise<boolean> {
+    return view.fetched ? view.shown.get(commit) === true : shows(view, commit);
   }
 
   /** Call after a fetch: the commits that branches and tags point to are now in the mirror. */
-  async function rememberTips(mirror: Mirror): Promise<Heads | undefined> {
-    const printed = await git(["for-each-ref", tipsFormat], { at: { gitDir: mirror.path }, protocols: [] });
+  async function rememberTips(view: View): Promise<Heads | undefined> {
+    const printed = await inMirror(view.mirror, "for-each-ref", tipsFormat, refsOf(view.login));
     const { commits, heads } = parseTips(printed);
     const tips = hash("sha256", printed);
-    if (mirror.tips !== tips) mirror.state++;
-    mirror.tips = tips;
-    for (const commit of commits.slice(-presentKept / 2)) mirror.present.set(commit, true);
-    mirror.fetched = true;
+    if (view.tips !== tips) view.state++;
+    view.tips = tips;
+    for (const commit of commits.slice(-shownKept / 2)) view.shown.set(commit, true);
+    view.fetched = true;
     return heads;
   }
 
   /** The caller holds the mirror's lock exclusively. The files of a failed fetch are removed. */
   async function fetching<T>(
-    mirror: Mirror,
+    view: View,
     { remote, quick = false, signal, leaves }: Waiting & { remote: Remote; quick?: boolean },
     use: (fetch: Fetch) => Promise<T>,
   ): Promise<T> {
-    const isNew = !(await exists(mirror.path));
+    const { path } = view.mirror;
+    const isNew = !(await exists(path));
+    const isFirst = !(await exists(markerOf(view)));
     const from = performance.now();
     let ok = false;
     try {
-      if (isNew) await create(mirror.path, git);
+      if (isNew) await create(path, git);
+      if (isFirst) await admit(view);
       const options = ["--prune", "--no-tags", "--no-write-fetch-head", "--progress"];
       const value = await use(async (...refs) => {
-        const call = { gitDir: mirror.path, quick, signal, leaves };
+        const call = { gitDir: path, quick, signal, leaves };
         try {
           return await remoteGit(remote, (address) => ["fetch", ...options, "--", address, ...refs], call);
         } catch (error) {
@@ -164,6 +214,8 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
           return remoteGit(remote, all, { ...call, quick: false });
         }
       });
+      // Each login has as many refs as the remote.
+      if (isFirst) await inMirror(view.mirror, "pack-refs", "--all");
       ok = true;
       return value;
     } finally {
@@ -171,51 +223,116 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
       fetched(seconds, ok);
       log.debug({ repo: remote.label, seconds, ok, new: isNew }, "fetched");
       if (!ok) {
-        mirror.state++;
-        mirror.tips = undefined; // some refs may have changed already
-        await (isNew ? removeDirectory(mirror.path) : clearAway(mirror.path));
+        view.state++;
+        view.tips = undefined; // some refs may have changed already
+        if (isNew) {
+          forget(view);
+          await removeDirectory(path);
+        } else {
+          await clearAway(path);
+          // Otherwise, a wrong login that is tried again and again would keep an unused mirror.
+          if (isFirst) await dismiss(view.mirror, view.login).catch(() => undefined);
+        }
       }
     }
   }
 
-  /** The caller holds the mirror's lock exclusively. */
-  async function bring(mirror: Mirror, remote: Remote, commit: string, waiting: Waiting): Promise<void> {
-    if (await mayHave(mirror, commit)) return; // another caller just fetched it
-    mirror.state++;
-    await fetching(mirror, { remote, ...waiting }, async (fetch) => {
-      await fetch(...everything);
-      await rememberTips(mirror);
-      // No branch contains the commit any more: the deployment pins it, or a push has just replaced it. Many hosts
-      // still serve it.
-      if (!(await has(mirror, commit))) await fetch(`+${commit}:refs/pinned/${commit}`).catch(ignoreRefusal);
-    });
-    if (!(await has(mirror, commit))) throw new CommitMissing(commit);
+  /** Gives a new login its namespace, with the HEAD that git gives a new repository. */
+  async function admit(view: View): Promise<void> {
+    await inMirror(view.mirror, "symbolic-ref", `${refsOf(view.login)}/HEAD`, `${refsOf(view.login)}/refs/heads/main`);
+    await mkdir(join(view.mirror.path, "logins"), { recursive: true });
+    await writeFile(markerOf(view), "");
   }
 
-  async function discard(mirror: Mirror, generation: number): Promise<void> {
+  /** The caller holds the mirror's lock exclusively. */
+  async function bring(view: View, remote: Remote, commit: string, waiting: Waiting): Promise<void> {
+    if (await mayShow(view, commit)) return; // another caller just fetched it
+    view.state++;
+    await fetching(view, { remote, ...waiting }, async (fetch) => {
+      await fetch(...everythingFor(view.login));
+      await rememberTips(view);
+      if (await shows(view, commit)) return;
+      // No branch contains the commit any more: the deployment pins it, or a push has just replaced it. Many hosts
+      // still serve it.
+      const pinned = `${refsOf(view.login)}/refs/pinned/${commit}`;
+      try {
+        if (await has(view.mirror, commit)) {
+          await proveServed(remote, commit, view.mirror, waiting);
+          await inMirror(view.mirror, "update-ref", pinned, commit);
+        } else {
+          await fetch(`+${commit}:${pinned}`);
+        }
+      } catch (error) {
+        ignoreRefusal(error);
+      }
+    });
+    if (!(await shows(view, commit))) throw new CommitMissing(commit);
+  }
+
+  /**
+   * Fetches only the commit itself, into an empty repository: in the mirror, git would not ask the remote for a commit
+   * that another login has fetched.
+   */
+  async function proveServed(remote: Remote, commit: string, { path }: Mirror, waiting: Waiting): Promise<void> {
+    const empty = `${path}.empty`;
+    const args = ["fetch", "--depth=1", "--filter=tree:0", "--no-tags", "--no-write-fetch-head", "--progress"];
+    try {
+      await create(empty, git);
+      await remoteGit(remote, (address) => [...args, "--", address, commit], { gitDir: empty, ...waiting });
+    } finally {
+      await removeDirectory(empty);
+    }
+  }
+
+  /**
+   * Replaces a damaged mirror. It is kept until the fetch has succeeded: the remote may send errors that look like
+   * damage, and one login must not take the mirror from the others.
+   */
+  async function replace(mirror: Mirror, generation: number, bringAgain: () => Promise<void>): Promise<void> {
     if (mirror.generation !== generation) return;
+    const { path } = mirror;
+    const aside = `${path}.damaged`;
+    await removeDirectory(aside);
+    await rename(path, aside).catch(() => undefined);
     mirror.generation++;
-    mirror.state++;
-    mirror.present.clear();
-    mirror.fetched = false;
-    mirror.tips = undefined;
-    await removeDirectory(mirror.path);
+    for (const view of mirror.views.values()) forget(view);
+    try {
+      await bringAgain();
+    } finally {
+      if (!(await exists(path))) await rename(aside, path).catch(() => undefined);
+      await removeDirectory(aside);
+    }
+  }
+
+  /** The caller holds the mirror's lock exclusively. What only this login was shown is left to git's housekeeping. */
+  async function dismiss(mirror: Mirror, login: string): Promise<void> {
+    const { path, views } = mirror;
+    // Fetching nothing at all prunes everything.
+    const args = ["fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--progress", "--", path];
+    await git([...args, `+refs/none/*:${refsOf(login)}/*`], { at: { gitDir: path }, protocols: ["file"] });
+    await rm(markerOf({ mirror, login }), { force: true });
+    await inMirror(mirror, "symbolic-ref", "--delete", `${refsOf(login)}/HEAD`);
+    const view = views.get(login);
+    if (view) forget(view);
+    views.delete(login);
   }
 
   return {
-    async withCommit(remote, id, commit, waiting, use) {
-      const mirror = open(id);
+    async withCommit(remote, commit, waiting, use) {
+      const view = await viewFor(remote);
+      const { mirror, id, login: namespace } = view;
       const { signal } = waiting;
       for (let attempt = 1; ; attempt++) {
         const { generation } = mirror;
         try {
-          if (!(await locked(mirror, remote, waiting, () => mayHave(mirror, commit)))) {
-            await locked(mirror, remote, waiting, () => bring(mirror, remote, commit, waiting), exclusive);
+          if (!(await locked(mirror, remote, waiting, () => mayShow(view, commit)))) {
+            await locked(mirror, remote, waiting, () => bring(view, remote, commit, waiting), exclusive);
           }
           return await locked(mirror, remote, waiting, async () => {
             const now = new Date();
-            await utimes(mirror.path, now, now).catch(() => undefined); // marks it as in use, see sweep
-            return use(mirror.path, mirror.state);
+            await utimes(markerOf(view), now, now).catch(() => undefined); // marks it as in use, see sweep
+            const { path } = mirror;
+            return use({ path, id, namespace, state: view.state, shows: (other) => shows(view, other) });
           });
         } catch (error) {
           if (attempt > 1 || signal.aborted || !isDamaged(error)) throw error;
@@ -223,24 +340,25 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
             { repo: remote.label, git: (error as GitFailure).stderr.slice(-500) },
             "mirror damaged; cloning it again",
           );
-          await mirror.lock.run(() => discard(mirror, generation), { signal, weight: exclusive });
+          const bringAgain = () => bring(view, remote, commit, waiting);
+          await locked(mirror, remote, waiting, () => replace(mirror, generation, bringAgain), exclusive);
         }
       }
     },
 
-    async refresh(remote, id, waiting) {
-      const mirror = open(id);
+    async refresh(remote, waiting) {
+      const view = await viewFor(remote);
       const { signal } = waiting;
-      if (!mirror.fetched) return undefined;
+      if (!view.fetched) return undefined;
       // Detects a silent host as quickly as `ls-remote` would; if the host is only slow, the next attempt uses
       // `ls-remote` first.
       const refresh = (): Promise<Heads | undefined> =>
-        fetching(mirror, { remote, quick: true, ...waiting }, async (fetch) => {
-          await fetch(...everything, `+HEAD:${remoteHead}`);
-          return rememberTips(mirror);
+        fetching(view, { remote, quick: true, ...waiting }, async (fetch) => {
+          await fetch(...everythingFor(view.login), `+HEAD:${refsOf(view.login)}/${remoteHead}`);
+          return rememberTips(view);
         });
       try {
-        return await locked(mirror, remote, waiting, refresh, exclusive);
+        return await locked(view.mirror, remote, waiting, refresh, exclusive);
       } catch (error) {
         // A damaged mirror is cloned again when a commit is needed from it; a HEAD that points nowhere is not a
         // failure.
@@ -252,13 +370,20 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
     async sweep(idleMs) {
       let removed = 0;
       for (const id of await readdir(directory).catch(() => [])) {
-        if (!(await isIdle(join(directory, id), idleMs))) continue;
         const mirror = open(id);
+        if ((await findIdle(mirror, idleMs)) === undefined) continue;
         await mirror.lock.run(
           async () => {
-            if (!(await isIdle(mirror.path, idleMs))) return; // it was used meanwhile
-            await discard(mirror, mirror.generation);
-            removed++;
+            const idle = await findIdle(mirror, idleMs); // it may have been used meanwhile
+            if (idle === "mirror") {
+              for (const view of mirror.views.values()) forget(view);
+              await removeDirectory(mirror.path);
+              removed++;
+            } else {
+              for (const login of idle ?? []) {
+                await dismiss(mirror, login).catch((err: unknown) => log.warn({ err, id }, "could not forget a login"));
+              }
+            }
           },
           { weight: exclusive },
         );
@@ -266,6 +391,28 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
       return removed;
     },
   };
+}
+
+/** The directory that git keeps the refs of a namespace in. */
+function refsOf(login: string): string {
+  return `refs/namespaces/${login}`;
+}
+
+function everythingFor(login: string): readonly string[] {
+  return ["heads", "tags"].map((kind) => `+refs/${kind}/*:${refsOf(login)}/refs/${kind}/*`);
+}
+
+/** The file that exists while the mirror has refs of the login; its time says when they were last used. */
+function markerOf({ mirror, login }: Pick<View, "mirror" | "login">): string {
+  return join(mirror.path, "logins", login);
+}
+
+/** Forgets what is known about the mirror's content. */
+function forget(view: View): void {
+  view.state++;
+  view.shown.clear();
+  view.fetched = false;
+  view.tips = undefined;
 }
 
 /** The remote does not have the commit, or does not serve it. */
@@ -299,6 +446,16 @@ async function clearAway(path: string): Promise<void> {
   for (const name of await readdir(packs).catch(() => [])) {
     if (name.startsWith("tmp_")) await rm(join(packs, name), { force: true });
   }
+}
+
+/** What was not used for the given time: some logins, or the whole mirror. */
+async function findIdle(mirror: Mirror, idleMs: number): Promise<"mirror" | readonly string[] | undefined> {
+  const logins = await readdir(join(mirror.path, "logins")).catch(() => []);
+  const areIdle = await Promise.all(logins.map((login) => isIdle(markerOf({ mirror, login }), idleMs)));
+  const idle = logins.filter((_, i) => areIdle[i]);
+  if (logins.length === 0 && (await isIdle(mirror.path, idleMs))) return "mirror"; // nobody ever fetched into it
+  if (idle.length === 0) return undefined;
+  return idle.length === logins.length ? "mirror" : idle;
 }
 
 async function isIdle(path: string, idleMs: number): Promise<boolean> {

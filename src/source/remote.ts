@@ -75,23 +75,25 @@ function quote(url: string): string {
   return JSON.stringify(url.replace(/\/\/[^/]*@/, "//").slice(0, 200));
 }
 
-/**
- * Returns an id for the repository and the login, so that a caller never gets what another login fetched. It is keyed:
- * the id becomes a directory's name, and must not be a hash that passwords could be guessed against.
- */
-export function remoteId({ address, login }: Remote, key: Buffer): string {
-  const { username, password, identity } = login ?? {};
-  return keyedId([address, username, password, identity], key);
+/** Names the mirror of a repository, and the login that reads it. */
+export interface Reader {
+  /** Of both together. All that the remote's answers depend on. */
+  readonly id: string;
+  readonly mirror: string;
+  readonly login: string;
 }
 
 /**
- * Returns an id for the caller that lists the remote's commits: repository, login, and the trusted hosts and
- * authorities that the answer depends on. Fetched commits do not need the latter, because a commit's hash proves its
- * content.
+ * All logins share one mirror, unless they trust other hosts or authorities: then another server may answer them, and
+ * could claim to have any commit. The names are keyed, because they become names of files and must not be hashes that
+ * passwords could be guessed against.
  */
-export function askerId({ address, login }: Remote, key: Buffer): string {
+export function toReader({ address, protocol, login }: Remote, key: Buffer): Reader {
   const { username, password, identity, knownHosts, ca } = login ?? {};
-  return keyedId([address, username, password, identity, knownHosts, ca], key);
+  const trusted = protocol === "ssh:" ? knownHosts : ca;
+  const mirror = keyedId([address, trusted], key);
+  const name = keyedId([username, password, identity], key);
+  return { id: `${mirror} ${name}`, mirror, login: name };
 }
 
 export function keyedId(parts: readonly unknown[], key: Buffer): string {

@@ -13,18 +13,18 @@ import type { AsOf, GitCredential, GitRef, Heads, Repository } from "../model.ts
 import type { Checkout, EncryptedFiles, GitCheckoutSource, Merge, MergeSource, Sources } from "../ports.ts";
 import { systemLookup } from "../kit/address.ts";
 import type { Lookup } from "../kit/address.ts";
-import { checkOut, checkPath, cloneMirror, findProject } from "./clone.ts";
+import { checkOut, checkPath, type Clone, cloneLocally, findProject } from "./clone.ts";
 import { explain } from "./explain.ts";
-import { createGit, type Git, GitFailure } from "./git.ts";
+import { createGit, type Git } from "./git.ts";
 import { createLimit } from "../kit/limit.ts";
 import { parseLsRemote, parseRefs } from "./ls-remote.ts";
 import { findChanges, mergeInto } from "./merge.ts";
-import { CommitMissing, createMirrors, type Waiting } from "./mirrors.ts";
+import { CommitMissing, createMirrors, type MirrorView, type Waiting } from "./mirrors.ts";
 import { findNamedHosts } from "./named-hosts.ts";
 import { createOciSources } from "./oci.ts";
 import { createRemoteGit } from "./remote-git.ts";
-import { askerId, keyedId, remoteId, toRemote } from "./remote.ts";
-import type { Remote } from "./remote.ts";
+import { keyedId, toReader, toRemote } from "./remote.ts";
+import type { Reader, Remote } from "./remote.ts";
 import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "../kit/share.ts";
 import { createSlowness } from "./slowness.ts";
@@ -127,7 +127,15 @@ export function createSources(deps: SourcesDeps): GitSources {
   const slowness = createSlowness({ slowMs, callsPerHost, now: () => performance.now() });
   const remoteGit = createRemoteGit({ git, work, env, lookup, limits, slowness });
   const fetched = (seconds: number, ok: boolean): void => observe?.fetch(seconds, ok);
-  const mirrors = createMirrors({ directory: join(cacheDir, "mirrors"), git, remoteGit, slowness, log, fetched });
+  const mirrors = createMirrors({
+    directory: join(cacheDir, "mirrors"),
+    git,
+    remoteGit,
+    readerOf,
+    slowness,
+    log,
+    fetched,
+  });
   const clones = createLimit(limits.clones);
   const checkouts = createSharedCheckouts({ idleMs: limits.checkoutIdleMs, mostIdle: limits.idleCheckouts, log });
   const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, entries: 1_000 });
@@ -150,8 +158,8 @@ export function createSources(deps: SourcesDeps): GitSources {
     return key;
   }
 
-  async function idOf(remote: Remote): Promise<string> {
-    return remoteId(remote, await ownKey());
+  async function readerOf(remote: Remote): Promise<Reader> {
+    return toReader(remote, await ownKey());
   }
 
   /** The server's own logins come last, and the hosts that it knows are known to every login. */
@@ -189,12 +197,12 @@ export function createSources(deps: SourcesDeps): GitSources {
     if (asOf === undefined) return lsRemote(remote, waiting);
     const { name, moved } = asOf;
     const { signal, leaves } = waiting;
-    const key = `${askerId(remote, await ownKey())} ${name}`;
+    const key = `${(await readerOf(remote)).id} ${name}`;
     let isMine = false;
     const ask = async (shared: AbortSignal): Promise<Heads> => {
       isMine = true;
       const asking = { signal: shared, leaves };
-      const refreshed = moved ? await mirrors.refresh(remote, await idOf(remote), asking) : undefined;
+      const refreshed = moved ? await mirrors.refresh(remote, asking) : undefined;
       return refreshed ?? lsRemote(remote, asking);
     };
     if (!leaves) {
@@ -248,7 +256,7 @@ export function createSources(deps: SourcesDeps): GitSources {
       return lsRemote(remote, { signal: shared });
     };
     const heads = asOf
-      ? await answers.get(`${askerId(remote, await ownKey())} ${asOf.name} again`, ask, signal)
+      ? await answers.get(`${(await readerOf(remote)).id} ${asOf.name} again`, ask, signal)
       : await ask(signal);
     const second = commitIn(heads, ref);
     log.info({ repo: remote.label, seen, first, second }, "git returned an older commit; checked again");
@@ -256,32 +264,33 @@ export function createSources(deps: SourcesDeps): GitSources {
   }
 
   /**
-   * Whether `to` is an ancestor of `from`. After a force push, `from` may be missing from the mirror; then this returns
-   * true.
+   * Whether `to` is an ancestor of `from`. After a force push, `from` may be missing from the mirror, or was not shown
+   * to this login; then this returns true.
    */
   async function mayGoBack(remote: Remote, to: string, from: string, waiting: Waiting): Promise<boolean> {
-    const id = await idOf(remote);
-    const compare = async (mirror: string, signal: AbortSignal) => {
-      const how = { at: { gitDir: mirror }, protocols: [], answers: [1], signal };
-      const base = await git(["merge-base", to, from], how).catch((error: unknown) => {
-        if (error instanceof GitFailure && /not a valid commit name/i.test(error.stderr)) return to;
-        throw error;
-      });
-      return base.trim() === to;
+    const compare = async ({ path, shows }: MirrorView, signal: AbortSignal) => {
+      if (!(await shows(from))) return true;
+      const how = { at: { gitDir: path }, protocols: [], answers: [1], signal };
+      return (await git(["merge-base", to, from], how)).trim() === to;
     };
-    return mirrors.withCommit(remote, id, to, waiting, (mirror) =>
-      ancestries.get(`${id} ${to} ${from}`, (shared) => compare(mirror, shared), waiting.signal),
+    return mirrors.withCommit(remote, to, waiting, (view) =>
+      ancestries.get(`${view.id} ${to} ${from}`, (shared) => compare(view, shared), waiting.signal),
     );
   }
 
-  async function cloneInto(root: string, mirror: string, remote: Remote, signal: AbortSignal): Promise<void> {
-    await clones.run(() => cloneMirror(git, { mirror, root, origin: remote.address }, signal), { signal });
+  async function cloneInto(
+    root: string,
+    from: Pick<Clone, "path" | "namespace">,
+    remote: Remote,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await clones.run(() => cloneLocally(git, { ...from, root, origin: remote.address }, signal), { signal });
   }
 
-  async function makeCheckout(remote: Remote, mirror: string, commit: string, signal: AbortSignal): Promise<string> {
+  async function makeCheckout(remote: Remote, view: MirrorView, commit: string, signal: AbortSignal): Promise<string> {
     const root = await work.create();
     try {
-      await cloneInto(root, mirror, remote, signal);
+      await cloneInto(root, view, remote, signal);
       await clones.run(() => checkOut(git, root, commit, signal), { signal });
       return root;
     } catch (error) {
@@ -291,15 +300,14 @@ export function createSources(deps: SourcesDeps): GitSources {
   }
 
   async function open(remote: Remote, commit: string, path: string, waiting: Waiting): Promise<Checkout> {
-    const id = await idOf(remote);
     const { signal } = waiting;
-    const { root, release } = await mirrors.withCommit(remote, id, commit, waiting, (mirror, state) =>
+    const { root, release } = await mirrors.withCommit(remote, commit, waiting, (view) =>
       checkouts.take(
         {
-          repository: id,
-          state: `${state} ${commit}`,
+          repository: view.id,
+          state: `${view.state} ${commit}`,
           label: remote.label,
-          make: (making) => makeCheckout(remote, mirror, commit, making),
+          make: (making) => makeCheckout(remote, view, commit, making),
         },
         signal,
       ),
@@ -313,27 +321,27 @@ export function createSources(deps: SourcesDeps): GitSources {
   }
 
   async function openMerge(remote: Remote, { head, base, isMerged }: MergeSource, signal: AbortSignal): Promise<Merge> {
-    const id = await idOf(remote);
     // Both commits must be in the mirror before it is cloned; a mirror keeps the commits it has.
-    await mirrors.withCommit(remote, id, base, { signal }, () => Promise.resolve());
+    await mirrors.withCommit(remote, base, { signal }, () => Promise.resolve());
     const slot = await work.create();
     const root = join(slot, "clone");
     try {
-      await mirrors.withCommit(remote, id, head, { signal }, async (mirror) => {
+      const { shows } = await mirrors.withCommit(remote, head, { signal }, async (view) => {
         const most = limits.proposed;
         // Runs in parallel with the clone, so that it takes no extra time; the clone has no working tree yet.
         const checked = await Promise.allSettled([
-          most && checkTreeSize(git, { mirror, commit: head, most }, signal),
-          cloneInto(root, mirror, remote, signal),
+          most && checkTreeSize(git, { mirror: view.path, commit: head, most }, signal),
+          cloneInto(root, view, remote, signal),
         ]);
         for (const one of checked) if (one.status === "rejected") throw one.reason;
+        return view;
       });
       const merge = await clones.run(() => mergeInto(git, { root, head, base, isMerged }, signal), { signal });
       if ("changed" in merge) {
-        const clone = async (copy: string, copying: AbortSignal) => cloneInto(copy, root, remote, copying);
+        const clone = async (copy: string, copying: AbortSignal) => cloneInto(copy, { path: root }, remote, copying);
         const encrypted = deps.encrypted ?? noEncrypted;
         let named: Promise<readonly string[]> | undefined;
-        const stubbed = createStubbedClones({ git, work, encrypted, slot, root, base, clone, remove: release });
+        const stubbed = createStubbedClones({ git, work, encrypted, slot, root, base, shows, clone, remove: release });
         return {
           kind: "merged",
           changed: merge.changed,
@@ -421,10 +429,9 @@ export function createSources(deps: SourcesDeps): GitSources {
     async changes(repository, from, to, signal) {
       const remote = await toRemoteOf(repository);
       return explained(remote, signal, async () => {
-        const id = await idOf(remote);
-        await mirrors.withCommit(remote, id, to, { signal }, () => Promise.resolve());
-        return mirrors.withCommit(remote, id, from, { signal }, (mirror) =>
-          findChanges(git, { at: { gitDir: mirror }, from, to }, signal),
+        await mirrors.withCommit(remote, to, { signal }, () => Promise.resolve());
+        return mirrors.withCommit(remote, from, { signal }, ({ path }) =>
+          findChanges(git, { at: { gitDir: path }, from, to }, signal),
         );
       });
     },

@@ -13,6 +13,8 @@ export interface StubbedClonesDeps {
   readonly root: string;
   readonly slot: string;
   readonly base: string;
+  /** Whether the remote has shown the commit to the login of this merge. */
+  readonly shows: (commit: string) => Promise<boolean>;
   /** Clones the merge's repository, without a working tree. */
   readonly clone: (to: string, signal: AbortSignal) => Promise<void>;
   /** Never rejects. */
@@ -60,7 +62,8 @@ export function createStubbedClones({ git, work, encrypted, root, base, ...deps 
    */
   async function findDeployed(deployed: string | undefined, signal: AbortSignal): Promise<string> {
     if (deployed === undefined || deployed === base || !/^[0-9a-f]{40,64}$/.test(deployed)) return base;
-    return hashOf(deployed, signal).catch(() => base);
+    const find = async () => ((await deps.shows(deployed)) ? hashOf(deployed, signal) : base);
+    return find().catch(() => base);
   }
 
   async function once(commit: string, make: () => Promise<StubbedClone>): Promise<StubbedClone> {

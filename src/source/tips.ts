@@ -2,9 +2,10 @@
 import type { Heads } from "../model.ts";
 import { guessDefault } from "./ls-remote.ts";
 
-export const tipsFormat = "--format=%(objectname)%09%(*objectname)%09%(*objecttype)%09%(refname)";
+/** Without the three parts of `refs/namespaces/<namespace>`. */
+export const tipsFormat = "--format=%(objectname)%09%(*objectname)%09%(*objecttype)%09%(refname:lstrip=3)";
 
-/** The ref that a fetch stores the remote's HEAD in. */
+/** The ref, in a namespace, that a fetch stores the remote's HEAD in. */
 export const remoteHead = "refs/remote/HEAD";
 
 export interface Tips {

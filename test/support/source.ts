@@ -38,6 +38,10 @@ export interface GitHost {
   readonly url: string;
   /** Requests that passed the login, by kind. */
   readonly counts: { info: number; lsRefs: number; fetch: number };
+  /** Bytes sent in answers of git. */
+  sent: number;
+  /** If the host is secured: the accepted passwords, and the directory below which each finds its repositories. */
+  readonly passwords: Map<string, string>;
   fault: Fault | undefined;
   /** Creates a repository; the test changes its working copy. */
   repo(name: string): Repo;
@@ -63,7 +67,7 @@ export function useDirectory(): string {
 
 export async function useGitHost({ secured = false } = {}): Promise<GitHost> {
   const root = useDirectory();
-  const expected = `Basic ${Buffer.from(`${login.username}:${login.password}`).toString("base64")}`;
+  const passwords = new Map([[login.password, ""]]);
   const counts = { info: 0, lsRefs: 0, fetch: 0 };
   const server = createServer((req, res) => void answer(req, res));
 
@@ -71,12 +75,13 @@ export async function useGitHost({ secured = false } = {}): Promise<GitHost> {
     const body = req.method === "POST" ? Buffer.concat(await req.toArray()) : Buffer.alloc(0);
     const kind = req.method === "GET" ? "info" : body.includes("command=ls-refs") ? "ls-refs" : "fetch";
     if (host.fault?.(req, res, kind, body)) return;
-    if (secured && req.headers.authorization !== expected) {
+    const below = secured ? passwords.get(passwordOf(req)) : "";
+    if (below === undefined) {
       res.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
       return;
     }
     counts[kind === "ls-refs" ? "lsRefs" : kind]++;
-    serve(root, req, body, res);
+    serve(join(root, below), req, body, res, (bytes) => void (host.sent += bytes));
   }
 
   server.listen(0, "127.0.0.1");
@@ -86,8 +91,22 @@ export async function useGitHost({ secured = false } = {}): Promise<GitHost> {
     server.closeAllConnections();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const host: GitHost = { url, counts, fault: undefined, repo: (name) => createRepo(root, url, name) };
+  const host: GitHost = {
+    url,
+    counts,
+    sent: 0,
+    passwords,
+    fault: undefined,
+    repo: (name) => createRepo(root, url, name),
+  };
   return host;
+}
+
+function passwordOf({ headers }: IncomingMessage): string {
+  const [username, password = ""] = Buffer.from(headers.authorization?.slice("Basic ".length) ?? "", "base64")
+    .toString()
+    .split(":");
+  return username === login.username ? password : "";
 }
 
 function createRepo(root: string, url: string, name: string): Repo {
@@ -120,7 +139,13 @@ function createRepo(root: string, url: string, name: string): Repo {
   };
 }
 
-function serve(root: string, req: IncomingMessage, body: Buffer, res: ServerResponse): void {
+function serve(
+  root: string,
+  req: IncomingMessage,
+  body: Buffer,
+  res: ServerResponse,
+  sent: (bytes: number) => void,
+): void {
   const url = new URL(req.url ?? "/", "http://git");
   const env = {
     ...gitEnv,
@@ -147,6 +172,7 @@ function serve(root: string, req: IncomingMessage, body: Buffer, res: ServerResp
       if (name.toLowerCase() === "status") res.statusCode = Number.parseInt(value, 10);
       else if (name !== "") res.setHeader(name, value);
     }
+    sent(output.length - end - 4);
     res.end(output.subarray(end + 4));
   });
 }

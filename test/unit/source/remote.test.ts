@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { toRemote, remoteId } from "../../../src/source/remote.ts";
+import { toReader, toRemote } from "../../../src/source/remote.ts";
 import type { GitCredential } from "../../../src/model.ts";
 
 const all = ["http", "https", "ssh"];
@@ -32,16 +32,31 @@ test("a password with a % that starts no escape sequence is used unchanged", () 
   expect(remote("https://u:a%40b@h/a").login?.password).toBe("a@b");
 });
 
-test("each login and each repository has a mirror of its own", () => {
+test("each repository has one mirror, in which each login is told apart", () => {
   const key = Buffer.alloc(32);
   const credential = { host: "h", secretName: "s", username: "u", password: "p" };
-  const ids = [
-    remoteId(remote("https://h/a"), key),
-    remoteId(remote("https://h/a", [credential]), key),
-    remoteId(remote("https://h/a", [{ ...credential, password: "q" }]), key),
-    remoteId(remote("https://h/b", [credential]), key),
-    remoteId(remote("https://h/a", [credential]), Buffer.alloc(32, 1)),
-  ];
-  expect(new Set(ids).size).toBe(ids.length);
-  expect(remoteId(remote("https://h/a", [{ ...credential, secretName: "renamed" }]), key)).toBe(ids[1]);
+  const of = (url: string, over?: Partial<GitCredential>) =>
+    toReader(remote(url, over ? [{ ...credential, ...over }] : []), key);
+  const readers = [of("https://h/a"), of("https://h/a", {}), of("https://h/a", { password: "q" })];
+
+  expect(new Set(readers.map(({ mirror }) => mirror)).size).toBe(1);
+  expect(new Set(readers.map(({ login }) => login)).size).toBe(3);
+  expect(of("https://h/a", { secretName: "renamed" })).toEqual(readers[1]);
+  expect(of("https://h/b", {}).mirror).not.toBe(readers[1]?.mirror);
+  const otherKey = toReader(remote("https://h/a", [credential]), Buffer.alloc(32, 1));
+  expect(otherKey.login).not.toBe(readers[1]?.login);
+  expect(JSON.stringify(readers)).not.toMatch(/https|"u"|"p"/);
+});
+
+test("a login that trusts another authority or other hosts has a mirror of its own", () => {
+  const mirror = (url: string, over: Partial<GitCredential>) =>
+    toReader(remote(url, [{ host: "h", secretName: "s", username: "u", password: "p", ...over }]), Buffer.alloc(32))
+      .mirror;
+
+  expect(mirror("https://h/a", { ca: "mine" })).not.toBe(mirror("https://h/a", {}));
+  expect(mirror("https://h/a", { knownHosts: "for ssh" })).toBe(mirror("https://h/a", {}));
+  const key = { identity: "key" };
+  expect(mirror("ssh://h/a", { ...key, knownHosts: "one" })).not.toBe(
+    mirror("ssh://h/a", { ...key, knownHosts: "two" }),
+  );
 });
