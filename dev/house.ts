@@ -110,8 +110,11 @@ const packages: Readonly<Record<string, readonly string[]>> = {
 
 const imported = /^\s*(?:import|export)\b[^;"']*?\bfrom\s+"([^"]+)"|^\s*import\s+"([^"]+)"|\bimport\(\s*"([^"]+)"/gm;
 
+const exportedType = /^export (?:type|interface|(?:abstract )?class|enum) (\w+)/gm;
+
 /** Returns every violation below the root as `file: what is wrong`. */
 export function checkHouse(root: string): string[] {
+  const homes = new Map<string, string>();
   return sourceFiles(root).flatMap((file) => {
     const room = findRoom(file);
     if (room === undefined) return [`${file}: belongs to no room, see dev/house.ts`];
@@ -121,6 +124,7 @@ export function checkHouse(root: string): string[] {
     );
     // A shell would interpret input from outside as commands.
     if (room.name !== "tests" && /\bshell:\s*(?!false)\S/.test(text)) wrong.push("runs a shell");
+    if (file.startsWith("src/")) wrong.push(...explainNames(file, text, homes));
     return wrong.map((what) => `${file}: ${what}`);
   });
 }
@@ -140,6 +144,15 @@ function explain(file: string, room: Room, specifier: string): string[] {
   const same =
     other.name === room.name && (room.name !== "a forge" || posix.dirname(target).startsWith(posix.dirname(file)));
   return same || room.mayImport.includes(other.name) ? [] : [`(${room.name}) imports ${target} (${other.name})`];
+}
+
+/** One name means one thing: no two exported types of the server share a name. Adds the file's types to `homes`. */
+function explainNames(file: string, text: string, homes: Map<string, string>): string[] {
+  return [...text.matchAll(exportedType)].flatMap(([, name = ""]) => {
+    const home = homes.get(name);
+    if (home === undefined) homes.set(name, file);
+    return home === undefined ? [] : [`exports the type ${name}, as ${home} does; rename one of them`];
+  });
 }
 
 function findRoom(file: string): Room | undefined {

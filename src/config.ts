@@ -1,4 +1,5 @@
 /** Builds the Config from options, TOWLINE_* variables and the configuration file. The only reader of the environment. */
+import type { ForgeKind } from "./model/forge.ts";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
@@ -6,13 +7,12 @@ import { readMemory } from "./machine/available-memory.ts";
 import type { BindAddress } from "./config/bind-address.ts";
 import { checkDocument } from "./config/checks.ts";
 import { environmentSecrets } from "./config/environment-secrets.ts";
-import { type ConfigSources, mergeSources, type Merged, withOrigin } from "./config/merge.ts";
+import { type ConfigSources, mergeSources, type MergedConfig, withOrigin } from "./config/merge.ts";
 import { isBlock } from "./config/network.ts";
 import { maskSecrets } from "./config/print.ts";
 import { type Problem, toConfigError, toProblems } from "./config/problems.ts";
 import {
   configSchema,
-  type forgeKinds,
   type leaderElections,
   type logFormats,
   type logLevels,
@@ -24,7 +24,6 @@ import type { Target } from "./kit/host-rule.ts";
 
 export { Secret } from "./config/secret.ts";
 
-export type ForgeKind = (typeof forgeKinds)[number];
 export type LogLevel = (typeof logLevels)[number];
 export type LogFormat = (typeof logFormats)[number];
 
@@ -192,8 +191,8 @@ export interface Config {
 /** A Config with its document, in which secrets are masked, and the origins of its values. */
 export interface LoadedConfig {
   readonly config: Config;
-  readonly document: Merged["document"];
-  readonly origins: Merged["origins"];
+  readonly document: MergedConfig["document"];
+  readonly origins: MergedConfig["origins"];
 }
 
 /** Throws a ConfigError that names every problem. */

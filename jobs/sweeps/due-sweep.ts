@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import {
   type Deployment,
+  type DeploymentChange,
   isMalformed,
   keyText,
   type MalformedDeployment,
@@ -16,7 +17,7 @@ import { createLimit } from "../../src/kit/limit.ts";
 import type { Logger } from "../../src/log.ts";
 import type { Seen } from "../../src/reconcile/due.ts";
 import type { Retries } from "../../src/reconcile/retries.ts";
-import type { Clock, DeploymentChange, Deployments, Queue } from "../../src/ports.ts";
+import type { Clock, Deployments, Queue } from "../../src/ports.ts";
 import { fractionOf } from "./rotation.ts";
 
 type Entry = Deployment | MalformedDeployment;

@@ -1,8 +1,16 @@
 /** The periodic sweep: queues what is due and what moved without a webhook. */
 import type { Logger } from "../../src/log.ts";
-import type { GitDeployment, Heads, MergeGroupRequest, OciDeployment, RepoId } from "../../src/model.ts";
+import type {
+  DeploymentChange,
+  GitDeployment,
+  Heads,
+  MergeGroupRequest,
+  OciDeployment,
+  RepoId,
+  Tag,
+} from "../../src/model.ts";
 import type { Retries } from "../../src/reconcile/retries.ts";
-import type { Clock, DeploymentChange, Deployments, Reports, Tag } from "../../src/ports.ts";
+import type { Clock, Deployments, Reports } from "../../src/ports.ts";
 import { createDueSweep, type DueAt, type Spare } from "./due-sweep.ts";
 import type { JobQueue } from "../queue.ts";
 import { createRefsSweep } from "./refs-sweep.ts";

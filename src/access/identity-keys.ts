@@ -1,7 +1,7 @@
 /** Reads the decryption keys of a deployment: the keys in a Secret, and the AWS role of a service account. */
 import { ApiError, PrepareError } from "../errors.ts";
-import type { Deployment } from "../model.ts";
-import type { DecryptionKeys, Secrets, ServiceAccounts } from "../ports.ts";
+import type { DecryptionKeys, Deployment } from "../model.ts";
+import type { Secrets, ServiceAccounts } from "../ports.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
 
 interface KeyDeps {

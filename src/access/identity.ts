@@ -3,8 +3,8 @@
  * and from what it references in its own namespace.
  */
 import { PrepareError } from "../errors.ts";
-import { type Deployment, serviceAccountUser } from "../model.ts";
-import type { Identity, RemoteCluster, Secrets, ServiceAccounts } from "../ports.ts";
+import { type Deployment, type Identity, type RemoteCluster, serviceAccountUser } from "../model.ts";
+import type { Secrets, ServiceAccounts } from "../ports.ts";
 import { readDecryptionKeys } from "./identity-keys.ts";
 import { secretsIn } from "../redact/secrets-in.ts";
 

@@ -8,7 +8,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "../log.ts";
-import type { ApiAccess, Identity } from "../ports.ts";
+import type { ApiAccess, Identity } from "../model.ts";
 import { createDiscovery } from "./discovery.ts";
 import { toStatus } from "./refusal.ts";
 import { createRefusedLists } from "./refused-lists.ts";

@@ -3,7 +3,7 @@
  * later runs until the API server reports a change.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ApiAccess } from "../ports.ts";
+import type { ApiAccess } from "../model.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { parseJson } from "../kit/json.ts";
 import { negotiate } from "./negotiate.ts";

@@ -23,7 +23,7 @@ export interface Permitted {
   readonly deleteOptions?: Readonly<Record<string, unknown>> | undefined;
 }
 
-export interface ProxyRequest {
+export interface ApiProxyRequest {
   readonly method: string;
   /** Below the run's own path: from `/api` on. */
   readonly url: string;
@@ -31,7 +31,7 @@ export interface ProxyRequest {
 }
 
 /** Throws Refusal. */
-export function permit({ method, url, headers }: ProxyRequest): Permitted {
+export function permit({ method, url, headers }: ApiProxyRequest): Permitted {
   if (!isMethod(method))
     throw new Refusal(405, `a preview cannot send ${/^[A-Z-]{1,20}$/.test(method) ? method : "this"} requests`);
   const mark = url.indexOf("?");

@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { Transform } from "node:stream";
 import { parseJson } from "../kit/json.ts";
 import type { Logger } from "../log.ts";
-import type { ApiAccess } from "../ports.ts";
+import type { ApiAccess } from "../model.ts";
 import { toDryRunDelete } from "./delete-options.ts";
 import type { Discovery } from "./discovery.ts";
 import { isJson } from "./negotiate.ts";

@@ -7,7 +7,7 @@ import { createDeploymentIndex } from "../kube/deployment-index.ts";
 import type { WatchedDeployments } from "./kluctl/deployments.ts";
 import type { LegacyDeployments } from "./flux-kluctl/deployments.ts";
 import { legacyApiVersion } from "./flux-kluctl/resource.ts";
-import type { DeploymentRef } from "../ports.ts";
+import type { DeploymentRef } from "../model.ts";
 import { whenSynced } from "../kube/when-synced.ts";
 
 export interface BothDeploymentsDeps {

@@ -14,7 +14,7 @@ import { type Config, knownSecrets } from "../config.ts";
 import { examine, type Check } from "../doctor/check.ts";
 import { createDoctorCluster } from "../doctor/cluster.ts";
 import { createCompare } from "../doctor/compare.ts";
-import { type DeploymentsDeps, examineDeployments } from "../doctor/deployments.ts";
+import { type ExaminationDeps, examineDeployments } from "../doctor/deployments.ts";
 import type { Section } from "../doctor/finding.ts";
 import { examineClocks, examineWriteAccess } from "../doctor/forges.ts";
 import { examineLegacy, readLegacy } from "../doctor/legacy.ts";
@@ -109,7 +109,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   const legacy = () => (listedLegacy ??= cluster.legacy().then((items = []) => readLegacy({ client, secrets }, items)));
   // If legacy deployments cannot be read, that is one finding, and the other checks continue.
   const all = async () => [...(await found()), ...(await legacy().catch(() => []))];
-  const deploymentsDeps: DeploymentsDeps = {
+  const deploymentsDeps: ExaminationDeps = {
     cluster,
     secrets,
     readIdentity,

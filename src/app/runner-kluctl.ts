@@ -9,11 +9,11 @@ import { toPlainText } from "../kluctl/output.ts";
 import { readCommandResult, type ReadResult } from "../kluctl/result.ts";
 import { around } from "../kit/around.ts";
 import { createScrubber } from "../log.ts";
-import type { CommandResult } from "../model.ts";
-import type { Kluctl, Run } from "../ports.ts";
+import type { CommandResult, Run } from "../model.ts";
+import type { Kluctl } from "../ports.ts";
 import type { Assignment, Dispatch } from "../preview-runner/dispatch.ts";
 import {
-  type Outcome,
+  type TaskOutcome,
   type RunnerReport,
   type Task,
   toDiffCall,
@@ -141,7 +141,7 @@ export function withRunner({
 
 /** Throws the error of the runner's kluctl, redacted, with possible reasons. */
 function throwFailure(
-  outcome: Outcome,
+  outcome: TaskOutcome,
   toWords: (text: string) => string,
   explain: (error: PrepareError) => PrepareError,
 ): void {

@@ -4,10 +4,11 @@ import { noTracing, type Tracing } from "../log/tracing.ts";
 import { around } from "../kit/around.ts";
 import type { Deployments, Kluctl, Objects, Results, Sources } from "../ports.ts";
 
-export type Stage = "source" | "merge" | "diff" | "deploy" | "prune" | "validate" | "delete" | "status" | "result";
+export type MeasuredStage =
+  "source" | "merge" | "diff" | "deploy" | "prune" | "validate" | "delete" | "status" | "result";
 
 /** Runs one stage. `failed` tells whether its result counts as a failure although it did not throw. */
-export type InStage = <T>(stage: Stage, work: () => Promise<T>, failed?: (value: T) => boolean) => Promise<T>;
+export type InStage = <T>(stage: MeasuredStage, work: () => Promise<T>, failed?: (value: T) => boolean) => Promise<T>;
 
 export interface StageObserver {
   staged(stage: string, result: "ok" | "failed", seconds: number): void;

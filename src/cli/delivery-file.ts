@@ -1,7 +1,7 @@
 /** Reads a delivery from a file: a recording, a copy from the git host's page, or only its payload. */
+import type { ForgeKind } from "../model.ts";
 import { z } from "zod";
 import type { ForgeConfig } from "../config.ts";
-import type { ForgeKind } from "../forge/webhook-source.ts";
 import { parseJson } from "../kit/json.ts";
 import type { ProgramDeps } from "./commands.ts";
 import { readFile } from "./configuration.ts";

@@ -1,7 +1,7 @@
 /** Explains how the server would handle a delivery, by the server's own intake with a queue that only records requests. */
 import type { Config } from "../config.ts";
 import { createSpeaksFor } from "../forge/forge-hosts.ts";
-import type { Verdict } from "../forge/webhook-source.ts";
+import type { Verification } from "../forge/webhook-source.ts";
 import { createIntake } from "../intake/intake.ts";
 import { createLogger } from "../log.ts";
 import type { Ignored } from "../model/receipt.ts";
@@ -22,7 +22,7 @@ import { repoId } from "../model/repo-url.ts";
 export interface ExplainDeps {
   readonly event: GitEvent;
   /** `undefined`: there is only the payload, so that its sender cannot be verified. */
-  readonly verdict: Verdict | undefined;
+  readonly verdict: Verification | undefined;
   /** The event comes from the server's record, which has no paths. */
   readonly remembered?: true;
   readonly deployments: readonly (Deployment | MalformedDeployment)[];

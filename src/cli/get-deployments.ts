@@ -8,7 +8,7 @@ import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
 import { ageText, listing, type Format, isForPeople, orDash, outputOption, short } from "./output.ts";
-import { selectDeployments, type Wanted } from "./select.ts";
+import { selectDeployments, type Selection } from "./select.ts";
 import { plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
@@ -84,7 +84,7 @@ type ReadStates = () => Promise<readonly ShownState[]>;
 
 async function readStates(
   client: Pick<KubeClient, "list" | "request">,
-  wanted: Wanted & BothOptions,
+  wanted: Selection & BothOptions,
 ): ReturnType<ReadStates> {
   const now = Date.now();
   const found = await selectDeployments(wanted, (namespaces, selector) =>

@@ -1,10 +1,11 @@
 /** `towline init`: writes an initial configuration and shows what to enter at the git host. */
+import type { ForgeKind } from "../model.ts";
 import { randomBytes } from "node:crypto";
 import { accessSync, chmodSync, constants, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { Option } from "commander";
 import { stringify } from "yaml";
-import { type ForgeKind, loadConfig } from "../config.ts";
+import { loadConfig } from "../config.ts";
 import { forgeKinds } from "../config/schema.ts";
 import { ConfigError } from "../errors.ts";
 import type { MadeApp } from "../forge/github-manifest.ts";

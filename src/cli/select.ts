@@ -2,7 +2,7 @@
 import { keyText } from "../model.ts";
 import type { FoundDeployment } from "./cluster.ts";
 
-export interface Wanted {
+export interface Selection {
   /** `name` or `namespace/name`. */
   readonly names: readonly string[];
   readonly selector?: string | undefined;
@@ -16,7 +16,7 @@ export interface Wanted {
  * @param list lists the deployments of the given namespaces, or of all
  */
 export async function selectDeployments(
-  { names, selector, namespaces }: Wanted,
+  { names, selector, namespaces }: Selection,
   list: (namespaces: readonly string[], selector: string | undefined) => Promise<readonly FoundDeployment[]>,
 ): Promise<readonly FoundDeployment[]> {
   // With namespaces in the names, no permission to list all namespaces is needed.

@@ -6,7 +6,7 @@ import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
 import { startReturningMemory } from "./return-memory.ts";
 
-export interface App {
+export interface RunningApp {
   /** Resolves with the reason when the server has to stop without a signal. */
   readonly lost?: Promise<string> | undefined;
   /** How long running work may continue when the server is stopped. */
@@ -14,7 +14,7 @@ export interface App {
   stop(): Promise<void>;
 }
 
-export type StartApp = (config: Config, log: Logger) => Promise<App>;
+export type StartApp = (config: Config, log: Logger) => Promise<RunningApp>;
 
 // Time for a clean stop in addition to running deployments, and for a stop after an unexpected error.
 const extraStopMs = 10_000;
@@ -48,7 +48,7 @@ export async function serve(
   const stopReturningMemory = startReturningMemory(log);
   let code: number;
   try {
-    let app: App | undefined;
+    let app: RunningApp | undefined;
     // A failed start is an error. A start that hangs can be stopped, and has nothing to drain.
     await Promise.race([starting.then((started) => (app = started)), ending.promise]);
     void starting.then(({ lost }) =>

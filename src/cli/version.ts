@@ -4,16 +4,16 @@ import { findPackageJSON } from "node:module";
 import { Option } from "commander";
 import type { Define } from "./commands.ts";
 
-export interface Version {
+export interface BuildVersion {
   readonly version: string;
   /** Present if the build wrote it to package.json. */
   readonly commit?: string | undefined;
   readonly node: string;
 }
 
-export function readVersion(): Version {
+export function readVersion(): BuildVersion {
   const path = findPackageJSON("..", import.meta.url); // a build moves the sources relative to package.json
-  const { version = "unknown", commit } = path ? (JSON.parse(readFileSync(path, "utf8")) as Partial<Version>) : {};
+  const { version = "unknown", commit } = path ? (JSON.parse(readFileSync(path, "utf8")) as Partial<BuildVersion>) : {};
   return { version, ...(commit !== undefined && { commit }), node: process.version };
 }
 

@@ -3,11 +3,11 @@
  * reported together with those of the schema.
  */
 import { parseBindAddress } from "./bind-address.ts";
-import { isSection, type Section } from "./merge.ts";
+import { isSection, type ConfigSection } from "./merge.ts";
 import { pathText, type Problem } from "./problems.ts";
 import { shortestWebhookSecret } from "./schema.ts";
 
-export function checkDocument(document: Section): Problem[] {
+export function checkDocument(document: ConfigSection): Problem[] {
   return [
     ...checkForges(document["forges"]),
     ...checkPorts(document),
@@ -48,7 +48,7 @@ function checkForges(forges: unknown): Problem[] {
 }
 
 /** Returns pairs of a key and its problem. */
-function checkLogin({ kind, apiUrl, token, appId, appPrivateKey }: Section): [string, string][] {
+function checkLogin({ kind, apiUrl, token, appId, appPrivateKey }: ConfigSection): [string, string][] {
   if (kind === "gitea" && token !== undefined && apiUrl === undefined) {
     return [["apiUrl", "is missing: a token for Gitea needs the address of its API"]];
   }
@@ -61,7 +61,7 @@ function checkLogin({ kind, apiUrl, token, appId, appPrivateKey }: Section): [st
 }
 
 /** Reports addresses that are used twice. Invalid addresses are left to the schema; port 0 never conflicts. */
-function checkPorts(document: Section): Problem[] {
+function checkPorts(document: ConfigSection): Problem[] {
   const forges = document["forges"];
   const admin = sectionOf(document, "admin");
   const addresses: [string, string, unknown, unknown][] = [];
@@ -91,17 +91,17 @@ function checkPorts(document: Section): Problem[] {
   });
 }
 
-function hasAccess(ui: Section): boolean {
+function hasAccess(ui: ConfigSection): boolean {
   return ui["token"] !== undefined || ui["proxyHeader"] !== undefined || sectionOf(ui, "oidc")["issuer"] !== undefined;
 }
 
-function checkUi(document: Section): Problem[] {
+function checkUi(document: ConfigSection): Problem[] {
   return [...checkProxy(document), ...checkOidc(sectionOf(document, "ui"))];
 }
 
 const neededForOidc = ["issuer", "clientId", "clientSecret", "redirectUrl"];
 
-function checkOidc(ui: Section): Problem[] {
+function checkOidc(ui: ConfigSection): Problem[] {
   const oidc = sectionOf(ui, "oidc");
   const missing = neededForOidc.filter((key) => oidc[key] === undefined);
   if (missing.length === neededForOidc.length) return [];
@@ -118,7 +118,7 @@ function checkOidc(ui: Section): Problem[] {
   return problems;
 }
 
-function checkPreview({ forks, isolation }: Section): Problem[] {
+function checkPreview({ forks, isolation }: ConfigSection): Problem[] {
   if (forks !== "isolated" || isolation !== "off") return [];
   return [
     {
@@ -128,7 +128,7 @@ function checkPreview({ forks, isolation }: Section): Problem[] {
   ];
 }
 
-function checkProxy(document: Section): Problem[] {
+function checkProxy(document: ConfigSection): Problem[] {
   const { proxyHeader, proxyGroupsHeader, proxySecret, proxyAddresses = [] } = sectionOf(document, "ui");
   if (proxyGroupsHeader !== undefined && proxyHeader === undefined)
     return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyGroupsHeader needs it" }];
@@ -152,7 +152,7 @@ function meet(host: unknown, other: unknown): boolean {
   return host === other || all.includes(host as string) || all.includes(other as string);
 }
 
-function sectionOf(document: Section, key: string): Section {
+function sectionOf(document: ConfigSection, key: string): ConfigSection {
   const section = document[key];
   return isSection(section) ? section : {};
 }

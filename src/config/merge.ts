@@ -20,16 +20,16 @@ export interface ConfigSources {
   readonly readFile?: ((path: string) => string) | undefined;
 }
 
-export interface Merged {
-  readonly document: Section;
+export interface MergedConfig {
+  readonly document: ConfigSection;
   /** Path of a key → the option or variable that set it. Other keys come from the file or are defaults. */
   readonly origins: ReadonlyMap<string, string>;
   readonly problems: readonly Problem[];
 }
 
-export type Section = { [key: string]: unknown };
+export type ConfigSection = { [key: string]: unknown };
 
-export function mergeSources(sources: ConfigSources): Merged {
+export function mergeSources(sources: ConfigSources): MergedConfig {
   const { env, file, flags = {}, flagNames = {}, defaults = {}, readFile } = sources;
   const problems: Problem[] = [];
   const origins = new Map<string, string>();
@@ -39,7 +39,7 @@ export function mergeSources(sources: ConfigSources): Merged {
 
   /** Sets a key from an option or variable, and replaces its alternative, such as `tokenFile` for `token`. */
   function override(
-    section: Section,
+    section: ConfigSection,
     place: readonly PropertyKey[],
     field: Field,
     value: unknown,
@@ -101,7 +101,7 @@ export function mergeSources(sources: ConfigSources): Merged {
   return { document, origins, problems };
 }
 
-function startDocument(file: unknown, problems: Problem[]): Section {
+function startDocument(file: unknown, problems: Problem[]): ConfigSection {
   const document = withoutNulls(file ?? {});
   if (isSection(document)) return document;
   problems.push({ where: "the file", what: "must be a mapping of keys to values" });
@@ -116,13 +116,13 @@ function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, child]) => [key, withoutNulls(child)]));
 }
 
-export function isSection(value: unknown): value is Section {
+export function isSection(value: unknown): value is ConfigSection {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** `undefined` if the file has another type there, which the schema reports. */
-function openSection(document: Section, place: readonly string[]): Section | undefined {
-  let section: Section = document;
+function openSection(document: ConfigSection, place: readonly string[]): ConfigSection | undefined {
+  let section: ConfigSection = document;
   for (const key of place) {
     const child = (section[key] ??= {});
     if (!isSection(child)) return undefined;
@@ -131,12 +131,12 @@ function openSection(document: Section, place: readonly string[]): Section | und
   return section;
 }
 
-function openForge(document: Section, kind: string): [Section | undefined, number] {
+function openForge(document: ConfigSection, kind: string): [ConfigSection | undefined, number] {
   const forges = (document["forges"] ??= []);
   if (!Array.isArray(forges)) return [undefined, 0];
   let index = forges.findIndex((forge) => isSection(forge) && forge["id"] === kind);
   if (index < 0) index = forges.push({ id: kind, kind }) - 1;
-  return [forges[index] as Section, index];
+  return [forges[index] as ConfigSection, index];
 }
 
 function twinsOf(key: string): readonly string[] {
@@ -163,7 +163,7 @@ function splitList(text: string, separator: RegExp): string[] {
 }
 
 function readSecretFiles(
-  document: Section,
+  document: ConfigSection,
   origins: Map<string, string>,
   problems: Problem[],
   readFile: ConfigSources["readFile"],
@@ -182,7 +182,7 @@ function readSecretFiles(
     }
   }
 
-  function readInto(section: Section, place: readonly PropertyKey[], key: string): void {
+  function readInto(section: ConfigSection, place: readonly PropertyKey[], key: string): void {
     const path = section[`${key}File`];
     if (path === undefined) return;
     if (section[key] !== undefined) {

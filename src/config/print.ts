@@ -2,13 +2,13 @@
 import { Document } from "yaml";
 import type { Config, LoadedConfig } from "../config.ts";
 import { configFields, type Field, forgeFields } from "./fields.ts";
-import { isSection, type Section } from "./merge.ts";
+import { isSection, type ConfigSection } from "./merge.ts";
 import { pathText } from "./problems.ts";
 
 const mask = "***";
 
 /** A copy in which every secret is `***`. */
-export function maskSecrets(document: Section): Section {
+export function maskSecrets(document: ConfigSection): ConfigSection {
   const copy = structuredClone(document);
   for (const { keys, secret } of configFields()) {
     const section = keys.slice(0, -1).reduce<unknown>((at, key) => (isSection(at) ? at[key] : undefined), copy);
@@ -19,7 +19,7 @@ export function maskSecrets(document: Section): Section {
   return copy;
 }
 
-function maskKey(section: Section, key: string): void {
+function maskKey(section: ConfigSection, key: string): void {
   const value = section[key];
   if (value !== undefined) section[key] = Array.isArray(value) ? value.map(() => mask) : mask;
 }

@@ -40,7 +40,7 @@ export interface Writer {
   readonly isTowline?: true | undefined;
 }
 
-export interface FoundDeployment {
+export interface ListedDeployment {
   readonly deployment: Deployment | MalformedDeployment;
   /** The spec before parsing. */
   readonly spec: unknown;
@@ -48,7 +48,7 @@ export interface FoundDeployment {
 }
 
 /** Attributes of an access review: one verb on one resource. */
-export interface Access {
+export interface AccessReview {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
@@ -62,7 +62,7 @@ export interface DoctorCluster {
   server(): Promise<ServerFacts>;
   /** Resources of the API group: `kluctldeployments`, `kluctldeployments/status`; empty without the CRD. */
   resources(): Promise<readonly string[]>;
-  deployments(): Promise<readonly FoundDeployment[]>;
+  deployments(): Promise<readonly ListedDeployment[]>;
   /** Resources of the legacy API, unparsed; `undefined` if the cluster does not have that API. */
   legacy(): Promise<readonly unknown[] | undefined>;
   /** Deployments labelled as kluctl's controller, if they may be listed. */
@@ -76,7 +76,7 @@ export interface DoctorCluster {
   /** All namespaces with KluctlDeployments; `undefined` if they may not be listed. */
   deploymentNamespaces(): Promise<readonly string[] | undefined>;
   /** Access review for the caller or the given service account. */
-  may(access: Access): Promise<boolean>;
+  may(access: AccessReview): Promise<boolean>;
 }
 
 export interface DoctorClusterDeps {

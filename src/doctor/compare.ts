@@ -3,26 +3,29 @@
  * adapter that writes.
  */
 import { SourceError } from "../errors.ts";
-import type { Deployment } from "../model.ts";
+import type { Deployment, Held } from "../model.ts";
 import { monotonicNow } from "../kit/monotonic.ts";
-import type { Deployments, Held } from "../ports.ts";
+import type { Deployments } from "../ports.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import { parts } from "../reconcile/parts.ts";
 import { withProject } from "../reconcile/project.ts";
 import { toStageError } from "../reconcile/stage-error.ts";
 import { type LoopDeps, startWork } from "../reconcile/work.ts";
 import { redactText } from "../redact/redact-text.ts";
-import type { Compared } from "./swap.ts";
+import type { SwapComparison } from "./swap.ts";
 
-export interface CompareDeps extends Omit<LoopDeps, keyof typeof writesNothing | "settings" | "observe" | "parts"> {
+export interface SwapCompareDeps extends Omit<LoopDeps, keyof typeof writesNothing | "settings" | "observe" | "parts"> {
   readonly signal: AbortSignal;
 }
 
 /** Errors contain no secrets. */
-export function createCompare({ signal, ...deps }: CompareDeps): (deployment: Deployment) => Promise<Compared> {
+export function createCompare({
+  signal,
+  ...deps
+}: SwapCompareDeps): (deployment: Deployment) => Promise<SwapComparison> {
   const loopDeps: LoopDeps = { ...deps, ...writesNothing, parts, settings: { dryRun: true } };
 
-  async function compareAt(deployment: Deployment): Promise<Omit<Compared, "moved">> {
+  async function compareAt(deployment: Deployment): Promise<Omit<SwapComparison, "moved">> {
     const request = { kind: "reconcile", deployment: deployment.key, cause: "interval" } as const;
     const loop = { deployment, request, asOf: undefined, retrying: false, held: unlosable, signal };
     const work = startWork(loop, loopDeps);

@@ -5,25 +5,25 @@ import { type Deployment, isMalformed, keyText } from "../model.ts";
 import type { Secrets } from "../ports.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import { parseRepoUrl } from "../model/repo-url.ts";
-import type { DoctorCluster, FoundDeployment } from "./cluster.ts";
+import type { DoctorCluster, ListedDeployment } from "./cluster.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 import { secretNeeds } from "./secret-needs.ts";
-import { type Compared, judgeSwap } from "./swap.ts";
+import { type SwapComparison, judgeSwap } from "./swap.ts";
 
-export interface DeploymentsDeps {
+export interface ExaminationDeps {
   readonly cluster: Pick<DoctorCluster, "serviceAccountExists">;
   readonly secrets: Secrets;
   readonly readIdentity: ReadIdentity;
   /** Renders and compares, read-only; absent: hashes are not checked. */
-  readonly compare?: ((deployment: Deployment) => Promise<Compared>) | undefined;
+  readonly compare?: ((deployment: Deployment) => Promise<SwapComparison>) | undefined;
   /** Limit of concurrent checks. */
   readonly limit: Limit;
   readonly now: () => number;
 }
 
 export async function examineDeployments(
-  deps: DeploymentsDeps,
-  found: readonly FoundDeployment[],
+  deps: ExaminationDeps,
+  found: readonly ListedDeployment[],
   report: (done: string) => void,
 ): Promise<Finding[]> {
   if (found.length === 0) return [ok("none", "no KluctlDeployment in the watched namespaces")];
@@ -38,13 +38,13 @@ export async function examineDeployments(
   return each.flat();
 }
 
-export async function examineDeployment(deps: DeploymentsDeps, found: FoundDeployment): Promise<Finding[]> {
+export async function examineDeployment(deps: ExaminationDeps, found: ListedDeployment): Promise<Finding[]> {
   const findings = await deps.limit.run(() => examineWhole(deps, found));
   return [...examineDeprecatedLogin(found.deployment), ...findings];
 }
 
 /** The deprecated credentials work, but for fewer hosts than with kluctl's controller. */
-function examineDeprecatedLogin(deployment: FoundDeployment["deployment"]): Finding[] {
+function examineDeprecatedLogin(deployment: ListedDeployment["deployment"]): Finding[] {
   if (isMalformed(deployment) || !deployment.spec.gitCredentials.some(({ bySource }) => bySource)) return [];
   const host = parseRepoUrl(deployment.spec.source.url)?.host;
   const where = host === undefined ? "for no host, because the source is not a git repository" : `for ${host} only`;
@@ -53,7 +53,7 @@ function examineDeprecatedLogin(deployment: FoundDeployment["deployment"]): Find
   return [warning(keyText(deployment.key), what, advice)];
 }
 
-async function examineWhole(deps: DeploymentsDeps, { deployment, spec }: FoundDeployment): Promise<Finding[]> {
+async function examineWhole(deps: ExaminationDeps, { deployment, spec }: ListedDeployment): Promise<Finding[]> {
   const subject = keyText(deployment.key);
   if (deployment.deletionTimestamp !== undefined) return [ok(subject, "is being deleted")];
   if (isMalformed(deployment)) {
@@ -75,7 +75,7 @@ async function examineWhole(deps: DeploymentsDeps, { deployment, spec }: FoundDe
   }
 }
 
-async function examineSecrets({ secrets }: DeploymentsDeps, deployment: Deployment, spec: unknown): Promise<Finding[]> {
+async function examineSecrets({ secrets }: ExaminationDeps, deployment: Deployment, spec: unknown): Promise<Finding[]> {
   const { key } = deployment;
   const account = isMalformed(deployment) ? undefined : deployment.spec.serviceAccountName;
   const subject = keyText(key);
@@ -97,7 +97,7 @@ async function examineSecrets({ secrets }: DeploymentsDeps, deployment: Deployme
 }
 
 /** The cluster and identity that kluctl would use. */
-async function examineIdentity({ cluster, readIdentity }: DeploymentsDeps, deployment: Deployment): Promise<Finding[]> {
+async function examineIdentity({ cluster, readIdentity }: ExaminationDeps, deployment: Deployment): Promise<Finding[]> {
   const { key, spec } = deployment;
   try {
     await readIdentity(deployment, { decrypts: false }); // its keys are checked with the other Secrets

@@ -1,6 +1,6 @@
 /** Checks whether the forges' logins may write at the followed repositories, and the clocks of the git hosts. */
 import { followsGit, type RepoId } from "../model.ts";
-import type { FoundDeployment } from "./cluster.ts";
+import type { ListedDeployment } from "./cluster.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 
 export interface ForgeLooker {
@@ -13,7 +13,7 @@ export interface ForgeLooker {
 
 export async function examineWriteAccess(
   { id, repoName, lacks }: ForgeLooker,
-  found: readonly FoundDeployment[],
+  found: readonly ListedDeployment[],
 ): Promise<Finding[]> {
   const repos = new Set(found.flatMap(({ deployment }) => (followsGit(deployment) ? [deployment.repo] : [])));
   const names = [...repos].sort().flatMap((repo) => repoName(repo) ?? []);

@@ -6,8 +6,8 @@ import { legacyKey, type LegacyResource, parseLegacy } from "../apis/flux-kluctl
 import { referencesOf, translateSpec } from "../apis/flux-kluctl/translate-spec.ts";
 import { keyText } from "../model.ts";
 import type { Secrets } from "../ports.ts";
-import { type FoundDeployment, lastWriterOf } from "./cluster.ts";
-import { type DeploymentsDeps, examineDeployment } from "./deployments.ts";
+import { type ListedDeployment, lastWriterOf } from "./cluster.ts";
+import { type ExaminationDeps, examineDeployment } from "./deployments.ts";
 import { type Finding, ok } from "./finding.ts";
 
 export interface LegacyReaderDeps {
@@ -16,7 +16,7 @@ export interface LegacyReaderDeps {
 }
 
 /** A deployment of the legacy API as the server would reconcile it; `spec` is the translated spec. */
-export interface FoundLegacy extends FoundDeployment {
+export interface FoundLegacy extends ListedDeployment {
   /** Whether it follows a Flux GitRepository. */
   readonly viaFlux: boolean;
 }
@@ -54,9 +54,9 @@ export async function readLegacy(
 }
 
 export async function examineLegacy(
-  deps: DeploymentsDeps,
+  deps: ExaminationDeps,
   found: readonly FoundLegacy[],
-  newer: readonly FoundDeployment[],
+  newer: readonly ListedDeployment[],
 ): Promise<Finding[]> {
   if (found.length === 0) return [];
   const twins = new Set(newer.map(({ deployment }) => keyText(deployment.key)));

@@ -1,6 +1,6 @@
 /** Checks every permission that the server needs, verb by verb. */
 import { ApiError } from "../errors.ts";
-import type { Access, DoctorCluster } from "./cluster.ts";
+import type { AccessReview, DoctorCluster } from "./cluster.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 
 export interface PermissionsInput {
@@ -224,7 +224,7 @@ async function judge(
 /** Its UID identifies the cluster in every result. */
 async function readsKubeSystem(
   cluster: Pick<DoctorCluster, "may">,
-  attributes: Omit<Access, "verb">,
+  attributes: Omit<AccessReview, "verb">,
 ): Promise<Finding> {
   const { group, resource } = attributes;
   const may =
@@ -318,7 +318,7 @@ async function deploysAnything(cluster: Pick<DoctorCluster, "may">): Promise<Fin
       );
 }
 
-function textOf({ group, resource, subresource, namespace }: Access): string {
+function textOf({ group, resource, subresource, namespace }: AccessReview): string {
   const name = [resource, ...(subresource ? [subresource] : [])].join("/");
   return `${name}${group === "" ? "" : `.${group}`}${namespace === undefined ? "" : ` in ${namespace}`}`;
 }

@@ -2,13 +2,16 @@
 import { commitOf, describeRef } from "../model/git-ref.ts";
 import { followsGit, type GitDeployment, type Heads, keyText } from "../model.ts";
 import { loginKey } from "../access/credentials.ts";
-import type { FoundDeployment } from "./cluster.ts";
+import type { ListedDeployment } from "./cluster.ts";
 import { type Finding, ok, problem } from "./finding.ts";
 
 /** Lists the remote's refs with the deployment's credentials. */
 export type ReadHeads = (deployment: GitDeployment) => Promise<Heads>;
 
-export async function examineRepositories(readHeads: ReadHeads, found: readonly FoundDeployment[]): Promise<Finding[]> {
+export async function examineRepositories(
+  readHeads: ReadHeads,
+  found: readonly ListedDeployment[],
+): Promise<Finding[]> {
   const followers = found.map(({ deployment }) => deployment).filter(followsGit);
   const groups = [...Map.groupBy(followers, loginKey).values()];
   return (await Promise.all(groups.map((group) => examineRepository(readHeads, group)))).flat();

@@ -1,6 +1,6 @@
 /** Checks whether kluctl's own controller runs in this cluster: the two must not run at the same time. */
 import { keyText, type Key } from "../model.ts";
-import type { ControllerFacts, DoctorCluster, FoundDeployment, LeaseFacts } from "./cluster.ts";
+import type { ControllerFacts, DoctorCluster, ListedDeployment, LeaseFacts } from "./cluster.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 
 /** The leader election Lease of kluctl's controller, which `controller run` of both uses. */
@@ -21,7 +21,7 @@ export interface RunningControllerDeps {
 
 export async function examineController(
   { cluster, namespace, now }: RunningControllerDeps,
-  deployments: readonly FoundDeployment[],
+  deployments: readonly ListedDeployment[],
 ): Promise<Finding[]> {
   const [controllers, lease] = await Promise.all([
     cluster.controllers(namespace),
@@ -68,7 +68,7 @@ function describeLease(lease: LeaseFacts | undefined, key: Key, now: number): Fi
 /** Detects a controller that runs elsewhere or under another name by its status writes. */
 async function describeWrites(
   cluster: Pick<DoctorCluster, "ownLease">,
-  deployments: readonly FoundDeployment[],
+  deployments: readonly ListedDeployment[],
   now: number,
 ): Promise<Finding> {
   const subject = "status writes";

@@ -5,7 +5,7 @@ import { decide, type DeployReason } from "../reconcile/decide.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 
 /** The result of the server's `kluctl diff` of a deployment. */
-export interface Compared {
+export interface SwapComparison {
   readonly commit: string;
   readonly objectsHash: string;
   /** The remote no longer has the commit in the status, so a newer one was rendered. */
@@ -23,7 +23,11 @@ const reasons: Record<DeployReason, string> = {
   retry: "its last deploy failed and its retryInterval has passed; kluctl's controller waits for a change",
 };
 
-export function judgeSwap(deployment: Deployment, { commit, objectsHash, moved }: Compared, now: number): Finding {
+export function judgeSwap(
+  deployment: Deployment,
+  { commit, objectsHash, moved }: SwapComparison,
+  now: number,
+): Finding {
   const { key, spec, status, generation } = deployment;
   const subject = keyText(key);
   const { lastObjectsHash } = status;

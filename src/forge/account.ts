@@ -2,12 +2,12 @@
  * Finds the account behind a forge's login: called at the start, so that an invalid login is reported before it is
  * needed.
  */
+import type { ForgeKind } from "../model.ts";
 import { ConfigError } from "../errors.ts";
 import { findGiteaUser } from "./gitea/account.ts";
 import type { Logger } from "../log.ts";
 import type { ForgeLogin } from "./forge-options.ts";
 import { findGithubApp, findGithubUser } from "./github/account.ts";
-import type { ForgeKind } from "./webhook-source.ts";
 
 const githubApi = "https://api.github.com";
 

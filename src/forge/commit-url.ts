@@ -1,6 +1,5 @@
 /** The web page of a commit, on the forge that the repository's address belongs to. */
-import type { RepoId } from "../model.ts";
-import type { ForgeKind } from "./webhook-source.ts";
+import type { ForgeKind, RepoId } from "../model.ts";
 import { createRepoNames } from "./repo-name.ts";
 
 export interface CommitForge {

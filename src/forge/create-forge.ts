@@ -1,9 +1,9 @@
+import type { ForgeKind } from "../model.ts";
 import { ConfigError } from "../errors.ts";
 import type { Forge } from "../ports.ts";
 import type { ForgeOptions } from "./forge-options.ts";
 import { createGiteaForge } from "./gitea/forge.ts";
 import { withWebUrl } from "./web-url.ts";
-import type { ForgeKind } from "./webhook-source.ts";
 
 export interface CreateForgeOptions extends ForgeOptions {
   readonly kind: ForgeKind;

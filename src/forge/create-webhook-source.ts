@@ -1,10 +1,11 @@
+import type { ForgeKind } from "../model.ts";
 import type { ForgeConfig } from "../config.ts";
 import { ConfigError } from "../errors.ts";
 import type { Clock } from "../ports.ts";
 import { createGiteaSource } from "./gitea/webhook.ts";
 import { createGithubSource } from "./github/webhook.ts";
 import { createGitlabSource } from "./gitlab/webhook.ts";
-import type { ForgeKind, WebhookSource, WebhookSourceOptions } from "./webhook-source.ts";
+import type { WebhookSource, WebhookSourceOptions } from "./webhook-source.ts";
 
 export interface CreateWebhookSourceOptions extends WebhookSourceOptions {
   readonly kind: ForgeKind;

@@ -1,4 +1,5 @@
 /** Creates and repairs the webhooks of one forge, of any kind. */
+import type { ForgeKind } from "../model.ts";
 import { ConfigError } from "../errors.ts";
 import type { ForgeOptions } from "./forge-options.ts";
 import { createGiteaHooks } from "./gitea/hooks.ts";
@@ -7,7 +8,6 @@ import { createGithubHooks } from "./github/hooks.ts";
 import { createWire } from "./github/wire.ts";
 import { createGitlabHooks } from "./gitlab/hooks.ts";
 import { type Ensured, type EnsureOptions, ensureHook, type Hooks, type WantedHook } from "./hooks.ts";
-import type { ForgeKind } from "./webhook-source.ts";
 
 export interface EnsureHooksOptions extends Pick<ForgeOptions, "id" | "apiUrl" | "login" | "log">, EnsureOptions {
   readonly kind: ForgeKind;

@@ -1,6 +1,6 @@
 /** Decides which forge may report about which repository: the claims of another forge are not trusted. */
+import type { ForgeKind } from "../model.ts";
 import { parseRepoUrl } from "../model/repo-url.ts";
-import type { ForgeKind } from "./webhook-source.ts";
 
 export interface HostedForge {
   readonly id: string;

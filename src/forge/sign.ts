@@ -1,6 +1,6 @@
 /** Signs a delivery as its host would: to replay a recorded one, or to send a handwritten one. */
+import type { ForgeKind } from "../model.ts";
 import { createHmac } from "node:crypto";
-import type { ForgeKind } from "./webhook-source.ts";
 
 /** Names of the headers that authenticate a delivery; a caller that signs again has to drop the existing ones. */
 export const proofHeaders: ReadonlySet<string> = new Set([

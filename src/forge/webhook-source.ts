@@ -1,20 +1,18 @@
 /** What the webhooks of all git hosts have in common. */
-import type { GitEvent } from "../model.ts";
-
-export type ForgeKind = "github" | "gitlab" | "gitea";
+import type { ForgeKind, GitEvent } from "../model.ts";
 
 /** The webhooks of one configured forge: verifies and parses deliveries. */
 export interface WebhookSource {
   readonly id: string;
   readonly kind: ForgeKind;
   /** Whether the host itself sent these bytes. Never throws. */
-  verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict>;
+  verify(headers: DeliveryHeaders, body: Buffer): Promise<Verification>;
   /** Never throws: an unreadable delivery is an irrelevant event that says why. */
   parse(headers: DeliveryHeaders, body: Buffer): GitEvent;
 }
 
 /** `reason` is sent to the client, so it contains no secret and nothing of the body. */
-export type Verdict = { readonly genuine: true } | { readonly genuine: false; readonly reason: string };
+export type Verification = { readonly genuine: true } | { readonly genuine: false; readonly reason: string };
 
 export interface WebhookSourceOptions {
   readonly id: string;
@@ -45,9 +43,9 @@ export function findHeader(headers: DeliveryHeaders, name: string): string | und
   return values?.length === 1 ? values[0] || undefined : undefined;
 }
 
-export const genuine: Verdict = { genuine: true };
+export const genuine: Verification = { genuine: true };
 
-export function refused(reason: string): Verdict {
+export function refused(reason: string): Verification {
   return { genuine: false, reason };
 }
 

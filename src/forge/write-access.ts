@@ -1,11 +1,11 @@
 /** Checks whether a forge's login may write comments and statuses, without writing any. */
+import type { ForgeKind } from "../model.ts";
 import { z } from "zod";
 import { ConfigError } from "../errors.ts";
 import type { AccountOptions } from "./account.ts";
 import { type Ask, createAsk, pathOf, type Question, readAnswer } from "./ask.ts";
 import { read } from "./github/login.ts";
 import { createWire } from "./github/wire.ts";
-import type { ForgeKind } from "./webhook-source.ts";
 
 /**
  * A commit that does not exist, just as there is no comment 0: the requests for them can be refused, but never succeed.

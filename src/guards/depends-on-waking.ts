@@ -1,14 +1,15 @@
 /** Queues the dependents of a deployment when the watch sees that it has become ready. */
 import type { Logger } from "../log.ts";
 import {
-  isMalformed,
-  keyText,
   type Deployment,
+  type DeploymentChange,
+  isMalformed,
   type Key,
+  keyText,
   type MalformedDeployment,
   type ReconcileRequest,
 } from "../model.ts";
-import type { DeploymentChange, Queue } from "../ports.ts";
+import type { Queue } from "../ports.ts";
 import { dependenciesOf, findCycle, isHeldBack, whyNotReady } from "./depends-on.ts";
 
 export interface DependencyWakingDeps {

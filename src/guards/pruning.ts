@@ -1,8 +1,7 @@
 /** Pruning: which objects are deleted, when a user has to confirm it first, and how the result reports it. Pure. */
 import { createHash } from "node:crypto";
-import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
+import type { CommandResult, Doomed, ObjectRef, ResultError, ResultObject } from "../model.ts";
 import { annotation } from "../model.ts";
-import type { Doomed } from "../ports.ts";
 import { rfc3339 } from "../kit/time.ts";
 
 /** Numbers of objects. */
@@ -52,7 +51,7 @@ interface RemoteObject {
   };
 }
 
-export interface Waiting {
+export interface PendingPrune {
   /** The value the annotation needs: it identifies exactly these objects. */
   readonly hash: string;
   /** For display. */
@@ -67,7 +66,7 @@ export function findWaiting(
   result: CommandResult,
   guard: PruneGuard,
   confirmed: string | undefined,
-): Waiting | undefined {
+): PendingPrune | undefined {
   const large = findLargePrune(result, guard);
   const hash = hashOf(findDoomed(result));
   if (large === undefined || confirmed === hash) return undefined;

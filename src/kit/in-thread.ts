@@ -12,13 +12,13 @@ import { createLimit } from "./limit.ts";
 export const largeText = 200_000;
 
 /** A call for the thread: an exported function of a module and its arguments. */
-export interface Order {
+export interface ThreadCall {
   readonly module: string;
   readonly name: string;
   readonly args: readonly unknown[];
 }
 
-export type Answer = { readonly value: unknown } | { readonly error: unknown };
+export type ThreadAnswer = { readonly value: unknown } | { readonly error: unknown };
 
 /** The thread itself failed, not the function that it called; the message contains no content. */
 export class ThreadError extends Error {
@@ -49,7 +49,7 @@ export async function inThread<Args extends readonly unknown[], Value>(
   return value as Awaited<Value>;
 }
 
-async function call(order: Order, signal: AbortSignal | undefined): Promise<unknown> {
+async function call(order: ThreadCall, signal: AbortSignal | undefined): Promise<unknown> {
   signal?.throwIfAborted();
   clearTimeout(idling);
   const worker = (thread ??= open());
@@ -59,7 +59,7 @@ async function call(order: Order, signal: AbortSignal | undefined): Promise<unkn
     void worker.terminate();
     reject(why);
   };
-  const onAnswer = (answer: Answer): void =>
+  const onAnswer = (answer: ThreadAnswer): void =>
     "error" in answer ? reject(answer.error as Error) : resolve(answer.value);
   const onError = ({ message }: Error): void =>
     giveUp(new ThreadError(`the thread for large texts failed: ${message}`));

@@ -1,8 +1,8 @@
 /** The code of the thread in in-thread.ts. Functions that it calls by name are tagged `@inThread`. */
 import { parentPort } from "node:worker_threads";
-import type { Answer, Order } from "./in-thread.ts";
+import type { ThreadAnswer, ThreadCall } from "./in-thread.ts";
 
-async function answer({ module, name, args }: Order): Promise<Answer> {
+async function answer({ module, name, args }: ThreadCall): Promise<ThreadAnswer> {
   try {
     const exported = (await import(module)) as Record<string, (...args: unknown[]) => unknown>;
     return { value: await exported[name]?.(...args) };
@@ -11,6 +11,6 @@ async function answer({ module, name, args }: Order): Promise<Answer> {
   }
 }
 
-parentPort?.on("message", (order: Order) => {
+parentPort?.on("message", (order: ThreadCall) => {
   void answer(order).then((found) => parentPort?.postMessage(found));
 });

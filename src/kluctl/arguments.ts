@@ -1,5 +1,5 @@
 /** Builds kluctl's command line. Pure. */
-import type { DeployOptions, DiffOptions, LocalOverride, RenderOptions, Run } from "../ports.ts";
+import type { DeployOptions, DiffOptions, LocalOverride, RenderOptions, Run } from "../model.ts";
 
 /** The command to run and its options. */
 export type Call =

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
 import { PrepareError } from "../errors.ts";
-import type { DecryptionKeys } from "../ports.ts";
+import type { DecryptionKeys } from "../model.ts";
 
 export interface Decryption {
   readonly env: Readonly<Record<string, string>>;

@@ -1,7 +1,7 @@
 /** The files that a run of kluctl reads and writes. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Run } from "../ports.ts";
+import type { Run } from "../model.ts";
 import type { Call, CallFiles } from "./arguments.ts";
 import { withImages, readProjectConfig } from "./project-config.ts";
 

@@ -1,5 +1,5 @@
 import type { Logger } from "../log.ts";
-import type { Run } from "../ports.ts";
+import type { Run } from "../model.ts";
 import type { Call } from "./arguments.ts";
 import { isOfWorkingCopy, isProgress } from "./progress.ts";
 

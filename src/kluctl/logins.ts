@@ -1,8 +1,7 @@
 /** Translates a deployment's logins to environment variables and files for kluctl. */
 import { join } from "node:path";
 import { PrepareError } from "../errors.ts";
-import type { Credentials, GitCredential, HelmCredential, OciCredential } from "../model.ts";
-import type { Run } from "../ports.ts";
+import type { Credentials, GitCredential, HelmCredential, OciCredential, Run } from "../model.ts";
 import { fetchedRepositories, forEachHost } from "./asking-hosts.ts";
 import type { LoginFields } from "./environment.ts";
 

@@ -1,7 +1,7 @@
 /** Runs one command to its end and leaves no process behind, even if the server crashes. */
 import { KilledError } from "../errors.ts";
 import { monotonicNow } from "../kit/monotonic.ts";
-import type { Held } from "../ports.ts";
+import type { Held } from "../model.ts";
 import {
   type StartWatched,
   startWatched,

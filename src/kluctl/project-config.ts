@@ -5,7 +5,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isMap, parseDocument } from "yaml";
-import type { Run } from "../ports.ts";
+import type { Run } from "../model.ts";
 
 export interface ProjectConfig {
   readonly text: string;

@@ -12,7 +12,8 @@ import {
   type ObjectMetadata,
   type ObjectVersion,
 } from "../model/object-version.ts";
-import type { AppliedKind, AppliedObjects } from "../ports.ts";
+import type { AppliedObjects } from "../ports.ts";
+import type { AppliedKind } from "../model.ts";
 import type { KubeClient } from "./client.ts";
 import { startWatch, type Watch } from "./watch.ts";
 

@@ -2,6 +2,7 @@
 import type { Logger } from "../log.ts";
 import {
   type Deployment,
+  type DeploymentChange,
   followsGit,
   type GitDeployment,
   type Key,
@@ -9,7 +10,6 @@ import {
   type MalformedDeployment,
   type RepoId,
 } from "../model.ts";
-import type { DeploymentChange } from "../ports.ts";
 
 export type Entry = Deployment | MalformedDeployment;
 

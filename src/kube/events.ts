@@ -4,9 +4,8 @@ import { ApiError } from "../errors.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { rfc3339 } from "../kit/time.ts";
 import type { Logger } from "../log.ts";
-import type { DeploymentRef } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
-import { kindOf } from "../model.ts";
+import { type DeploymentRef, kindOf } from "../model.ts";
 
 export interface EventsDeps {
   readonly client: Pick<KubeClient, "request">;

@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { KeyMaterial } from "../ports.ts";
+import type { KeyMaterial } from "../model.ts";
 import type { KubeClient } from "./client.ts";
 
 export interface KeyMaterialDeps {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { monotonicNow } from "../kit/monotonic.ts";
-import type { Held } from "../ports.ts";
+import type { Held } from "../model.ts";
 import type { KubeClient } from "./client.ts";
 import { createLeases, createLeaseStore, takenBy, watchLeases } from "./lease.ts";
 

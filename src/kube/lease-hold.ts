@@ -1,7 +1,7 @@
 /** A held Lease: renewed until it is released or lost. */
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Held } from "../ports.ts";
+import type { Held } from "../model.ts";
 import { type LeaseObject, type LeaseStore, microTime } from "./lease-object.ts";
 
 export interface HoldDeps {

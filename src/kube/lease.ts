@@ -6,10 +6,10 @@
 import { createHash, randomUUID } from "node:crypto";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type Key, keyText } from "../model.ts";
+import { type Held, type Key, keyText, type LeaseOwner } from "../model.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { monotonicNow } from "../kit/monotonic.ts";
-import type { Held, LeaseOwner, Leases } from "../ports.ts";
+import type { Leases } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { kindOf } from "../model.ts";
 import { startHold } from "./lease-hold.ts";

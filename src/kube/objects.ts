@@ -1,8 +1,8 @@
 /** Deletes objects in a target cluster with the deployment's identity, without waiting until they are gone. */
 import { resolveAllowed, systemLookup, toNodeLookup } from "../kit/address.ts";
 import { ApiError } from "../errors.ts";
-import type { ResultError } from "../model.ts";
-import type { Doomed, Objects } from "../ports.ts";
+import type { Doomed, ResultError } from "../model.ts";
+import type { Objects } from "../ports.ts";
 import { createKubeClient, type KubeClient } from "./client.ts";
 
 export interface ObjectsDeps {

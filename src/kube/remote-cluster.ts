@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
 import { ForbiddenAddressError, type Lookup, resolveAllowed, systemLookup } from "../kit/address.ts";
-import type { RemoteCluster } from "../ports.ts";
+import type { RemoteCluster } from "../model.ts";
 
 export interface RemoteClusterOptions {
   readonly impersonate?: string | undefined;

@@ -24,7 +24,7 @@ export const LoginFlow = z.object({
 });
 export type LoginFlow = z.infer<typeof LoginFlow>;
 
-export interface Person {
+export interface OidcUser {
   readonly name: string;
   readonly groups: readonly string[];
   /** Identifies the session to the provider when it has to end. */
@@ -38,7 +38,7 @@ export interface Oidc {
    */
   begin(anew?: boolean): Promise<{ readonly url: string; readonly flow: LoginFlow }>;
   /** Returns the user who came back with this query. Throws a RequestError. */
-  finish(query: string, flow: LoginFlow): Promise<Person>;
+  finish(query: string, flow: LoginFlow): Promise<OidcUser>;
   /**
    * Returns where users end their session at the provider; `undefined` if the provider has no such endpoint, or does
    * not answer in time.

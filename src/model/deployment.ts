@@ -1,5 +1,7 @@
 /** A KluctlDeployment (gitops.kluctl.io/v1beta1), parsed in src/apis/kluctl/custom-resource.ts. */
+import type { JsonObject } from "../kit/json.ts";
 import type { Key } from "./key.ts";
+import type { SourceOverride } from "./source-override.ts";
 import type { GitSource, OciSource, RepoId } from "./source.ts";
 
 export interface CredentialRef {
@@ -41,24 +43,6 @@ export interface DecryptionRef {
   readonly serviceAccountName?: string | undefined;
 }
 
-/** kluctl's name of a repository: `git://host[:port]/path` or `oci://host[:port]/path`, see repo-key.ts. */
-export interface RepoKey {
-  readonly type: "git" | "oci";
-  /** With its port, unless it is the protocol's default. */
-  readonly host: string;
-  /** Without leading and trailing `/`. */
-  readonly path: string;
-}
-
-/** A source that a user replaces with a directory on their own machine. */
-export interface SourceOverride {
-  readonly repoKey: RepoKey;
-  /** Applies to all repositories below it. */
-  readonly isGroup: boolean;
-  /** How to reach the user's client: `grpc+source-override://host:port/client`. */
-  readonly url: string;
-}
-
 export interface DeploymentSpec {
   readonly source: GitSource | OciSource;
   readonly sourceOverrides: readonly SourceOverride[];
@@ -80,8 +64,8 @@ export interface DeploymentSpec {
   readonly target?: string | undefined;
   readonly targetNameOverride?: string | undefined;
   readonly context?: string | undefined;
-  readonly args?: Readonly<Record<string, unknown>> | undefined;
-  readonly images: readonly Readonly<Record<string, unknown>>[];
+  readonly args?: JsonObject | undefined;
+  readonly images: readonly JsonObject[];
   readonly dryRun: boolean;
   readonly noWait: boolean;
   readonly forceApply: boolean;
@@ -124,7 +108,7 @@ export interface TargetKey {
 
 /** The fields of a stored CommandResult that decisions need; `document` is the complete summary. */
 export interface CommandSummary {
-  readonly document: Readonly<Record<string, unknown>>;
+  readonly document: JsonObject;
   readonly id: string;
   /** RFC 3339. */
   readonly endTime: string;
@@ -138,7 +122,7 @@ export interface CommandSummary {
 }
 
 export interface ValidateSummary {
-  readonly document: Readonly<Record<string, unknown>>;
+  readonly document: JsonObject;
   readonly id: string;
   readonly endTime: string;
   readonly errors: number;
@@ -146,7 +130,7 @@ export interface ValidateSummary {
 }
 
 export interface DriftSummary {
-  readonly document: Readonly<Record<string, unknown>>;
+  readonly document: JsonObject;
   readonly endTime: string;
 }
 
@@ -184,7 +168,7 @@ export interface ManualRequest {
   /** Identifies the request: the client waits for a result that carries this value. */
   readonly requestValue: string;
   /** A JSON merge patch of the resource, for this request only. */
-  readonly overridesPatch?: Readonly<Record<string, unknown>> | undefined;
+  readonly overridesPatch?: JsonObject | undefined;
 }
 
 /** The outcome of the last request of its kind. */
@@ -242,7 +226,7 @@ export interface OciDeployment extends Deployment {
   readonly spec: DeploymentSpec & { readonly source: OciSource };
 }
 
-export function followsGit(deployment: Deployment | MalformedDeployment): deployment is GitDeployment {
+export function followsGit(deployment: AnyDeployment): deployment is GitDeployment {
   return !isMalformed(deployment) && deployment.spec.source.kind === "git" && deployment.repo !== undefined;
 }
 
@@ -251,7 +235,9 @@ export interface MalformedDeployment extends DeploymentIdentity {
   readonly problem: string;
 }
 
-export function isMalformed(deployment: Deployment | MalformedDeployment): deployment is MalformedDeployment {
+export type AnyDeployment = Deployment | MalformedDeployment;
+
+export function isMalformed(deployment: AnyDeployment): deployment is MalformedDeployment {
   return "problem" in deployment;
 }
 
@@ -287,3 +273,16 @@ const resourceKind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDepl
 export function kindOf({ apiVersion = resourceKind.apiVersion }: Pick<DeploymentIdentity, "apiVersion">) {
   return { ...resourceKind, apiVersion };
 }
+
+/** A change of a resource, as seen by the watch. */
+export interface DeploymentChange {
+  readonly kind: "added" | "changed" | "removed";
+  readonly deployment: AnyDeployment;
+  readonly previous?: AnyDeployment | undefined;
+}
+
+/** Fields of `status` to set; `null` removes a field. */
+export type StatusPatch = JsonObject;
+
+/** Identifies one resource. Both APIs have KluctlDeployments, so two of them may have the same name. */
+export type DeploymentRef = Pick<Deployment, "key" | "uid" | "apiVersion" | "deployAsked">;

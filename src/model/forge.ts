@@ -2,6 +2,8 @@
 import type { MergeGroupKey } from "./merge-group.ts";
 import type { PullRequestKey } from "./request.ts";
 
+export type ForgeKind = "github" | "gitlab" | "gitea";
+
 /** The files a push changed, as far as the host lists them. */
 export interface ChangedPaths {
   /** False if the list may be incomplete (forced, created, truncated…): then any path may have changed. */

@@ -142,3 +142,8 @@ export type Outcome =
    * attempt.
    */
   | { readonly kind: "later"; readonly afterMs: number; readonly why: string };
+
+export interface Enqueued {
+  /** How many requests created a new job. The others joined a waiting one. */
+  readonly queued: number;
+}

@@ -9,7 +9,7 @@ export interface ObjectRef {
 }
 
 /** One changed field; `unifiedDiff` has no header lines. */
-export interface Change {
+export interface FieldChange {
   readonly type: "insert" | "update" | "delete";
   readonly jsonPath: string;
   readonly oldValue?: unknown;
@@ -19,7 +19,7 @@ export interface Change {
 
 export interface ResultObject {
   readonly ref: ObjectRef;
-  readonly changes: readonly Change[];
+  readonly changes: readonly FieldChange[];
   readonly new: boolean;
   readonly orphan: boolean;
   readonly deleted: boolean;

@@ -1,6 +1,6 @@
 /** Sends a request to the client that an override's URL names, whichever server it is connected to. */
 import type { ServiceError } from "@grpc/grpc-js";
-import type { KeyMaterial } from "../ports.ts";
+import type { KeyMaterial } from "../model.ts";
 import type { OverrideLimits } from "./limits.ts";
 import type { ResolveResponse } from "./messages.ts";
 import { askReplica } from "./proxy-client.ts";

@@ -19,7 +19,7 @@ export interface ClientSession {
 }
 
 /** An authenticated client. */
-export interface Client {
+export interface OverrideClient {
   /** SHA-256 of its public key in hexadecimal: the client's name in an override's URL. */
   readonly id: string;
   /** A client answers one request after the other. Throws ClientError, or the signal's reason. */
@@ -29,7 +29,7 @@ export interface Client {
 export interface ClientSessionDeps {
   readonly send: (message: ProxyRequest) => void;
   /** Throws ClientError if the client cannot be accepted. */
-  readonly accept: (client: Client) => void;
+  readonly accept: (client: OverrideClient) => void;
 }
 
 const challengeBytes = 32;

@@ -9,7 +9,7 @@ import {
   sign,
   X509Certificate,
 } from "node:crypto";
-import type { KeyMaterial } from "../ports.ts";
+import type { KeyMaterial } from "../model.ts";
 import { bits, integer, octets, oid, plain, sequence, set, tagged, time, utf8, yes } from "./der.ts";
 
 /** As in those of kluctl's controller: they are not renewed while in use. */

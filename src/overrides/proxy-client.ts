@@ -3,13 +3,13 @@
  */
 import { createSecureContext } from "node:tls";
 import { resolveAllowed, systemLookup } from "../kit/address.ts";
-import type { KeyMaterial } from "../ports.ts";
+import type { KeyMaterial } from "../model.ts";
 import { serverName } from "./key-material.ts";
 import { messageBytes, type OverrideLimits } from "./limits.ts";
 import type { ProxyRequest, ResolveResponse } from "./messages.ts";
 import { type GrpcPackage, proxyService } from "./service.ts";
 
-export interface Question {
+export interface SourceRequest {
   /** `host:port`. */
   readonly address: string;
   readonly client: string;
@@ -31,7 +31,7 @@ async function findTarget(address: string): Promise<string> {
 export async function askReplica(
   grpc: GrpcPackage,
   { cert, controllerSecret }: KeyMaterial,
-  { address, client: pubKeyHash, repoKey }: Question,
+  { address, client: pubKeyHash, repoKey }: SourceRequest,
   limits: OverrideLimits,
   signal: AbortSignal,
 ): Promise<ResolveResponse> {

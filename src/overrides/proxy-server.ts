@@ -11,8 +11,8 @@ import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, ServiceError }
 import { withTimeout } from "../kit/deadline.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
-import type { KeyMaterial } from "../ports.ts";
-import { type Client, ClientError, createClientSession } from "./client-session.ts";
+import type { KeyMaterial } from "../model.ts";
+import { type OverrideClient, ClientError, createClientSession } from "./client-session.ts";
 import { createGate, type Gate } from "./gate.ts";
 import { answerBytes, archivesInFlight, messageBytes, type OverrideLimits } from "./limits.ts";
 import type { ProxyRequest, ProxyResponse, ResolveResponse } from "./messages.ts";
@@ -33,14 +33,14 @@ export interface ProxyServer {
   /** Starts to accept connections. Before that they are refused, because clients could not authenticate the server. */
   serve(material: KeyMaterial): void;
   /** Finds a client that is connected to this server. */
-  find(id: string): Client | undefined;
+  find(id: string): OverrideClient | undefined;
   stop(): Promise<void>;
 }
 
 /** Throws the operating system's error if the address cannot be used. */
 export async function startProxyServer({ grpc, host, port, limits, log }: ProxyServerDeps): Promise<ProxyServer> {
   const { status } = grpc;
-  const clients = new Map<string, Client>();
+  const clients = new Map<string, OverrideClient>();
   /** Unauthenticated connections, the oldest first; and all connections. */
   const [strangers, sockets] = [new Set<Socket>(), new Set<Socket>()];
   const passingOn = createLimit(archivesInFlight(limits));
@@ -48,7 +48,7 @@ export async function startProxyServer({ grpc, host, port, limits, log }: ProxyS
   let serveConnection: ((socket: Socket) => void) | undefined;
 
   function proxyStream(call: ServerDuplexStream<ProxyResponse, ProxyRequest>, gate: Gate, known: () => void): void {
-    let mine: Client | undefined;
+    let mine: OverrideClient | undefined;
     const session = createClientSession({
       send(message) {
         if (message.request) gate.allow(answerBytes(limits));

@@ -1,7 +1,8 @@
 /** The complete source-override service: listens, loads its keys, and requests sources from connected clients. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../log.ts";
-import type { KeyMaterial, Overrides } from "../ports.ts";
+import type { Overrides } from "../ports.ts";
+import type { KeyMaterial } from "../model.ts";
 import { createAsk } from "./ask.ts";
 import { defaultLimits, type OverrideLimits } from "./limits.ts";
 import { createOverrides } from "./overrides.ts";

@@ -9,7 +9,7 @@ import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts"
 import { ArchiveError } from "../kit/untar.ts";
 import { pack, slotLimits, type SlotLimits } from "./archive.ts";
 import { bounded, identity, readJson, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
-import { accessOf, type Outcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";
+import { accessOf, type TaskOutcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";
 
 export type RunnerAddress = { readonly host: string; readonly port: number } | { readonly path: string };
 
@@ -55,7 +55,7 @@ export interface Dispatch {
    * Throws KluctlUnavailableError if no runner is available, and KilledError if the runner disconnected before the run
    * ended.
    */
-  run(assignment: Assignment, signal: AbortSignal): Promise<Outcome>;
+  run(assignment: Assignment, signal: AbortSignal): Promise<TaskOutcome>;
   /** Gets the runner's report without giving it a task. */
   examine(signal: AbortSignal): Promise<RunnerReport>;
 }
@@ -160,7 +160,7 @@ export function createDispatch({
     run({ task, slot, result, accept }, signal) {
       let isAccepted = false;
       const admit = inOrder();
-      return converse<Outcome>(signal, async (ask, talk) => {
+      return converse<TaskOutcome>(signal, async (ask, talk) => {
         admit(ask.path, isAccepted);
         switch (ask.path) {
           case "/task": {

@@ -20,7 +20,7 @@ import type { WorkDirectories } from "../kit/work-directories.ts";
 import { slotLimits, unpack } from "./archive.ts";
 import { bounded, identity, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
 import { writeRepository } from "./repository.ts";
-import { accessOf, type Outcome, type RunnerReport, type Task, type TaskAccess, taskSchema } from "./task.ts";
+import { accessOf, type TaskOutcome, type RunnerReport, type Task, type TaskAccess, taskSchema } from "./task.ts";
 
 export interface RunnerPlace {
   /** Contains the clone and nothing else. */
@@ -225,7 +225,7 @@ function moved(words: string, ports: ReadonlyMap<number, number>): string {
   return words.replaceAll(/(?<=127\.0\.0\.1:)\d+\b/g, (port) => String(ports.get(Number(port)) ?? port));
 }
 
-async function attempt(render: () => Promise<void>): Promise<Outcome> {
+async function attempt(render: () => Promise<void>): Promise<TaskOutcome> {
   try {
     await render();
     return { done: true };

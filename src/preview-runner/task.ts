@@ -1,7 +1,6 @@
 /** What a server sends to its preview runner, and what it gets back. Nothing runs unless both have the same version. */
 import { z } from "zod";
-import { noCredentials } from "../model.ts";
-import type { DiffOptions, RenderOptions, Run } from "../ports.ts";
+import { type DiffOptions, noCredentials, type RenderOptions, type Run } from "../model.ts";
 
 const text = z.string();
 const optional = z.string().optional();
@@ -131,4 +130,4 @@ export const outcomeSchema = z.union([
   }),
 ]);
 
-export type Outcome = z.output<typeof outcomeSchema>;
+export type TaskOutcome = z.output<typeof outcomeSchema>;

@@ -1,8 +1,16 @@
 /** One deployment of a preview: what merging would change in the cluster, according to the real kluctl. */
 import { PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { annotation, type CommandResult, type Credentials, type GitDeployment } from "../model.ts";
-import type { Clock, Identity, Kluctl, Merged, Stubbed } from "../ports.ts";
+import {
+  annotation,
+  type CommandResult,
+  type Credentials,
+  type GitDeployment,
+  type Identity,
+  type Merged,
+  type Stubbed,
+} from "../model.ts";
+import type { Clock, Kluctl } from "../ports.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
@@ -18,7 +26,7 @@ import type { Undecrypted } from "./undecrypted.ts";
 import { makeVisible } from "./visible-text.ts";
 
 /** A deployment that is affected by the merge. */
-export interface Target {
+export interface PreviewTarget {
   readonly deployment: GitDeployment;
   readonly credentials: Credentials;
   /** The merge, or why there is none. */
@@ -59,7 +67,7 @@ export interface IsolatedForks {
   readonly kubernetesVersion: () => Promise<string | undefined>;
 }
 
-export interface Compared {
+export interface PreviewResult {
   readonly preview: Preview;
   /** For a failure: whether a retry may help. */
   readonly retry?: Failure["retry"] | undefined;
@@ -69,12 +77,12 @@ export interface Compared {
 
 /** Never rejects: failures are reported, and the previews of other deployments continue. */
 export async function compare(
-  target: Target,
+  target: PreviewTarget,
   cluster: string,
   deps: CompareDeps,
   log: Logger,
   signal: AbortSignal,
-): Promise<Compared> {
+): Promise<PreviewResult> {
   const { deployment } = target;
   let knownSecrets = [...credentialSecrets(target.credentials), ...(deps.settings.serverSecrets ?? [])];
   const working = toWorking(deployment, cluster);
@@ -149,7 +157,7 @@ function remoteName({ targetKey }: GitDeployment["status"]): string {
 }
 
 interface Comparing {
-  readonly target: Target;
+  readonly target: PreviewTarget;
   readonly identity: Identity;
   readonly deps: CompareDeps;
   readonly log: Logger;

@@ -1,7 +1,6 @@
 /** Describes encrypted files that are not decrypted: which of them change, and why one prevents rendering. Pure. */
 import { PrepareError } from "../errors.ts";
-import { annotation } from "../model.ts";
-import type { Stubbed } from "../ports.ts";
+import { annotation, type Stubbed } from "../model.ts";
 import type { Preview } from "../model/report.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
 

@@ -5,15 +5,14 @@
  */
 import { NeedsMoreError, PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type CommandResult, noCredentials } from "../model.ts";
-import type { Merged, Stubbed } from "../ports.ts";
+import { type CommandResult, type Merged, noCredentials, type Stubbed } from "../model.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { toRun } from "../reconcile/run.ts";
 import { redactText } from "../redact/redact-text.ts";
 import type { Preview } from "../model/report.ts";
-import { type Compared, type CompareDeps, isOfTheMerge, type Target, toWorking } from "./compare.ts";
+import { type PreviewResult, type CompareDeps, isOfTheMerge, type PreviewTarget, toWorking } from "./compare.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { describeEncrypted } from "./encrypted-files.ts";
 import { compareRendersSafely } from "./render-diff.ts";
@@ -27,12 +26,12 @@ class BaseError extends PrepareError {}
 
 /** Never rejects: failures are reported, and the previews of other deployments continue. */
 export async function compareIsolated(
-  target: Target,
+  target: PreviewTarget,
   cluster: string,
   deps: CompareDeps,
   log: Logger,
   signal: AbortSignal,
-): Promise<Compared> {
+): Promise<PreviewResult> {
   const { deployment } = target;
   const knownSecrets = [...credentialSecrets(target.credentials), ...(deps.settings.serverSecrets ?? [])];
   const working = toWorking(deployment, cluster, { isolated: true });
@@ -58,7 +57,7 @@ interface Difference {
 
 /** Sequential: a fork's pull request uses no more resources at once than any other. */
 async function renderBoth(
-  { deployment, merge }: Target,
+  { deployment, merge }: PreviewTarget,
   deps: CompareDeps,
   log: Logger,
   signal: AbortSignal,

@@ -12,7 +12,7 @@ export interface MatchedPullRequest {
 }
 
 /** What has been read from the repository so far. */
-export interface Known {
+export interface RepositoryFacts {
   /** Full name of the repository's default branch. */
   readonly defaultRef?: string | undefined;
   /** The files in which the merge differs from the base branch. */
@@ -26,7 +26,7 @@ export interface Known {
 export function matchPullRequest(
   pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">,
   deployments: readonly GitDeployment[],
-  known: Known = {},
+  known: RepositoryFacts = {},
 ): MatchedPullRequest {
   const repos = new Set(pullRequest.repoUrls.map(repoId));
   const concerned: GitDeployment[] = [];
@@ -41,7 +41,7 @@ export function matchPullRequest(
 }
 
 /** Returns the first reason that applies; permanent reasons come before those of this pull request. */
-function reasonToIgnore(baseBranch: string, deployment: GitDeployment, known: Known): string | undefined {
+function reasonToIgnore(baseBranch: string, deployment: GitDeployment, known: RepositoryFacts): string | undefined {
   const { spec, deletionTimestamp } = deployment;
   const { ref } = spec.source;
   if (isSwitchedOff(deployment, annotation.preview)) {

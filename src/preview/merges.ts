@@ -2,10 +2,18 @@
 import { SourceError } from "../errors.ts";
 import { isBranchTip } from "../model/git-ref.ts";
 import type { Ignored } from "../model/receipt.ts";
-import { type Credentials, type GitDeployment, noCredentials, type PullRequest, type Repository } from "../model.ts";
-import type { Merge, Merged, Secrets, Sources } from "../ports.ts";
+import {
+  type Credentials,
+  type GitDeployment,
+  type Merge,
+  type Merged,
+  noCredentials,
+  type PullRequest,
+  type Repository,
+} from "../model.ts";
+import type { Secrets, Sources } from "../ports.ts";
 import { credentialsKey, readCredentials } from "../access/credentials.ts";
-import { type Known, matchPullRequest } from "./match.ts";
+import { type RepositoryFacts, matchPullRequest } from "./match.ts";
 
 interface Group {
   readonly deployments: readonly GitDeployment[];
@@ -15,7 +23,7 @@ interface Group {
 export interface MergedGroup extends Group {
   readonly kind: "merged";
   readonly base: string;
-  readonly known: Known;
+  readonly known: RepositoryFacts;
   readonly merge: Merged;
 }
 

@@ -1,7 +1,7 @@
 /** The diff of one object as text, without secrets. Pure. */
 import { parseJson } from "../kit/json.ts";
 import { diffLines } from "../kit/line-diff.ts";
-import type { Change, ResultObject } from "../model.ts";
+import type { FieldChange, ResultObject } from "../model.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { mask } from "../redact/shapes.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
@@ -40,7 +40,7 @@ export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
   return { diff, linesLeftOut: linesLeftOut + lines.length - near.length };
 }
 
-function diffChange({ type, jsonPath, oldValue, newValue }: Change, redactor: Redactor): string[] {
+function diffChange({ type, jsonPath, oldValue, newValue }: FieldChange, redactor: Redactor): string[] {
   const path = ` ${redactor.text(jsonPath.replace(/^\$?\.?/, "")).replaceAll(/\s+/g, " ")}:`;
   const before = type === "insert" ? nothing : sideOf(oldValue, redactor);
   const after = type === "delete" ? nothing : sideOf(newValue, redactor);

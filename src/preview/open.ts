@@ -158,7 +158,7 @@ function findUnchanged({ cause, previous, pullRequest: { head } }: OpenPullReque
 }
 
 /** What is compared with the cluster: the merges, and the deployments they affect. */
-export interface Compared extends Pick<Attempt, "lastAttempt" | "signal"> {
+export interface ComparisonInput extends Pick<Attempt, "lastAttempt" | "signal"> {
   readonly merges: readonly MergedOrNot[];
   readonly pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">;
   /** The deployments that are rendered without the cluster instead. */
@@ -171,7 +171,7 @@ export interface Compared extends Pick<Attempt, "lastAttempt" | "signal"> {
  * retry may fix.
  */
 export async function compareMerges(
-  { merges, pullRequest, isolated = [], lastAttempt, log, signal }: Compared,
+  { merges, pullRequest, isolated = [], lastAttempt, log, signal }: ComparisonInput,
   findings: Findings,
   early: Pick<Early, "again">,
   deps: OpenDeps,

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "../kit/json.ts";
-import type { Change, CommandResult, ObjectRef, ResultObject } from "../model.ts";
+import type { FieldChange, CommandResult, ObjectRef, ResultObject } from "../model.ts";
 import { lengthOfTexts } from "../redact/weight.ts";
 import { inThread, largeText } from "../kit/in-thread.ts";
 
@@ -55,8 +55,8 @@ const longestPath = 400;
 /** If there are more, the whole object counts as one change. */
 const mostChanges = 1_000;
 
-function changesBetween(before: unknown, after: unknown): Change[] {
-  const found: Change[] = [];
+function changesBetween(before: unknown, after: unknown): FieldChange[] {
+  const found: FieldChange[] = [];
   addChanges({ path: "", depth: 0, before, after }, found);
   return found.length <= mostChanges ? found : [{ type: "update", jsonPath: "", oldValue: before, newValue: after }];
 }
@@ -68,7 +68,7 @@ interface Pair {
   readonly after: unknown;
 }
 
-function addChanges({ path, depth, before, after }: Pair, found: Change[]): void {
+function addChanges({ path, depth, before, after }: Pair, found: FieldChange[]): void {
   if (found.length > mostChanges) return;
   const isList = Array.isArray(before);
   if (!isAlike(before, after) || depth === deepest || path.length > longestPath) {

@@ -1,6 +1,6 @@
 /** Finds the changes that deserve a second look, and describes their consequences. Pure. */
 import { parseJson } from "../kit/json.ts";
-import type { Change, ObjectRef, ResultError, ResultObject } from "../model.ts";
+import type { FieldChange, ObjectRef, ResultError, ResultObject } from "../model.ts";
 import type { PreviewObject, Risk } from "../model/report.ts";
 
 interface Question {
@@ -158,7 +158,7 @@ function idOf({ group, kind }: ObjectRef): string {
 }
 
 /** kluctl writes `spec.ports[0].port` and `metadata.labels["a.b/c"]`. */
-function pathOf({ jsonPath }: Change): string {
+function pathOf({ jsonPath }: FieldChange): string {
   return jsonPath.replace(/^\$?\.?/, "");
 }
 

@@ -3,13 +3,13 @@ import type { Ignored } from "../model/receipt.ts";
 import { keyText, type PullRequest } from "../model.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import { toFailure } from "../reconcile/failures.ts";
-import type { Target } from "./compare.ts";
+import type { PreviewTarget } from "./compare.ts";
 import { matchPullRequest } from "./match.ts";
 import type { MergedOrNot } from "./merges.ts";
 
 export interface Targets {
   /** Sorted by name. */
-  readonly targets: readonly Target[];
+  readonly targets: readonly PreviewTarget[];
   readonly ignored: readonly Ignored[];
   /** What must not appear in any message. */
   readonly secrets: readonly string[];
@@ -24,7 +24,7 @@ export function toTargets(
   pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">,
   merges: readonly MergedOrNot[],
 ): Targets {
-  const targets: Target[] = [];
+  const targets: PreviewTarget[] = [];
   const ignored: Ignored[] = [];
   // It is one repository: what was read with one set of credentials is true for all.
   const known = merges.find((one) => one.kind === "merged")?.known;

@@ -3,7 +3,7 @@
  * compared with the render of the deployed commit, with the same placeholders. What is equal in both is not a change.
  * Where both differ from the cluster, the cluster's value is never shown, because it may have been decrypted. Pure.
  */
-import type { Change, CommandResult, ObjectRef, ResultObject } from "../model.ts";
+import type { FieldChange, CommandResult, ObjectRef, ResultObject } from "../model.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { mask } from "../redact/shapes.ts";
 
@@ -39,7 +39,7 @@ function compareWith(object: ResultObject, deployed: ResultObject | undefined): 
   return { ...object, changes: object.changes.flatMap((change) => compareChange(change, deployed.changes)) };
 }
 
-function compareChange(change: Change, deployed: readonly Change[]): Change[] {
+function compareChange(change: FieldChange, deployed: readonly FieldChange[]): FieldChange[] {
   const same = deployed.find(({ jsonPath }) => jsonPath === change.jsonPath);
   if (same !== undefined) return compareValues(change, same);
   const touched = deployed.some(
@@ -50,7 +50,7 @@ function compareChange(change: Change, deployed: readonly Change[]): Change[] {
 }
 
 /** Describes the change from the deployed commit's value to the merge's, without the cluster's value. */
-function compareValues({ jsonPath, type, newValue }: Change, deployed: Change): Change[] {
+function compareValues({ jsonPath, type, newValue }: FieldChange, deployed: FieldChange): FieldChange[] {
   if (type === "delete" && deployed.type === "delete") return [];
   if (deployed.type === "delete") return [{ type: "insert", jsonPath, newValue }];
   if (type === "delete") return [{ type, jsonPath, oldValue: deployed.newValue }];
@@ -58,7 +58,7 @@ function compareValues({ jsonPath, type, newValue }: Change, deployed: Change): 
   return isEqual ? [] : [{ type: "update", jsonPath, oldValue: deployed.newValue, newValue }];
 }
 
-function hideOld({ type, jsonPath, newValue }: Change): Change {
+function hideOld({ type, jsonPath, newValue }: FieldChange): FieldChange {
   return { type, jsonPath, ...(type !== "insert" && { oldValue: mask }), ...(type !== "delete" && { newValue }) };
 }
 

@@ -2,13 +2,14 @@
 import type { Logger } from "../log.ts";
 import {
   annotation,
+  type DeploymentChange,
   followsGit,
   type GitDeployment,
   keyText,
   parsePullRequestText,
   type PreviewRequest,
 } from "../model.ts";
-import type { Clock, DeploymentChange, Queue, Reports } from "../ports.ts";
+import type { Clock, Queue, Reports } from "../ports.ts";
 import { type Allowance, allowancesOf } from "./allowances.ts";
 
 export interface WakeAllowedDeps {

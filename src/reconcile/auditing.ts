@@ -1,7 +1,6 @@
 /** Audit log entries for changes. Names and counts only: no field of any object and no message. */
 import { KluctlUnavailableError, PrepareError } from "../errors.ts";
-import { type CommandResult, type Deployment, manualResultField, type TargetKey } from "../model.ts";
-import type { Change } from "../ports.ts";
+import { type Change, type CommandResult, type Deployment, manualResultField, type TargetKey } from "../model.ts";
 import { withoutLogin } from "../model/repo-url.ts";
 import type { LoopDeps, Work } from "./work.ts";
 

@@ -2,15 +2,16 @@
  * Finalizes a deployment: deletes its objects if the spec requires it, and removes the finalizer. Never blocks forever.
  */
 import {
-  finalizer,
-  isMalformed,
-  noCredentials,
+  type Change,
   type Deployment,
+  finalizer,
+  type Held,
+  isMalformed,
   type MalformedDeployment,
+  noCredentials,
   type Outcome,
   type ReconcileRequest,
 } from "../model.ts";
-import type { Change, Held } from "../ports.ts";
 import { countChanged, deletion } from "./auditing.ts";
 import { eventReason, firstErrors } from "./status/conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";

@@ -2,8 +2,7 @@
  * One reconciliation of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom.
  */
 import { PrepareError, RemoteBusyError } from "../errors.ts";
-import type { Checkout, Identity } from "../ports.ts";
-import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
+import type { Checkout, CommandResult, Identity, Outcome, ValidateResult } from "../model.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { apply } from "./apply.ts";
 import { failureOf, readyCondition, reason, type Verdict, verdictOf, withNotes } from "./status/conditions.ts";
@@ -89,12 +88,12 @@ interface Ending {
 }
 
 /** How a reconciliation that got as far as a result ended, and what it found. */
-export interface Report extends Ending {
+export interface LoopReport extends Ending {
   /** Absent if nothing may be deployed. */
-  readonly found?: Found | undefined;
+  readonly found?: LoopFindings | undefined;
 }
 
-export interface Found {
+export interface LoopFindings {
   readonly checkout: Pick<Checkout, "root" | "commit">;
   readonly identity: Identity;
   /** The result of the deploy or, if there was none, of the comparison. */
@@ -133,11 +132,11 @@ async function attempt(work: Work): Promise<Ending> {
   }
 }
 
-export function bringUpToDate(work: Work): Promise<Report> {
+export function bringUpToDate(work: Work): Promise<LoopReport> {
   return withProject(work, (project) => work.deps.parts.settleProject(work, project));
 }
 
-export async function settleProject(work: Work, project: Project): Promise<Report> {
+export async function settleProject(work: Work, project: Project): Promise<LoopReport> {
   const { deployment, status } = work;
   const { spec } = deployment;
   const { commit, checkout, identity, steps } = project;

@@ -1,8 +1,8 @@
 /** Runs kluctl with local directories of clients in place of the sources that a project includes. */
 import { PrepareError } from "../errors.ts";
 import { around } from "../kit/around.ts";
-import type { RepoKey, SourceOverride } from "../model.ts";
-import type { Checkout, Clock, DiffOptions, Kluctl, LocalOverride, OfferedSources, Run } from "../ports.ts";
+import type { Checkout, DiffOptions, LocalOverride, OfferedSources, RepoKey, Run, SourceOverride } from "../model.ts";
+import type { Clock, Kluctl } from "../ports.ts";
 import { matchesOverride, parseRepoKey, repoKeyText, toRepoKey } from "../model/repo-key.ts";
 import type { Work } from "./work.ts";
 

@@ -5,7 +5,7 @@
 import type { AsOf, Cause, Deployment, MalformedDeployment, ManualCommand, Outcome } from "../model.ts";
 import { runCommand } from "../requests/commands.ts";
 import type { PendingRequest } from "../requests/requests.ts";
-import { bringUpToDate, type Report, runLoop, settleProject } from "./loop.ts";
+import { bringUpToDate, type LoopReport, runLoop, settleProject } from "./loop.ts";
 import type { Project } from "./project.ts";
 import { createSteps, type Steps, type StepsContext } from "./steps/steps.ts";
 import type { Loop, LoopDeps, Work } from "./work.ts";
@@ -39,9 +39,9 @@ export interface Parts {
   /** One command that a user requested. */
   runCommand(pending: PendingRequest<ManualCommand>, loop: Loop, deps: LoopDeps): Promise<void>;
   /** The part of a reconciliation that reads and changes the cluster. */
-  bringUpToDate(work: Work): Promise<Report>;
+  bringUpToDate(work: Work): Promise<LoopReport>;
   /** The part of it for which the project's files exist. */
-  settleProject(work: Work, project: Project): Promise<Report>;
+  settleProject(work: Work, project: Project): Promise<LoopReport>;
   createSteps(work: Work, context: StepsContext): Steps;
   /** Whether a new commit is compared with the cluster before it is deployed. */
   comparesFirst(work: Work, commit: string): Promise<boolean>;

@@ -2,9 +2,8 @@
  * Prepares what every kluctl command needs: the deployment's logins, and its project at the commit it currently
  * follows.
  */
-import type { Checkout, CheckoutSource, Identity } from "../ports.ts";
 import { credentialSecrets, readCredentials } from "../access/credentials.ts";
-import type { Credentials } from "../model.ts";
+import type { Checkout, CheckoutSource, Credentials, Identity } from "../model.ts";
 import { openOverrides } from "./overriding.ts";
 import { inStage } from "./stage-error.ts";
 import type { Steps } from "./steps/steps.ts";

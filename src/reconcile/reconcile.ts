@@ -4,18 +4,19 @@
  */
 import { ApiError, RemoteBusyError } from "../errors.ts";
 import {
-  finalizer,
-  followsGit,
-  isMalformed,
   type AsOf,
   type Attempt,
   type Deployment,
+  finalizer,
+  followsGit,
+  type Held,
+  isMalformed,
   type MalformedDeployment,
   type Outcome,
   type ReconcileRequest,
 } from "../model.ts";
 import { monotonicNow } from "../kit/monotonic.ts";
-import type { Held, Leases, Queue, Sources } from "../ports.ts";
+import type { Leases, Queue, Sources } from "../ports.ts";
 import { createDependencyGate } from "../guards/depends-on-gate.ts";
 import { finalize } from "./finalize.ts";
 import { freshnessFor, requireFresh, type FreshnessDeps } from "./freshness.ts";

@@ -6,8 +6,15 @@
  * after a restart, the back-off is one that fits the time since the last attempt, so that neither a restart nor a swap
  * of controllers retries all failures at once.
  */
-import { isMalformed, keyText, type Deployment, type DeploymentSpec, type DeploymentStatus } from "../model.ts";
-import type { Clock, DeploymentChange } from "../ports.ts";
+import {
+  type Deployment,
+  type DeploymentChange,
+  type DeploymentSpec,
+  type DeploymentStatus,
+  isMalformed,
+  keyText,
+} from "../model.ts";
+import type { Clock } from "../ports.ts";
 import { isReconciling, readyCondition, reason } from "./status/conditions.ts";
 import { changeWaits } from "./decide.ts";
 import { asksAnew } from "../requests/requests.ts";

@@ -1,6 +1,5 @@
 /** Translates a deployment's spec into kluctl's options. Pure. */
-import type { Credentials, Deployment } from "../model.ts";
-import type { Checkout, DeployOptions, Held, Identity, Run } from "../ports.ts";
+import type { Checkout, Credentials, Deployment, DeployOptions, Held, Identity, Run } from "../model.ts";
 
 export interface RunContext {
   readonly reconcileId: string;

@@ -1,7 +1,7 @@
 /** Removes the stored results of deleted deployments: after the initial sync, and after each deletion. */
 import type { Logger } from "../log.ts";
-import { keyText, type Key } from "../model.ts";
-import type { DeploymentChange, Deployments } from "../ports.ts";
+import { type DeploymentChange, type Key, keyText } from "../model.ts";
+import type { Deployments } from "../ports.ts";
 
 export interface TidyingDeps {
   readonly deployments: Pick<Deployments, "all"> & {

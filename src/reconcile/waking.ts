@@ -1,7 +1,14 @@
 /** Queues a reconciliation as soon as a resource changes, so that an edited deployment does not wait for the sweep. */
 import type { Logger } from "../log.ts";
-import { isMalformed, type Cause, type Deployment, type MalformedDeployment, type ReconcileRequest } from "../model.ts";
-import type { DeploymentChange, Deployments, Queue } from "../ports.ts";
+import {
+  type Cause,
+  type Deployment,
+  type DeploymentChange,
+  isMalformed,
+  type MalformedDeployment,
+  type ReconcileRequest,
+} from "../model.ts";
+import type { Deployments, Queue } from "../ports.ts";
 import { findRelieved } from "../guards/discriminators.ts";
 import { wakes } from "./due.ts";
 

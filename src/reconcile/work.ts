@@ -1,18 +1,7 @@
 /** The context of one reconciliation. */
 import type { Logger } from "../log.ts";
-import type { AsOf, Deployment, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
-import type {
-  Audit,
-  Clock,
-  Deployments,
-  Held,
-  Kluctl,
-  Objects,
-  Overrides,
-  Results,
-  Secrets,
-  Sources,
-} from "../ports.ts";
+import type { AsOf, Audit, Deployment, Held, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
+import type { Clock, Deployments, Kluctl, Objects, Overrides, Results, Secrets, Sources } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import type { PruneGuard } from "../guards/pruning.ts";

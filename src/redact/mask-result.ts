@@ -1,7 +1,7 @@
 /** Keeps secret values out of status, events and logs. */
 import { diffLines } from "../kit/line-diff.ts";
 import type { Logger } from "../log.ts";
-import type { Change, CommandResult, ResultError, ResultObject } from "../model.ts";
+import type { FieldChange, CommandResult, ResultError, ResultObject } from "../model.ts";
 import { redactorOf, type Redactor } from "./redactor.ts";
 import { isSecret } from "./secrets-of.ts";
 import { mask } from "./shapes.ts";
@@ -13,7 +13,7 @@ export type MaskedResult = CommandResult & { readonly __brand: "masked" };
 
 /** The parts that masking replaces; `changes` has one entry per object. */
 interface MaskedParts extends Pick<CommandResult, "errors" | "warnings"> {
-  readonly changes: readonly (readonly Change[])[];
+  readonly changes: readonly (readonly FieldChange[])[];
 }
 
 /** How much text of changes is searched for secrets; the rest is hidden entirely. No status has room for this much. */
@@ -100,7 +100,7 @@ function conceal(result: CommandResult): MaskedParts {
   };
 }
 
-function maskObjects(objects: readonly ResultObject[], redactor: Redactor): Change[][] {
+function maskObjects(objects: readonly ResultObject[], redactor: Redactor): FieldChange[][] {
   let searched = 0;
   return objects.map((object) => {
     searched += JSON.stringify(object.changes).length;
@@ -109,18 +109,18 @@ function maskObjects(objects: readonly ResultObject[], redactor: Redactor): Chan
   });
 }
 
-function maskChanges(object: ResultObject, redactor: Redactor): Change[] {
+function maskChanges(object: ResultObject, redactor: Redactor): FieldChange[] {
   return object.changes.map((change) =>
     isSecret(object.ref) && holdsData(change) ? hideChange(change) : maskChange(change, redactor),
   );
 }
 
 /** `data…`, `stringData…`, and anything that is not clearly somewhere else (a whole object, an odd path). */
-function holdsData({ jsonPath }: Change): boolean {
+function holdsData({ jsonPath }: FieldChange): boolean {
   return !/^(metadata\.(labels|name|namespace)|type|immutable)\b/.test(jsonPath);
 }
 
-function hideChange({ type, jsonPath, oldValue, newValue, unifiedDiff }: Change): Change {
+function hideChange({ type, jsonPath, oldValue, newValue, unifiedDiff }: FieldChange): FieldChange {
   return {
     type,
     jsonPath,
@@ -135,7 +135,7 @@ function hideChange({ type, jsonPath, oldValue, newValue, unifiedDiff }: Change)
 }
 
 /** Masks each text separately: strictly parsed fields, such as the type, must not be mistaken for a secret. */
-function maskChange(change: Change, redactor: Redactor): Change {
+function maskChange(change: FieldChange, redactor: Redactor): FieldChange {
   const [oldValue, newValue] = [maskValue(change.oldValue, redactor), maskValue(change.newValue, redactor)];
   const hidden = oldValue !== change.oldValue || newValue !== change.newValue;
   const unifiedDiff = hidden

@@ -2,7 +2,7 @@
  * Estimates how much work it is to compare and redact a result, and selects the parts of the result that are needed for
  * it. Pure.
  */
-import type { Change, CommandResult, ResultObject } from "../model.ts";
+import type { FieldChange, CommandResult, ResultObject } from "../model.ts";
 import { isSecret } from "./secrets-of.ts";
 
 /** A Secret is split into pieces, and each of its lines is prepared for the search. */
@@ -24,7 +24,7 @@ function weightOfObject(object: ResultObject): number {
   return changes + (object.new ? rendered.length : 0);
 }
 
-function lengthOf({ oldValue, newValue, unifiedDiff }: Change): number {
+function lengthOf({ oldValue, newValue, unifiedDiff }: FieldChange): number {
   const texts = [oldValue, newValue, unifiedDiff].map((value) => {
     if (typeof value === "object" && value !== null) return JSON.stringify(value).length;
     return typeof value === "string" ? value.length : 0;

@@ -3,8 +3,15 @@
  * changes what merging an open pull request would do. Both are triggered by the watch, so it does not matter which replica deployed.
  */
 import type { Logger } from "../log.ts";
-import { type GitDeployment, followsGit, type RepoId, type Request, subjectOf } from "../model.ts";
-import type { DeploymentChange, Forge, Queue, Reports } from "../ports.ts";
+import {
+  type DeploymentChange,
+  followsGit,
+  type GitDeployment,
+  type RepoId,
+  type Request,
+  subjectOf,
+} from "../model.ts";
+import type { Forge, Queue, Reports } from "../ports.ts";
 import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 
 export interface ReportWatchDeps {

@@ -6,7 +6,7 @@ import { failureOf, reason } from "../reconcile/status/conditions.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import { projectKey } from "../reconcile/keys.ts";
 import { describePrepareError } from "../reconcile/status/prepare-error.ts";
-import { type Answer, answerRequest, takeRequest } from "./manual.ts";
+import { type RequestAnswer, answerRequest, takeRequest } from "./manual.ts";
 import { withProject } from "../reconcile/project.ts";
 import type { PendingRequest } from "./requests.ts";
 import type { Steps } from "../reconcile/steps/steps.ts";
@@ -37,7 +37,7 @@ export async function runCommand(pending: PendingRequest<ManualCommand>, loop: L
 }
 
 /** Runs the command; the reconciliation that follows picks up what it applied. */
-async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
+async function attempt(kind: ManualCommand, work: Work): Promise<RequestAnswer> {
   const { deployment, deps, status, log, signal } = work;
   // A diff or a command with overrides does not affect the status of the deployment itself.
   const concernsIt = kind !== "diff" && work.asked?.overridesPatch === undefined;

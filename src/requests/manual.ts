@@ -26,7 +26,7 @@ export interface TakenRequest {
 }
 
 /** The result reported to the user. */
-export interface Answer {
+export interface RequestAnswer {
   readonly resultId?: string | undefined;
   readonly commandError?: string | undefined;
 }
@@ -78,7 +78,7 @@ export async function refuseRequests(deployment: MalformedDeployment, problem: s
 export function answerRequest(
   { kind, result }: Pick<TakenRequest, "kind" | "result">,
   work: Work,
-  answer: Answer,
+  answer: RequestAnswer,
 ): void {
   const { resultId, commandError } = answer;
   const endTime = rfc3339(work.deps.clock.now());

@@ -4,8 +4,15 @@
  * kluctl busy.
  */
 import type { Logger } from "../log.ts";
-import { isMalformed, keyText, type Deployment, type Key, type MalformedDeployment } from "../model.ts";
-import type { AppliedObjects, DeploymentChange, Deployments, Queue } from "../ports.ts";
+import {
+  type Deployment,
+  type DeploymentChange,
+  isMalformed,
+  type Key,
+  keyText,
+  type MalformedDeployment,
+} from "../model.ts";
+import type { AppliedObjects, Deployments, Queue } from "../ports.ts";
 import { isReconciling } from "../reconcile/status/conditions.ts";
 import { findDrifted } from "./objects.ts";
 import type { Skipping } from "./skipping.ts";

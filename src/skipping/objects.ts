@@ -1,15 +1,15 @@
 /** The versions of a deployment's objects in kluctl's result, and whether they have changed since. Pure. */
 import {
+  type AppliedKind,
   compareVersions,
   discriminatorLabel,
   isOlder,
   objectId,
-  versionOf,
   type ObjectMetadata,
   type ObjectVersion,
   type ResultObject,
+  versionOf,
 } from "../model.ts";
-import type { AppliedKind } from "../ports.ts";
 
 export interface SeenObjects {
   readonly versions: ReadonlyMap<string, ObjectVersion>;

@@ -1,7 +1,6 @@
 /** Which of a deployment's settings prevent skipping. Pure. */
 import { parseDuration } from "../kit/duration.ts";
-import { annotation, type Deployment } from "../model.ts";
-import type { Identity } from "../ports.ts";
+import { annotation, type Deployment, type Identity } from "../model.ts";
 import { hasUnsteadyWords } from "../model/template-code.ts";
 
 /** The setting that makes skipping impossible, whatever the project is; `undefined` if there is none. */

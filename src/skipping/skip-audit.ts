@@ -6,8 +6,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { PrepareError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type CommandResult, type Deployment, keyText } from "../model.ts";
-import type { CheckoutSource, Kluctl, Secrets, Sources } from "../ports.ts";
+import { type CheckoutSource, type CommandResult, type Deployment, keyText } from "../model.ts";
+import type { Kluctl, Secrets, Sources } from "../ports.ts";
 import { readCredentials } from "../access/credentials.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
 import { toFailure } from "../reconcile/failures.ts";

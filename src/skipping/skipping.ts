@@ -6,19 +6,20 @@
 import type { Logger } from "../log.ts";
 import {
   annotation,
+  type AppliedKind,
   type Deployment,
   followsGit,
   type GitDeployment,
   isMalformed,
-  keyText,
   type Key,
+  keyText,
   type MalformedDeployment,
 } from "../model.ts";
-import type { AppliedKind, AppliedObjects, Clock, Deployments } from "../ports.ts";
+import type { AppliedObjects, Clock, Deployments } from "../ports.ts";
 import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 import { decide } from "../reconcile/decide.ts";
 import { findSharing } from "../guards/discriminators.ts";
-import type { Found as Findings } from "../reconcile/loop.ts";
+import type { LoopFindings } from "../reconcile/loop.ts";
 import type { Head } from "../reconcile/parts.ts";
 import { isAsked } from "../requests/requests.ts";
 import { targetOf } from "../reconcile/keys.ts";
@@ -46,7 +47,7 @@ export type Doubt =
   | "cluster" // another Kubernetes version, other kinds or another schema
   | "kluctl"; // another version or another binary
 
-export type Answer =
+export type SkipDecision =
   /** `commit`: the current commit of its source, if it differs from the observed one. */
   | { readonly kind: "skipped"; readonly commit?: string | undefined }
   /** The status was changed meanwhile: the watch decides what to do next. */
@@ -76,7 +77,7 @@ export interface Before {
 }
 
 /** The result of one reconciliation. */
-export interface Found extends Findings {
+export interface Found extends LoopFindings {
   readonly deployment: Deployment;
   readonly signal: AbortSignal;
 }
@@ -127,13 +128,13 @@ export interface Skipping {
    * Skips the check due by an interval, or by a move of its source, if nothing can have changed. If it does, it updates
    * the times in the status, and the commit.
    */
-  spare(deployment: Deployment | MalformedDeployment, to?: Head): Promise<Answer["kind"]>;
+  spare(deployment: Deployment | MalformedDeployment, to?: Head): Promise<SkipDecision["kind"]>;
   /** The same for a queued job. If this server queued it, it has already found a reason to check. */
   spareJob(
     deployment: Deployment | MalformedDeployment,
     to?: Head,
     fresh?: Pick<Freshness, "move">,
-  ): Promise<Answer["kind"]>;
+  ): Promise<SkipDecision["kind"]>;
   /** Calls back when the work on a deployment ends. */
   onEnd(callback: (key: Key) => void): void;
 }
@@ -189,7 +190,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     moved: Head | undefined,
     { since: notBefore = -Infinity, move }: Freshness,
     signal: AbortSignal,
-  ): Promise<Answer> {
+  ): Promise<SkipDecision> {
     const now = clock.now();
     const known = remembered.get(keyText(deployment.key));
     if (known === undefined || known.uid !== deployment.uid)
@@ -317,7 +318,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     deployment: Deployment | MalformedDeployment,
     to: Head | undefined,
     fresh: Freshness,
-  ): Promise<Answer> {
+  ): Promise<SkipDecision> {
     try {
       const answer = await check(deployment, to, fresh, AbortSignal.timeout(requestMs));
       if (answer.kind !== "skipped" || isMalformed(deployment)) return answer;
@@ -333,7 +334,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     deployment: Deployment | MalformedDeployment,
     to?: Head,
     fresh: Freshness = {},
-  ): Promise<Answer["kind"]> {
+  ): Promise<SkipDecision["kind"]> {
     const { key } = deployment;
     const answer = await answerOf(deployment, to, fresh);
     if (answer.kind === "later") return answer.kind;
@@ -443,6 +444,6 @@ export function createSkipping(deps: SkippingDeps): Skipping {
   };
 }
 
-function look(doubt: Doubt, why: string): Answer {
+function look(doubt: Doubt, why: string): SkipDecision {
   return { kind: "wanted", doubt, why };
 }

@@ -1,7 +1,6 @@
 /** Merges one commit into another, in a clone, so that the mirror stays identical to the remote. */
 import { SourceError } from "../errors.ts";
-import type { ChangedPaths } from "../model.ts";
-import type { MergeSource } from "../ports.ts";
+import type { ChangedPaths, MergeSource } from "../model.ts";
 import { checkOut } from "./clone.ts";
 import { type Git, type GitCall, GitFailure } from "./git.ts";
 

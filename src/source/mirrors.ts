@@ -8,8 +8,7 @@ import { mkdir, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/pro
 import { join } from "node:path";
 import { SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Heads } from "../model.ts";
-import type { Leaving } from "../ports.ts";
+import type { Heads, Leaving } from "../model.ts";
 import { isDamaged, isProtocolError } from "./explain.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";

@@ -6,7 +6,7 @@ import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Limit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import { parseOciUrl, type OciName } from "../model/oci-url.ts";
-import type { Checkout, OciCheckoutSource, Tag } from "../ports.ts";
+import type { Checkout, OciCheckoutSource, Tag } from "../model.ts";
 import { ArchiveError, untarGz } from "../kit/untar.ts";
 import { removeDirectory, type WorkDirectories } from "../kit/work-directories.ts";
 import type { Lookup } from "../kit/address.ts";
@@ -16,7 +16,7 @@ import { checkPath, findProject } from "./clone.ts";
 import { markRoot } from "../model/git-marker.ts";
 import { createHosts } from "./hosts.ts";
 import { type Connections, createConnections, SilenceError } from "./http.ts";
-import { type Asked, explainRegistry } from "./registry-answer.ts";
+import { type RegistryRequest, explainRegistry } from "./registry-answer.ts";
 import { chooseRegistryLogin, describeLogin, loginParts } from "./registry-login.ts";
 import { createRegistry, type Registry } from "./registry.ts";
 import { readServerRegistryLogins } from "./server-logins.ts";
@@ -52,7 +52,7 @@ const unpackLimits = { bytes: 2 * 1024 ** 3, entries: 100_000 };
 const mostRemembered = 10_000;
 
 interface Conversation {
-  readonly asked: Asked & { readonly name: OciName };
+  readonly asked: RegistryRequest & { readonly name: OciName };
   readonly registry: Registry;
   readonly reference: string;
   readonly signal: AbortSignal;

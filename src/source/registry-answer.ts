@@ -28,7 +28,7 @@ export async function toRegistryAnswer(answer: IncomingMessage): Promise<Registr
   return new RegistryAnswer(answer.statusCode ?? 0, code);
 }
 
-export interface Asked {
+export interface RegistryRequest {
   /** For messages: `registry.test/org/app:v1`. */
   readonly label: string;
   /** `tag v1` or `digest sha256:…`. */
@@ -49,7 +49,7 @@ export function isBrokenOff(error: unknown): boolean {
 }
 
 /** Translates an error of the registry or the network to a SourceError; other errors are returned unchanged. */
-export function explainRegistry(error: unknown, asked: Asked): unknown {
+export function explainRegistry(error: unknown, asked: RegistryRequest): unknown {
   const about = (problem: SourceProblem, text: string, cause?: unknown) =>
     new SourceError(problem, `cannot read ${asked.label}: ${text}`, { cause });
   if (error instanceof SourceError) return about(error.problem, error.message, error.cause);
@@ -71,7 +71,7 @@ export function explainRegistry(error: unknown, asked: Asked): unknown {
   return error;
 }
 
-function meaningOf({ status, code }: RegistryAnswer, { reference, login }: Asked): [SourceProblem, string] {
+function meaningOf({ status, code }: RegistryAnswer, { reference, login }: RegistryRequest): [SourceProblem, string] {
   const who = describeLogin(login);
   if (status === 401) return ["unauthorized", `authentication failed: 401 Unauthorized (${who})`];
   if (status === 403) return ["unauthorized", `access is denied: 403 Forbidden (${who})`];

@@ -9,8 +9,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { RemoteBusyError, SourceError } from "../errors.ts";
 import { commitOf, describeRef, refName } from "../model/git-ref.ts";
 import type { Logger } from "../log.ts";
-import type { AsOf, GitCredential, GitRef, Heads, Repository } from "../model.ts";
-import type { Checkout, EncryptedFiles, GitCheckoutSource, Merge, MergeSource, Sources } from "../ports.ts";
+import type {
+  AsOf,
+  Checkout,
+  GitCheckoutSource,
+  GitCredential,
+  GitRef,
+  Heads,
+  Merge,
+  MergeSource,
+  Repository,
+} from "../model.ts";
+import type { Sources } from "../ports.ts";
 import { systemLookup } from "../kit/address.ts";
 import type { Lookup } from "../kit/address.ts";
 import { checkOut, checkPath, type Clone, cloneLocally, findProject } from "./clone.ts";
@@ -30,7 +40,7 @@ import { createShare } from "../kit/share.ts";
 import { createSlowness } from "./slowness.ts";
 import { checkTreeSize, type TreeLimits } from "./tree-size.ts";
 import { createSharedCheckouts } from "./shared-checkouts.ts";
-import { createStubbedClones } from "./stubbed.ts";
+import { createStubbedClones, type EncryptedFiles } from "./stubbed.ts";
 import { createWorkDirectories, removeDirectory } from "../kit/work-directories.ts";
 import { writeOnce } from "../kit/write-once.ts";
 

@@ -1,9 +1,15 @@
 /** Clones of a merge, and of the deployed commit, with placeholders instead of encrypted values. */
 import { join } from "node:path";
-import type { EncryptedFiles, Stubbed } from "../ports.ts";
+import type { Stubbed } from "../model.ts";
 import { checkOut } from "./clone.ts";
 import type { WorkDirectories } from "../kit/work-directories.ts";
 import type { Git } from "./git.ts";
+
+/** Finds encrypted values in a checkout and replaces them by placeholders. */
+export interface EncryptedFiles {
+  find(root: string, signal: AbortSignal): Promise<Stubbed["encrypted"]>;
+  stub(root: string, signal: AbortSignal): Promise<Stubbed["encrypted"]>;
+}
 
 export interface StubbedClonesDeps {
   readonly git: Git;

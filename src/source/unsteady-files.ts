@@ -4,7 +4,7 @@
  */
 import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import { join, relative } from "node:path";
-import type { UnsteadyFiles } from "../ports.ts";
+import type { UnsteadyFiles } from "../model.ts";
 import { hasUnsteadyWords, isUnsteadyCode, mayBecomeParent, mayLeadOutside } from "../model/template-code.ts";
 import { findTemplatedResource } from "./kustomization.ts";
 

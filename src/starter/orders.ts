@@ -22,7 +22,7 @@ export type ProcessOrder =
   { readonly start: WatchedSpec } | { readonly beat: number } | { readonly kill: EndingSignal };
 
 /** Messages from the process. */
-export type Answer = { readonly id: number } & (
+export type StarterAnswer = { readonly id: number } & (
   | { readonly printed: string }
   | { readonly pid: number | undefined }
   | { readonly lines: readonly string[] }

@@ -5,7 +5,7 @@ import process from "node:process";
 import { startWatched, type Watched } from "../kluctl/watched.ts";
 import { createGit, type Git } from "../source/git.ts";
 import { removeDirectory } from "../kit/work-directories.ts";
-import { type Answer, type Order, toFailed } from "./orders.ts";
+import { type StarterAnswer, type Order, toFailed } from "./orders.ts";
 
 /** How long it waits for its calls to end before it exits. */
 const endWithinMs = 3_000;
@@ -44,7 +44,7 @@ function endIfAlone(): void {
   if (!process.connected && calls.size === 0 && processes.size === 0) process.exit();
 }
 
-function tell(answer: Answer): void {
+function tell(answer: StarterAnswer): void {
   if (process.connected) process.send?.(answer, () => undefined);
 }
 

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { groupGone, killGroup, type StartWatched, type WatchedEnd } from "../kluctl/watched.ts";
 import type { Git } from "../source/git.ts";
-import { type Answer, type Order, type OrderOf, type StarterSettings, toError } from "./orders.ts";
+import { type StarterAnswer, type Order, type OrderOf, type StarterSettings, toError } from "./orders.ts";
 
 export interface Starter {
   readonly git: Git;
@@ -24,7 +24,7 @@ export interface Starter {
 /** Handles the answers to one order. */
 interface Waiting {
   /** Returns whether it was the last answer. */
-  answer(answer: Answer): boolean;
+  answer(answer: StarterAnswer): boolean;
   gone(why: Error): void;
 }
 
@@ -56,7 +56,7 @@ export function startStarter(settings: StarterSettings): Starter {
   function open(): ChildProcess {
     const opened = fork(file, [], { execArgv, stdio: ["ignore", "inherit", "inherit", "ipc"] });
     opened.send(settings satisfies Order);
-    opened.on("message", (answer: Answer) => {
+    opened.on("message", (answer: StarterAnswer) => {
       if (waiting.get(answer.id)?.answer(answer) === true) waiting.delete(answer.id);
       if (waiting.size === 0) setHold(opened, false);
     });
@@ -87,7 +87,7 @@ export function startStarter(settings: StarterSettings): Starter {
   }
 
   /** For orders with a single answer. */
-  function ask<T>(order: OrderOf, read: (answer: Answer) => T) {
+  function ask<T>(order: OrderOf, read: (answer: StarterAnswer) => T) {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const send = begin(order, {
       answer(answer) {

@@ -4,16 +4,16 @@
  */
 import { createHash } from "node:crypto";
 
-export type Format = "yaml" | "json" | "dotenv" | "ini";
+export type FileFormat = "yaml" | "json" | "dotenv" | "ini";
 
-export interface Stubbed {
+export interface StubbedText {
   readonly text: string;
   /** Everything encrypted in the text, verbatim. */
   readonly ciphertexts: readonly string[];
 }
 
 /** Determines the format by extension, as kluctl does; kluctl does not decrypt files with other extensions. */
-export function formatOf(name: string): Format | undefined {
+export function formatOf(name: string): FileFormat | undefined {
   if (/\.ya?ml$/.test(name)) return "yaml";
   if (name.endsWith(".json")) return "json";
   if (name.endsWith(".env")) return "dotenv";
@@ -21,7 +21,7 @@ export function formatOf(name: string): Format | undefined {
 }
 
 /** Returns `undefined` for a text that SOPS did not write. One character is one byte: only ASCII matters here. */
-export function stubText(text: string, format: Format): Stubbed | undefined {
+export function stubText(text: string, format: FileFormat): StubbedText | undefined {
   const isJson = format === "json" || (format === "yaml" && /^\s*\{(?![{%#])/.test(text));
   const rest = isJson ? withoutMember(text) : withoutLines(text, format);
   if (rest === undefined) return undefined;
@@ -52,7 +52,7 @@ function placeholder(ciphertext: string, type: Type, quote: string): string {
   return `${quote}encrypted${digest.slice(0, 11)}${quote}`;
 }
 
-function withoutLines(text: string, format: Exclude<Format, "json">): string | undefined {
+function withoutLines(text: string, format: Exclude<FileFormat, "json">): string | undefined {
   const kept: string[] = [];
   let isOwn = false;
   let hasMac = false;

@@ -1,6 +1,6 @@
 /** Prepares a masked result, or the drift in a status, for display. Pure. */
 import { z } from "zod";
-import type { Change, ObjectRef, ResultError } from "../model.ts";
+import type { FieldChange, ObjectRef, ResultError } from "../model.ts";
 import { type MaskedResult, unifiedDiffOf } from "../redact/mask-result.ts";
 
 export interface ShownObject {
@@ -39,7 +39,7 @@ const most = { objects: 300, changes: 50, diffLength: 4_000, problems: 100 };
 
 type Differing = {
   readonly ref: ObjectRef;
-  readonly changes: readonly Change[];
+  readonly changes: readonly FieldChange[];
   readonly new?: boolean | undefined;
   readonly orphan?: boolean | undefined;
   readonly deleted?: boolean | undefined;
@@ -126,7 +126,7 @@ function actionOf(object: Differing): ShownObject["action"] | undefined {
   return object.changes.length > 0 ? "changed" : undefined;
 }
 
-function showChange({ jsonPath, oldValue, newValue, unifiedDiff }: Change): ShownChange {
+function showChange({ jsonPath, oldValue, newValue, unifiedDiff }: FieldChange): ShownChange {
   return { path: jsonPath, diff: shortened(unifiedDiff ?? unifiedDiffOf(oldValue, newValue)) };
 }
 

@@ -48,7 +48,7 @@ export interface Access {
   readonly role: Role | undefined;
 }
 
-export interface Logins {
+export interface LoginMethods {
   readonly token: boolean;
   readonly oidc: boolean;
 }
@@ -57,7 +57,7 @@ export interface PageAccess {
   /** `undefined` if the request is not authenticated. */
   find(req: Request): Promise<Access | undefined>;
   /** The ways to log in that the page itself offers. */
-  logins(): Logins;
+  logins(): LoginMethods;
   isToken(text: string): boolean;
   /** Whether the request has a bearer token. */
   hasBearer(req: Request): boolean;

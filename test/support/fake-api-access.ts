@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import type { ApiAccess } from "../../src/ports.ts";
+import type { ApiAccess } from "../../src/model.ts";
 
 export interface FakeApi {
   readonly access: ApiAccess;

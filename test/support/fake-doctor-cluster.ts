@@ -1,9 +1,9 @@
 /** A fake of the doctor's view of a cluster; a test defines the differences from a cluster without problems. */
-import type { Access, DoctorCluster, FoundDeployment } from "../../src/doctor/cluster.ts";
+import type { AccessReview, DoctorCluster, ListedDeployment } from "../../src/doctor/cluster.ts";
 import { keyText } from "../../src/model.ts";
 
 interface Fake {
-  readonly found?: readonly FoundDeployment[];
+  readonly found?: readonly ListedDeployment[];
   readonly legacy?: readonly unknown[];
   readonly resources?: readonly string[];
   readonly aheadMs?: number;
@@ -15,11 +15,11 @@ interface Fake {
   /** `namespace/name` of service accounts that do not exist. */
   readonly missingAccounts?: readonly string[];
   readonly missingNamespaces?: readonly string[];
-  readonly forbidden?: (access: Access) => boolean;
+  readonly forbidden?: (access: AccessReview) => boolean;
 }
 
-export function fakeDoctorCluster(fake: Fake = {}): DoctorCluster & { readonly asked: readonly Access[] } {
-  const asked: Access[] = [];
+export function fakeDoctorCluster(fake: Fake = {}): DoctorCluster & { readonly asked: readonly AccessReview[] } {
+  const asked: AccessReview[] = [];
   const leaseOf = (at: number, holder = "somebody") => ({ holder, renewedAt: at, durationMs: 15_000 });
   return {
     asked,

@@ -6,9 +6,15 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { pino } from "pino";
 import { createKluctl, type KluctlDeps, type KluctlProcesses } from "../../src/kluctl/kluctl.ts";
-import { type Credentials, type GitCredential, noCredentials } from "../../src/model.ts";
+import {
+  type Credentials,
+  type DeployOptions,
+  type GitCredential,
+  type Held,
+  noCredentials,
+  type Run,
+} from "../../src/model.ts";
 import { monotonicNow } from "../../src/kit/monotonic.ts";
-import type { DeployOptions, Held, Run } from "../../src/ports.ts";
 
 /**
  * Creates a shell script that reports version 2.22.1 of kluctl, or another one. For every other command it runs `body`,

@@ -7,24 +7,24 @@ import type {
   Deployment,
   GitDeployment,
   Heads,
+  Held,
   MalformedDeployment,
+  MergeSource,
+  Run,
+  StatusPatch,
   ValidateResult,
 } from "../../src/model.ts";
 import { SourceError } from "../../src/errors.ts";
 import { followsGit, isMalformed, keyText, type Key, manualKinds, manualResultField } from "../../src/model.ts";
 import type {
   Deployments,
-  Held,
   Kluctl,
   Leases,
-  MergeSource,
   Objects,
   Results,
-  Run,
   Secrets,
   ServiceAccounts,
   Sources,
-  StatusPatch,
 } from "../../src/ports.ts";
 import { createReadIdentity, type IdentityDeps, type ReadIdentity } from "../../src/access/identity.ts";
 import { aResult } from "./deployments.ts";

@@ -1,8 +1,7 @@
 /** One pull request, the deployments of its base branch, and the results of its previews. */
 import { expect, vi } from "vitest";
 import { KilledError } from "../../src/errors.ts";
-import type { Attempt, CommandResult, Deployment, PreviewRequest, PullRequest } from "../../src/model.ts";
-import type { Run } from "../../src/ports.ts";
+import type { Attempt, CommandResult, Deployment, PreviewRequest, PullRequest, Run } from "../../src/model.ts";
 import { createPreview, type PreviewDeps } from "../../src/preview/preview.ts";
 import type { Report } from "../../src/model/report.ts";
 import { aDeployment, anObject, aResult, aSpec } from "./deployments.ts";

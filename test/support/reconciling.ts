@@ -1,6 +1,6 @@
 /** The reconciliation of a deployment with fakes. */
-import type { Attempt, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
-import type { Change, Deployments, Results } from "../../src/ports.ts";
+import type { Attempt, Change, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
+import type { Deployments, Results } from "../../src/ports.ts";
 import { createReconcile } from "../../src/reconcile/reconcile.ts";
 import { around, type Interceptor } from "../../src/kit/around.ts";
 import { type Parts, parts } from "../../src/reconcile/parts.ts";

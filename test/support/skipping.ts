@@ -1,6 +1,13 @@
 /** The skip logic with fakes: a deployment whose last reconciliation found nothing to do, and its inputs. */
-import type { CommandResult, Deployment, ObjectVersion } from "../../src/model.ts";
-import type { AppliedChange, AppliedObjects, Identity, UnsteadyFiles } from "../../src/ports.ts";
+import type {
+  AppliedChange,
+  CommandResult,
+  Deployment,
+  Identity,
+  ObjectVersion,
+  UnsteadyFiles,
+} from "../../src/model.ts";
+import type { AppliedObjects } from "../../src/ports.ts";
 import { createSkipping, type Doubt, type Found, type SkippingDeps } from "../../src/skipping/skipping.ts";
 import { aDeployment, anObject, aResult, aSummary } from "./deployments.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";

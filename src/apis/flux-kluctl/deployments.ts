@@ -7,8 +7,16 @@ import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { within } from "../../kit/deadline.ts";
 import { applyMergePatch } from "../../kit/merge-patch.ts";
-import { finalizer, type GitRef, isMalformed, type Key, keyText } from "../../model.ts";
-import type { DeploymentRef, Deployments, Secrets, StatusPatch } from "../../ports.ts";
+import {
+  type DeploymentRef,
+  finalizer,
+  type GitRef,
+  isMalformed,
+  type Key,
+  keyText,
+  type StatusPatch,
+} from "../../model.ts";
+import type { Deployments, Secrets } from "../../ports.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { decideAndWrite } from "../../kube/decide-and-write.ts";
 import { createDeploymentIndex, type DeploymentIndex, type Entry, isNewer } from "../../kube/deployment-index.ts";

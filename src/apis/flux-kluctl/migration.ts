@@ -2,14 +2,14 @@
 import { stringify } from "yaml";
 import { type Key, keyText } from "../../model.ts";
 import { type Fields, legacyAnnotation, legacyApiVersion, legacyKey, type LegacyResource } from "./resource.ts";
-import { type Note, translateSpec, type TranslationContext, withAnnotations } from "./translate-spec.ts";
+import { type MigrationNote, translateSpec, type TranslationContext, withAnnotations } from "./translate-spec.ts";
 
 export interface Migration {
   readonly key: Key;
   /** The resource to create; `undefined` if problems prevent that. */
   readonly resource?: Fields | undefined;
   readonly problems: readonly string[];
-  readonly notes: readonly Note[];
+  readonly notes: readonly MigrationNote[];
 }
 
 /** These mark the legacy resource as managed by another tool. That tool would take a copy for its own and remove it. */

@@ -14,11 +14,11 @@ export interface Translation {
   readonly annotations: Readonly<Record<string, string>>;
   /** Why it cannot be deployed as it is; each problem names its field. */
   readonly problems: readonly string[];
-  readonly notes: readonly Note[];
+  readonly notes: readonly MigrationNote[];
 }
 
 /** What a user who migrates to the current API should know. */
-export interface Note {
+export interface MigrationNote {
   readonly field: string;
   /** `lost`: there is no equivalent. `changed`: expressed differently, and not quite the same. */
   readonly kind: "lost" | "changed";
@@ -125,7 +125,7 @@ export function translateSpec(raw: Fields, context: TranslationContext): Transla
     return { spec: {}, annotations: {}, problems, notes: [] };
   }
   const spec = parsed.data;
-  const said = { problems: [] as string[], notes: [] as Note[] };
+  const said = { problems: [] as string[], notes: [] as MigrationNote[] };
   const { source, login } = toSource(spec, context, said);
   const { helm, helmCredentials } = toHelmCredentials(spec, context, said);
   const credentials = { ...(login && { git: [login] }), ...(helm && { helm }) };
@@ -144,7 +144,7 @@ export function translateSpec(raw: Fields, context: TranslationContext): Transla
 
 interface Said {
   readonly problems: string[];
-  readonly notes: Note[];
+  readonly notes: MigrationNote[];
 }
 
 interface Login {

@@ -2,8 +2,8 @@
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
-import { type Key, keyText } from "../../model.ts";
-import type { DeploymentChange, DeploymentRef, Deployments } from "../../ports.ts";
+import { type DeploymentChange, type DeploymentRef, type Key, keyText } from "../../model.ts";
+import type { Deployments } from "../../ports.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { parseDeployment, resourcePath } from "./custom-resource.ts";
 import { decideAndWrite } from "../../kube/decide-and-write.ts";

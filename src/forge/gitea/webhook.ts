@@ -21,7 +21,7 @@ import { signatureFitsAny } from "../secrets.ts";
 import { Flow, Origin, originOf } from "./origin.ts";
 import {
   type DeliveryHeaders,
-  type Verdict,
+  type Verification,
   type WebhookSource,
   type WebhookSourceOptions,
   findHeader,
@@ -73,7 +73,7 @@ const actions = new Map<string, PullRequestEvent["action"]>([
 ]);
 
 export function createGiteaSource({ id, secrets, allowUnsigned }: WebhookSourceOptions): WebhookSource {
-  async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict> {
+  async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verification> {
     if (secrets.length === 0 && allowUnsigned) return genuine;
     // Forgejo sends both. GitHub's X-Hub-Signature-256, which Gitea and Forgejo send too, is ignored.
     const names = ["x-gitea-signature", "x-forgejo-signature"].filter((name) => headers.has(name));

@@ -4,7 +4,7 @@ import { type Ensured, type EnsureOptions, type WantedHook, attempt, isSameAddre
 import { appAnswer, installationAnswer } from "./answers.ts";
 import { githubEvents, HookConfig, lackOfConfig } from "./hooks.ts";
 import { isProblem, read } from "./login.ts";
-import { type Question, problemOf } from "./problem.ts";
+import { type RequestDescription, problemOf } from "./problem.ts";
 import type { Wire } from "./wire.ts";
 
 const AppEvents = appAnswer.extend({ events: z.array(z.string()) });
@@ -15,7 +15,7 @@ export async function ensureAppHook(
   { url, secret }: WantedHook,
   { rotate, dryRun }: EnsureOptions,
 ): Promise<Ensured> {
-  const question: Question = { what: "set up the App's webhook", who: "the App" };
+  const question: RequestDescription = { what: "set up the App's webhook", who: "the App" };
   return attempt("the App's webhook", "it needs the App's id and private key", async () => {
     const app = read(AppEvents, await wire.request("GET /app", {}, question), question);
     const name = `the webhook of the App ${app.slug}`;
@@ -48,7 +48,7 @@ export async function ensureAppHook(
  * App.
  */
 export async function examineInstallation(wire: Wire, name: string): Promise<Ensured> {
-  const question: Question = { what: `find the App's installation on ${name}`, who: "the App" };
+  const question: RequestDescription = { what: `find the App's installation on ${name}`, who: "the App" };
   return attempt(name, "it needs the App's id and private key", async () => {
     const [owner, repo] = name.split("/");
     try {

@@ -2,8 +2,8 @@
 import type { z } from "zod";
 import { createBoundedMap } from "../../kit/bounded-map.ts";
 import { appAnswer, installationAnswer, installationTokenAnswer } from "./answers.ts";
-import { type Login, type Permission, type Repo, isProblem, read } from "./login.ts";
-import { type Question, problemOf } from "./problem.ts";
+import { type GithubLogin, type Permission, type Repo, isProblem, read } from "./login.ts";
+import { type RequestDescription, problemOf } from "./problem.ts";
 import type { Wire } from "./wire.ts";
 
 /** Tokens live for an hour; a slow request should not outlive its token. */
@@ -24,7 +24,7 @@ interface Token {
  * pending requests only by installation and repository, so of two Apps on two hosts with the same numbers one could
  * receive the other's token, and it does not check when tokens expire.
  */
-export function createAppLogin(wire: Wire): Login {
+export function createAppLogin(wire: Wire): GithubLogin {
   const installations = createBoundedMap<number>({ entries: maxKept });
   const tokens = createBoundedMap<Token>({ entries: maxKept });
   let self: App | undefined;
@@ -41,7 +41,7 @@ export function createAppLogin(wire: Wire): Login {
   async function makeToken(
     repo: Repo,
     permission: Permission,
-    question: Question,
+    question: RequestDescription,
     signal: AbortSignal | undefined,
   ): Promise<Token> {
     const known = installations.get(nameOf(repo));
@@ -70,7 +70,7 @@ export function createAppLogin(wire: Wire): Login {
     }
   }
 
-  async function findInstallation(repo: Repo, question: Question, signal?: AbortSignal): Promise<number> {
+  async function findInstallation(repo: Repo, question: RequestDescription, signal?: AbortSignal): Promise<number> {
     try {
       const answer = await wire.request("GET /repos/{owner}/{repo}/installation", { ...repo }, question, signal);
       return read(installationAnswer, answer, question).id;
@@ -80,7 +80,7 @@ export function createAppLogin(wire: Wire): Login {
   }
 
   /** GitHub gives the same answer for a repository that does not exist and one without the App. */
-  async function explainAbsence(repo: Repo, question: Question, signal?: AbortSignal): Promise<Error> {
+  async function explainAbsence(repo: Repo, question: RequestDescription, signal?: AbortSignal): Promise<Error> {
     const name = `${repo.owner}/${repo.repo}`;
     try {
       const answer = await wire.request(
@@ -100,7 +100,7 @@ export function createAppLogin(wire: Wire): Login {
     return problemOf("unauthorized", question, `the App ${slug} is not installed on ${name}: install it at ${where}`);
   }
 
-  async function askSelf(question: Question, signal?: AbortSignal): Promise<App> {
+  async function askSelf(question: RequestDescription, signal?: AbortSignal): Promise<App> {
     self ??= read(appAnswer, await wire.request("GET /app", {}, question, signal), question);
     return self;
   }

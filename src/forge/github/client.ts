@@ -1,11 +1,11 @@
 /** Requests for one repository, with the login they need. */
 import type { z } from "zod";
 import type { CommentAnswer } from "./answers.ts";
-import { type Login, type Permission, type Repo, isProblem, read } from "./login.ts";
-import { type Answer, type Question, problemOf } from "./problem.ts";
+import { type GithubLogin, type Permission, type Repo, isProblem, read } from "./login.ts";
+import { type GithubAnswer, type RequestDescription, problemOf } from "./problem.ts";
 import type { Parameters, Wire } from "./wire.ts";
 
-export interface Call {
+export interface GithubCall {
   /** For example `write a comment on org/repo#7`. */
   readonly what: string;
   readonly repoName: string;
@@ -14,17 +14,17 @@ export interface Call {
 }
 
 export interface Client {
-  ask(route: string, parameters: Parameters, call: Call): Promise<Answer>;
+  ask(route: string, parameters: Parameters, call: GithubCall): Promise<GithubAnswer>;
   /** Resolves to `undefined` on 404. */
-  find(route: string, parameters: Parameters, call: Call): Promise<Answer | undefined>;
-  read<T extends z.ZodType>(type: T, answer: Answer, call: Call): z.infer<T>;
-  ownership(call: Call): Promise<(comment: CommentAnswer) => boolean>;
+  find(route: string, parameters: Parameters, call: GithubCall): Promise<GithubAnswer | undefined>;
+  read<T extends z.ZodType>(type: T, answer: GithubAnswer, call: GithubCall): z.infer<T>;
+  ownership(call: GithubCall): Promise<(comment: CommentAnswer) => boolean>;
 }
 
-export function createClient(wire: Wire, login: Login): Client {
-  const questionOf = ({ what }: Call): Question => ({ what, who: login.who });
+export function createClient(wire: Wire, login: GithubLogin): Client {
+  const questionOf = ({ what }: GithubCall): RequestDescription => ({ what, who: login.who });
 
-  async function ask(route: string, { headers, ...parameters }: Parameters, call: Call): Promise<Answer> {
+  async function ask(route: string, { headers, ...parameters }: Parameters, call: GithubCall): Promise<GithubAnswer> {
     const { what, permission, signal } = call;
     const repo = parseRepo(call, questionOf(call));
     const attempt = async () => {
@@ -57,7 +57,7 @@ export function createClient(wire: Wire, login: Login): Client {
 }
 
 /** Only a valid repository name becomes part of a URL. */
-function parseRepo({ repoName }: Call, question: Question): Repo {
+function parseRepo({ repoName }: GithubCall, question: RequestDescription): Repo {
   const [, owner, repo] = /^([\w.-]+)\/([\w.-]+)$/.exec(repoName) ?? [];
   if (owner === undefined || repo === undefined || /^\.+$/.test(owner) || /^\.+$/.test(repo)) {
     throw problemOf("not-found", question, "a repository of GitHub has a name like `owner/name`");

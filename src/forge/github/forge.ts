@@ -16,7 +16,7 @@ import {
   toPullRequest,
 } from "./answers.ts";
 import { createAppLogin } from "./app-login.ts";
-import { type Call, createClient } from "./client.ts";
+import { type GithubCall, createClient } from "./client.ts";
 import { createTokenLogin } from "./login.ts";
 import { createWire } from "./wire.ts";
 
@@ -188,11 +188,11 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
   };
 }
 
-function on({ repoName, number }: PullRequestKey, what: string, signal: AbortSignal | undefined): Call {
+function on({ repoName, number }: PullRequestKey, what: string, signal: AbortSignal | undefined): GithubCall {
   return onPullRequests(repoName, `${what} ${repoName}#${number}`, signal);
 }
 
-function onPullRequests(repoName: string, what: string, signal: AbortSignal | undefined): Call {
+function onPullRequests(repoName: string, what: string, signal: AbortSignal | undefined): GithubCall {
   return { what, repoName, permission: "pull_requests", signal };
 }
 

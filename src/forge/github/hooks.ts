@@ -1,7 +1,7 @@
 /** The webhooks of a repository on GitHub, with a token. */
 import { z } from "zod";
 import { type Hook, type Hooks, type WantedHook, describeEvents, isSameAddress, lackedEvents } from "../hooks.ts";
-import { type Call, createClient } from "./client.ts";
+import { type GithubCall, createClient } from "./client.ts";
 import { createTokenLogin } from "./login.ts";
 import type { Wire } from "./wire.ts";
 
@@ -21,7 +21,7 @@ const maxPages = 20;
 
 export function createGithubHooks(token: string, wire: Wire, { url, secret }: WantedHook): Hooks {
   const client = createClient(wire, createTokenLogin(token, wire));
-  const callFor = (repoName: string, what: string): Call => ({
+  const callFor = (repoName: string, what: string): GithubCall => ({
     ...{ what: `${what} of ${repoName}`, repoName },
     ...{ permission: "repository_hooks", signal: undefined },
   });

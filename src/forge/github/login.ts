@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { readAnswer } from "../ask.ts";
 import { type CommentAnswer, userAnswer } from "./answers.ts";
-import { type Answer, type Question, type Who, problemOf } from "./problem.ts";
+import { type GithubAnswer, type RequestDescription, type Who, problemOf } from "./problem.ts";
 import type { Wire } from "./wire.ts";
 
 /** The permission that a request needs, in GitHub's terms; always with write access. */
@@ -14,7 +14,7 @@ export interface Repo {
   readonly repo: string;
 }
 
-export interface Login {
+export interface GithubLogin {
   readonly who: Who;
   /** Returns the `Authorization` header for requests to one repository. */
   authorize(repo: Repo, permission: Permission, what: string, signal?: AbortSignal): Promise<string>;
@@ -27,7 +27,7 @@ export interface Login {
 /** Characters that are safe in any header. */
 const visible = /^[\x21-\x7e]+$/;
 
-export function createTokenLogin(token: string, wire: Wire): Login {
+export function createTokenLogin(token: string, wire: Wire): GithubLogin {
   let own: number | undefined;
 
   function authorization(what: string): string {
@@ -59,7 +59,11 @@ export function createTokenLogin(token: string, wire: Wire): Login {
 }
 
 /** Parses a response. Throws ForgeError if GitHub could not have sent it. */
-export function read<T extends z.ZodType>(type: T, { data: json }: Answer, { what }: Question): z.infer<T> {
+export function read<T extends z.ZodType>(
+  type: T,
+  { data: json }: GithubAnswer,
+  { what }: RequestDescription,
+): z.infer<T> {
   return readAnswer(type, { json, request: `GitHub: cannot ${what}` });
 }
 

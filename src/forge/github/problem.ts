@@ -3,14 +3,14 @@ import { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { findRetryAfterMs } from "../forge-failure.ts";
 
-export interface Answer {
+export interface GithubAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | number | undefined>>;
   readonly data?: unknown;
 }
 
 /** Names the request, for messages. */
-export interface Question {
+export interface RequestDescription {
   /** For example `write a comment on org/repo#7`. */
   readonly what: string;
   readonly who: Who;
@@ -30,14 +30,14 @@ const defaultWaitMs = 60_000;
 
 export function problemOf(
   problem: ForgeError["problem"],
-  { what }: Question,
+  { what }: RequestDescription,
   why: string,
   cause?: unknown,
 ): ForgeError {
   return new ForgeError(problem, `GitHub: cannot ${what}: ${why}`, cause === undefined ? {} : { cause });
 }
 
-export function toForgeError(answer: Answer, { what, who }: Question): ForgeError {
+export function toForgeError(answer: GithubAnswer, { what, who }: RequestDescription): ForgeError {
   const { status, headers } = answer;
   const said = whatItSaid(answer.data);
   const request = headers["x-github-request-id"];
@@ -74,7 +74,7 @@ export function toForgeError(answer: Answer, { what, who }: Question): ForgeErro
 
 type Explanation = readonly [problem: ForgeError["problem"], why: string];
 
-function explainForbidden(answer: Answer, said: string, who: string): Explanation {
+function explainForbidden(answer: GithubAnswer, said: string, who: string): Explanation {
   if (/\blocked\b/i.test(said)) {
     return ["refused", `the conversation is locked: unlock it, or grant ${who} write access to the repository`];
   }
@@ -94,7 +94,7 @@ function explainInvalid(said: string): Explanation {
 }
 
 /** GitHub lists the permissions that would suffice. */
-function neededPermissions({ headers }: Answer): string {
+function neededPermissions({ headers }: GithubAnswer): string {
   const accepted = headers["x-accepted-github-permissions"];
   if (typeof accepted !== "string" || !/^[\w =;,-]{1,200}$/.test(accepted)) return "";
   return ` (it needs ${accepted.replaceAll("; ", " or ")})`;
@@ -109,7 +109,7 @@ function isPlain(value: unknown): value is string {
  * Returns how long GitHub requires us to wait; `undefined` if this is not a rate limit. Times are compared with the
  * response's own date, so that a wrong local clock does no harm.
  */
-function rateLimitMs(answer: Answer, said: string): number | undefined {
+function rateLimitMs(answer: GithubAnswer, said: string): number | undefined {
   if (answer.status !== 403 && answer.status !== 429) return undefined;
   const headers = new Headers(Object.entries(answer.headers).map(([name, value]) => [name, String(value)]));
   const used = headers.get("x-ratelimit-remaining") === "0";

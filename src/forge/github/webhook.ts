@@ -20,7 +20,7 @@ import {
 } from "../payload.ts";
 import {
   type DeliveryHeaders,
-  type Verdict,
+  type Verification,
   type WebhookSource,
   type WebhookSourceOptions,
   findHeader,
@@ -82,7 +82,7 @@ const actions = new Map<string, PullRequestEvent["action"]>([
 export function createGithubSource({ id, secrets, allowUnsigned }: WebhookSourceOptions): WebhookSource {
   const verifiers = secrets.map((secret) => new Webhooks({ secret }));
 
-  async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict> {
+  async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verification> {
     // Gitea and Forgejo also send GitHub's headers, including the signature, but their payloads only look similar.
     if ([...headers.keys()].some((name) => /^x-(gitea|forgejo|gogs)-/.test(name))) {
       return refused("This delivery comes from Gitea or Forgejo: configure the forge with `kind: gitea`.");

@@ -8,7 +8,7 @@ import type { Logger } from "../../log.ts";
 import { TooLargeError } from "../answer-body.ts";
 import { codeOf } from "../forge-failure.ts";
 import { createFetchWhole } from "./fetch-whole.ts";
-import { type Answer, type Question, problemOf, toForgeError } from "./problem.ts";
+import { type GithubAnswer, type RequestDescription, problemOf, toForgeError } from "./problem.ts";
 
 export interface WireOptions {
   readonly apiUrl: string;
@@ -22,7 +22,12 @@ export interface WireOptions {
 
 export interface Wire {
   /** Resolves for success and 304 (not modified); throws ForgeError, or the signal's reason. */
-  request(route: string, parameters: Parameters, question: Question, signal?: AbortSignal): Promise<Answer>;
+  request(
+    route: string,
+    parameters: Parameters,
+    question: RequestDescription,
+    signal?: AbortSignal,
+  ): Promise<GithubAnswer>;
 }
 
 export type Parameters = Readonly<Record<string, unknown>> & { readonly headers?: Readonly<Record<string, string>> };
@@ -31,7 +36,7 @@ export function createWire(options: WireOptions): Wire {
   const { apiUrl, timeoutMs } = options;
   let octokit: Promise<Octokit> | undefined;
 
-  async function send(route: string, parameters: Parameters, signal: AbortSignal): Promise<Answer> {
+  async function send(route: string, parameters: Parameters, signal: AbortSignal): Promise<GithubAnswer> {
     const { request } = await (octokit ??= createOctokit(options));
     try {
       return await request(route, { ...parameters, request: { signal } });
@@ -45,7 +50,7 @@ export function createWire(options: WireOptions): Wire {
   return {
     async request(route, parameters, question, signal) {
       const inTime = withTimeout(timeoutMs, signal);
-      let answer: Answer;
+      let answer: GithubAnswer;
       try {
         answer = await send(route, parameters, inTime);
       } catch (error) {
@@ -111,7 +116,7 @@ const Answered = z.object({
 });
 
 /** octokit's errors contain the whole request: only fetch's own error is passed on. */
-function toProblem(error: unknown, question: Question, apiUrl: string): ForgeError {
+function toProblem(error: unknown, question: RequestDescription, apiUrl: string): ForgeError {
   if (error instanceof KeyError) {
     return problemOf(
       "unauthorized",

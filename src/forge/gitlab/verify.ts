@@ -7,7 +7,7 @@ import type { Clock } from "../../ports.ts";
 import { fitsAny, signatureFitsAny } from "../secrets.ts";
 import {
   type DeliveryHeaders,
-  type Verdict,
+  type Verification,
   type WebhookSourceOptions,
   findHeader,
   genuine,
@@ -24,7 +24,10 @@ export function createGitlabVerifier({
   secrets,
   allowUnsigned,
   clock,
-}: WebhookSourceOptions & { readonly clock: Clock }): (headers: DeliveryHeaders, body: Buffer) => Promise<Verdict> {
+}: WebhookSourceOptions & { readonly clock: Clock }): (
+  headers: DeliveryHeaders,
+  body: Buffer,
+) => Promise<Verification> {
   const tokens = secrets.filter((secret) => !secret.startsWith(signingKeyPrefix));
   const keys = secrets.filter((secret) => secret.startsWith(signingKeyPrefix)).map((secret) => decodeKey(id, secret));
 
@@ -40,7 +43,7 @@ export function createGitlabVerifier({
   };
 }
 
-function verifyToken(headers: DeliveryHeaders, tokens: readonly string[]): Verdict {
+function verifyToken(headers: DeliveryHeaders, tokens: readonly string[]): Verification {
   const token = findHeader(headers, "x-gitlab-token");
   if (token === undefined) return refused(signatureProblem(headers, "X-Gitlab-Token"));
   return fitsAny(token, tokens)
@@ -48,7 +51,7 @@ function verifyToken(headers: DeliveryHeaders, tokens: readonly string[]): Verdi
     : refused("The token does not match: compare the webhook's secret token with the configured ones.");
 }
 
-function verifySignature(headers: DeliveryHeaders, body: Buffer, keys: readonly Buffer[], now: number): Verdict {
+function verifySignature(headers: DeliveryHeaders, body: Buffer, keys: readonly Buffer[], now: number): Verification {
   const [messageId, timestamp, signatures] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) =>
     findHeader(headers, name),
   );

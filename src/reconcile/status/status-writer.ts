@@ -1,6 +1,6 @@
 /** Writes the status of one reconciliation: progress during it, everything else at the end. */
-import type { Deployment, DeploymentStatus, MalformedDeployment } from "../../model.ts";
-import type { Clock, Deployments, StatusPatch } from "../../ports.ts";
+import type { Deployment, DeploymentStatus, MalformedDeployment, StatusPatch } from "../../model.ts";
+import type { Clock, Deployments } from "../../ports.ts";
 import type { Logger } from "../../log.ts";
 import { rfc3339 } from "../../kit/time.ts";
 import { mergePatch } from "../../kit/merge-patch.ts";

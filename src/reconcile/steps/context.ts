@@ -1,6 +1,6 @@
 /** What the steps of one reconciliation share: the parameters of kluctl's runs, and where results are recorded. */
-import type { CommandResult, Credentials, TargetKey } from "../../model.ts";
-import type { Checkout, DeployOptions, Identity, Kluctl, Run } from "../../ports.ts";
+import type { Checkout, CommandResult, Credentials, DeployOptions, Identity, Run, TargetKey } from "../../model.ts";
+import type { Kluctl } from "../../ports.ts";
 import { type MaskedResult, maskSafely } from "../../redact/mask-result.ts";
 import { projectKey, targetOf } from "../keys.ts";
 import { toDeployOptions, toRun } from "../run.ts";

@@ -4,8 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
-import type { CommandResult } from "../../../src/model.ts";
-import type { DecryptionKeys } from "../../../src/ports.ts";
+import type { CommandResult, DecryptionKeys } from "../../../src/model.ts";
 import { cloudKey, cloudMasterKeys, useFakeClouds } from "../../support/fake-clouds.ts";
 import {
   collectLogs,

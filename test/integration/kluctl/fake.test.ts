@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../../../src/errors.ts";
 import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
-import type { Run } from "../../../src/ports.ts";
+import type { Run } from "../../../src/model.ts";
 import {
   collectLogs,
   createFakeKluctl,

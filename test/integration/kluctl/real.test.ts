@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { KilledError, PrepareError } from "../../../src/errors.ts";
 import { createObjects } from "../../../src/kube/objects.ts";
 import type { KluctlProcesses } from "../../../src/kluctl/kluctl.ts";
-import type { Run } from "../../../src/ports.ts";
+import type { Run } from "../../../src/model.ts";
 import { findDoomed } from "../../../src/guards/pruning.ts";
 import {
   collectLogs,

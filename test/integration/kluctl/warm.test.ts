@@ -6,8 +6,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { cacheDir } from "../../../dev/cache.ts";
 import { KilledError, PrepareError } from "../../../src/errors.ts";
 import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
-import type { CommandResult } from "../../../src/model.ts";
-import type { Run } from "../../../src/ports.ts";
+import type { CommandResult, Run } from "../../../src/model.ts";
 import {
   collectLogs,
   createProject,

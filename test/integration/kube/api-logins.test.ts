@@ -4,7 +4,7 @@ import { type KubernetesObject } from "@kubernetes/client-node";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { createApiLogins } from "../../../src/kube/api-logins.ts";
 import { toRemoteCluster } from "../../../src/kube/remote-cluster.ts";
-import type { ApiAccess, Identity } from "../../../src/ports.ts";
+import type { ApiAccess, Identity } from "../../../src/model.ts";
 import { type AuditedCluster, startAuditedCluster } from "../../support/audited-cluster.ts";
 import { uniqueName } from "../../support/world.ts";
 import { type TestCluster, useNamespace } from "../../support/world-cluster.ts";

@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createAppliedObjects, type AppliedObjectsLimits } from "../../../src/kube/applied-objects.ts";
 import { createKubeClient } from "../../../src/kube/client.ts";
-import type { AppliedChange, AppliedScope } from "../../../src/ports.ts";
+import type { AppliedChange, AppliedScope } from "../../../src/model.ts";
 import { createAccount } from "../../support/accounts.ts";
 import { useApiLogin } from "../../support/api-login.ts";
 import { fakeLog } from "../../support/kube.ts";

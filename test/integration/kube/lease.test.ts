@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createLeases, leaseName } from "../../../src/kube/lease.ts";
-import type { Held } from "../../../src/ports.ts";
+import type { Held } from "../../../src/model.ts";
 import { deploymentsPath, fakeLog, resource, useKube } from "../../support/kube.ts";
 import { patience } from "../../support/patience.ts";
 

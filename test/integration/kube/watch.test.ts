@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createDeployments } from "../../../src/apis/kluctl/deployments.ts";
-import type { DeploymentChange } from "../../../src/ports.ts";
-import { isMalformed, type RepoId } from "../../../src/model.ts";
+import { type DeploymentChange, isMalformed, type RepoId } from "../../../src/model.ts";
 import { deploymentsPath, fakeLog, resource, type TestKube, useKube } from "../../support/kube.ts";
 import { patience } from "../../support/patience.ts";
 

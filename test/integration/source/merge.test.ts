@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Merge, Merged } from "../../../src/ports.ts";
+import type { Merge, Merged } from "../../../src/model.ts";
 import { findEncrypted, stubEncrypted } from "../../../src/stub-decryption/stub-encrypted.ts";
 import { ageMasterKey, blueKey, encryptedYaml } from "../../support/sops.ts";
 import { type Repo, useGitHost, useSources } from "../../support/source.ts";

@@ -6,8 +6,7 @@ import { gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import { createCertificateAuthority } from "../../../dev/parts/certificates.ts";
 import type { SourceError } from "../../../src/errors.ts";
-import type { OciCredential, OciSource } from "../../../src/model.ts";
-import type { Checkout } from "../../../src/ports.ts";
+import type { Checkout, OciCredential, OciSource } from "../../../src/model.ts";
 import {
   registryLogin,
   registryToken,

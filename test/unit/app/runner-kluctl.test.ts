@@ -7,7 +7,7 @@ import { NeedsMoreError, PreviewRefusedError } from "../../../src/errors.ts";
 import type { KluctlProcesses } from "../../../src/kluctl/kluctl.ts";
 import { printedBytes } from "../../../src/kluctl/offline.ts";
 import type { Assignment } from "../../../src/preview-runner/dispatch.ts";
-import type { Outcome } from "../../../src/preview-runner/task.ts";
+import type { TaskOutcome } from "../../../src/preview-runner/task.ts";
 import { newRun } from "../../support/fake-kluctl.ts";
 import { useTempDir } from "../../support/world.ts";
 
@@ -15,7 +15,7 @@ const all = { files: "Landlock", processes: "seccomp", credentials: "a proxy", n
 const never = new AbortController().signal;
 
 /** A runner that gives this answer, and a deployment with a login and a key. */
-async function useRender(answer: { provided?: object; result?: string; outcome?: Outcome } = {}) {
+async function useRender(answer: { provided?: object; result?: string; outcome?: TaskOutcome } = {}) {
   const { provided = all, result, outcome = { done: true } } = answer;
   const workDir = await useTempDir();
   const sent: Assignment["task"][] = [];
@@ -78,7 +78,7 @@ test("a fork is not sent to a runner that lacks an isolation property, even if m
 });
 
 test("the error of the runner's kluctl shows which access a fork needs", async () => {
-  const failed = (message: string): { outcome: Outcome } => ({ outcome: { failed: "prepare", message } });
+  const failed = (message: string): { outcome: TaskOutcome } => ({ outcome: { failed: "prepare", message } });
   const needs = async (message: string) => (await useRender(failed(message))).render().catch((error: unknown) => error);
 
   expect(await needs("loading vars from cluster is disabled")).toMatchObject({ needs: "cluster" });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createCompare } from "../../../src/doctor/compare.ts";
 import { examineDeployments } from "../../../src/doctor/deployments.ts";
-import type { Compared } from "../../../src/doctor/swap.ts";
+import type { SwapComparison } from "../../../src/doctor/swap.ts";
 import { toRemoteCluster } from "../../../src/kube/remote-cluster.ts";
 import { createReadIdentity } from "../../../src/access/identity.ts";
 import { ApiError, SourceError } from "../../../src/errors.ts";
@@ -22,7 +22,7 @@ const deployed: Partial<DeploymentStatus> = {
 interface Case {
   readonly deployment?: Deployment;
   readonly spec?: unknown;
-  readonly compared?: Partial<Compared> | Error;
+  readonly compared?: Partial<SwapComparison> | Error;
   readonly secrets?: Record<string, Record<string, string>>;
   readonly missingAccounts?: readonly string[];
   /** `namespace/name` of the Secrets that may not be read. */

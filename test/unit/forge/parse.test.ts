@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { PullRequestOf } from "../../../src/forge/gitea/answers.ts";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
-import { type ForgeKind, readHeaders } from "../../../src/forge/webhook-source.ts";
-import type { PushEvent } from "../../../src/model.ts";
+import { readHeaders } from "../../../src/forge/webhook-source.ts";
+import type { ForgeKind, PushEvent } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import {
   type Delivery,

@@ -1,7 +1,8 @@
+import type { ForgeKind } from "../../../src/model.ts";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
-import { type ForgeKind, readHeaders } from "../../../src/forge/webhook-source.ts";
+import { readHeaders } from "../../../src/forge/webhook-source.ts";
 import {
   type Delivery,
   giteaDelivery,

@@ -50,6 +50,14 @@ test("imports that the table allows have no violations", () => {
   expect(checkHouse(root)).toEqual([]);
 });
 
+test("two exported types must not share a name", () => {
+  const [type, other] = ["export interface Change {\n  readonly at: string;\n}", "export type Change = string;"];
+  const root = useSources({ "src/kube/watch.ts": type, "src/model/result.ts": other, "test/support/fakes.ts": other });
+  expect(checkHouse(root)).toEqual([
+    expect.stringMatching(/^src\/.*: exports the type Change, as src\/.* does; rename one of them$/),
+  ]);
+});
+
 function useSources(files: Record<string, string>): string {
   const root = mkdtempSync(join(tmpdir(), "towline-house-"));
   onTestFinished(() => rmSync(root, { recursive: true }));

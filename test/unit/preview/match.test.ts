@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation, type GitDeployment, type GitSource } from "../../../src/model.ts";
-import { type Known, matchPullRequest } from "../../../src/preview/match.ts";
+import { type RepositoryFacts, matchPullRequest } from "../../../src/preview/match.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
 
@@ -15,12 +15,12 @@ function following(source: Partial<GitSource>, { spec, ...overrides }: Parameter
 }
 
 /** "concerned", "elsewhere", or the reason why the deployment was ignored. */
-function outcome(deployment: GitDeployment, known?: Known): string {
+function outcome(deployment: GitDeployment, known?: RepositoryFacts): string {
   const { concerned, ignored } = matchPullRequest(pullRequest, [deployment], known);
   return concerned.length > 0 ? "concerned" : (ignored[0]?.reason ?? "elsewhere");
 }
 
-const changing = (...paths: string[]): Known => ({ changed: { complete: true, paths } });
+const changing = (...paths: string[]): RepositoryFacts => ({ changed: { complete: true, paths } });
 
 test("a pull request affects the deployments that follow its base branch in its base repository", () => {
   const deployments = [

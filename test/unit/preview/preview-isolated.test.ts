@@ -1,8 +1,7 @@
 /** Forks rendered without the cluster. */
 import { expect, test } from "vitest";
 import { KilledError, NeedsMoreError, PrepareError, SourceError } from "../../../src/errors.ts";
-import { annotation, type CommandResult, type PullRequest } from "../../../src/model.ts";
-import type { RenderOptions, Run } from "../../../src/ports.ts";
+import { annotation, type CommandResult, type PullRequest, type RenderOptions, type Run } from "../../../src/model.ts";
 import type { AllowedFork } from "../../../src/preview/open.ts";
 import { fakeReadIdentity, fakeSecrets } from "../../support/fakes.ts";
 import { aPreviewWorld, aRender, base, head, inFolder, named, startedAt } from "../../support/preview.ts";

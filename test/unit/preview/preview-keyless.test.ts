@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
-import { annotation } from "../../../src/model.ts";
-import type { Run } from "../../../src/ports.ts";
+import { annotation, type Run } from "../../../src/model.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
 import { fakeReadIdentity, fakeSecrets } from "../../support/fakes.ts";
 import { aPreviewWorld, inFolder, named } from "../../support/preview.ts";

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import type { Change, ResultObject } from "../../../src/model.ts";
+import type { FieldChange, ResultObject } from "../../../src/model.ts";
 import { findRisks } from "../../../src/preview/risks.ts";
 import { anObject } from "../../support/deployments.ts";
 
-const update = (jsonPath: string, newValue: unknown = "b"): Change => ({
+const update = (jsonPath: string, newValue: unknown = "b"): FieldChange => ({
   type: "update",
   jsonPath,
   oldValue: "a",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Change, ResultObject } from "../../../src/model.ts";
+import type { FieldChange, ResultObject } from "../../../src/model.ts";
 import { describeDiff } from "../../../src/preview/describe-diff.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
 
@@ -7,12 +7,12 @@ const was = "encrypted0123456789a";
 const becomes = "encryptedfedcba98765";
 const secret = "canary-of-the-cluster";
 
-function update(jsonPath: string, oldValue: unknown, newValue: unknown): Change {
+function update(jsonPath: string, oldValue: unknown, newValue: unknown): FieldChange {
   return { type: "update", jsonPath, oldValue, newValue };
 }
 
 /** An object as the merge or the deployed commit renders it, with its changes against the cluster. */
-function anObjectOf(rendered: unknown, changes: Change[], overrides: Partial<ResultObject> = {}): ResultObject {
+function anObjectOf(rendered: unknown, changes: FieldChange[], overrides: Partial<ResultObject> = {}): ResultObject {
   return anObject({ rendered: JSON.stringify(rendered), changes, ...overrides });
 }
 

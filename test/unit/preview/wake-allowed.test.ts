@@ -1,6 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { annotation, type Deployment } from "../../../src/model.ts";
-import type { DeploymentChange } from "../../../src/ports.ts";
+import { annotation, type Deployment, type DeploymentChange } from "../../../src/model.ts";
 import { startAllowedWaking } from "../../../src/preview/wake-allowed.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { aPreview, aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
-import { type CommandResult, requestAnnotation } from "../../../src/model.ts";
-import type { StatusPatch } from "../../../src/ports.ts";
+import { type CommandResult, requestAnnotation, type StatusPatch } from "../../../src/model.ts";
 import { type AroundReconcileDeps, skipsWithin } from "../../../src/skipping/around-reconcile.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";

@@ -1,6 +1,11 @@
 import { expect, test, vi } from "vitest";
-import { annotation, type Condition, type Deployment, type Request } from "../../../src/model.ts";
-import type { DeploymentChange } from "../../../src/ports.ts";
+import {
+  annotation,
+  type Condition,
+  type Deployment,
+  type DeploymentChange,
+  type Request,
+} from "../../../src/model.ts";
 import { startDependencyWaking } from "../../../src/guards/depends-on-waking.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";

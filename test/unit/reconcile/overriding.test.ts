@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
-import type { RepoKey, SourceOverride } from "../../../src/model.ts";
-import type { Kluctl, LocalOverride, OfferedSources, Run } from "../../../src/ports.ts";
+import type { LocalOverride, OfferedSources, RepoKey, Run, SourceOverride } from "../../../src/model.ts";
+import type { Kluctl } from "../../../src/ports.ts";
 import { withOverrides } from "../../../src/reconcile/overriding.ts";
 import { matchesOverride, parseRepoKey, repoKeyText, toRepoKey } from "../../../src/model/repo-key.ts";
 import { aResult } from "../../support/deployments.ts";

@@ -7,9 +7,9 @@ import {
   type DeploymentSpec,
   finalizer,
   requestAnnotation,
+  type StatusPatch,
 } from "../../../src/model.ts";
 import { monotonicNow } from "../../../src/kit/monotonic.ts";
-import type { StatusPatch } from "../../../src/ports.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
 import { aWorld, key, push, ready, upToDate } from "../../support/reconciling.ts";

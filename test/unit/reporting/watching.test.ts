@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Condition, Deployment } from "../../../src/model.ts";
-import type { DeploymentChange } from "../../../src/ports.ts";
+import type { Condition, Deployment, DeploymentChange } from "../../../src/model.ts";
 import { startReportWatch } from "../../../src/reporting/watching.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";

@@ -1,6 +1,5 @@
 import { onTestFinished, expect, test, vi } from "vitest";
-import type { Deployment, Request } from "../../../../src/model.ts";
-import type { DeploymentChange } from "../../../../src/ports.ts";
+import type { Deployment, DeploymentChange, Request } from "../../../../src/model.ts";
 import { startDriftWaking } from "../../../../src/skipping/drift-waking.ts";
 import { aSummary } from "../../../support/deployments.ts";
 import { silentLog } from "../../../support/fakes.ts";
