@@ -282,8 +282,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 /** Whether a move of its remote can affect the deployment. One that has never been reconciled is due anyway. */
 function isTracked(deployment: Deployment | MalformedDeployment): deployment is GitDeployment {
   if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined) return false;
-  const { spec, status, apiVersion } = deployment;
-  if (spec.suspend && apiVersion !== undefined) return false; // the legacy API has no place for the newer commit
+  const { spec, status, recordsChecks } = deployment;
+  if (spec.suspend && recordsChecks === false) return false; // the newer commit would never be recorded
   return spec.source.ref.commit === undefined && status.observedGeneration !== undefined;
 }
 

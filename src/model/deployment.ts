@@ -1,88 +1,31 @@
-/** A KluctlDeployment (gitops.kluctl.io/v1beta1), parsed in src/apis/kluctl/custom-resource.ts. */
+/**
+ * A deployment: a custom resource that says what is brought up to date, as src/apis/ reads it. This file has what every
+ * kind of them has: identity, source, schedule, the identity that deploys, result, drift and conditions. Dependencies
+ * are an annotation, see `annotation.dependsOn`. kluctl-deployment.ts has what only kluctl's have.
+ */
 import type { JsonObject } from "../kit/json.ts";
 import type { Key } from "./key.ts";
-import type { SourceOverride } from "./source-override.ts";
+import type { KluctlSpec, KluctlStatus } from "./kluctl-deployment.ts";
+import type { DecryptionRef, GitCredentialRef, KubeConfigRef, OciCredentialRef } from "./references.ts";
+import type { CommandSummary, DriftSummary } from "./result.ts";
 import type { GitSource, OciSource, RepoId } from "./source.ts";
 
-export interface CredentialRef {
-  readonly host?: string | undefined;
-  readonly path?: string | undefined;
-  readonly secretName: string;
-}
-
-export interface GitCredentialRef extends CredentialRef {
-  /**
-   * From the deprecated `spec.source.secretRef`: for the source and for what the project includes from the same host.
-   */
-  readonly bySource?: boolean | undefined;
-}
-
-export interface HelmCredentialRef extends CredentialRef {
-  /** The older form: the Secret itself names its Helm repository, by URL or by an id that charts refer to. */
-  readonly bySecret?: boolean | undefined;
-}
-
-export interface OciCredentialRef {
-  readonly registry?: string | undefined;
-  readonly repository?: string | undefined;
-  readonly secretName: string;
-}
-
-/** The Secret with the kubeconfig of another cluster. */
-export interface KubeConfigRef {
-  readonly secretName: string;
-  /** The key in the Secret; if absent, `value` or `value.yaml`. */
-  readonly key?: string | undefined;
-}
-
-/** How encrypted files are decrypted. */
-export interface DecryptionRef {
-  /** The Secret with the keys. */
-  readonly secretName?: string | undefined;
-  /** The identity for a cloud's key service; if absent, the deployment's own service account. */
-  readonly serviceAccountName?: string | undefined;
-}
-
-export interface DeploymentSpec {
+/** What every kind of deployment specifies. All durations are milliseconds. */
+export interface CommonSpec {
   readonly source: GitSource | OciSource;
-  readonly sourceOverrides: readonly SourceOverride[];
   readonly gitCredentials: readonly GitCredentialRef[];
   readonly ociCredentials: readonly OciCredentialRef[];
-  readonly helmCredentials: readonly HelmCredentialRef[];
-  /** All durations are milliseconds. */
   readonly intervalMs: number;
   readonly retryIntervalMs?: number | undefined;
-  readonly deployIntervalMs?: number | undefined;
-  /** Only the legacy API can set `false`: changes in git are then deployed only by an interval or on request. */
-  readonly deployOnChanges?: boolean | undefined;
-  readonly validateIntervalMs?: number | undefined;
   readonly timeoutMs?: number | undefined;
   readonly suspend: boolean;
   readonly serviceAccountName?: string | undefined;
   readonly kubeConfig?: KubeConfigRef | undefined;
   readonly decryption?: DecryptionRef | undefined;
-  readonly target?: string | undefined;
-  readonly targetNameOverride?: string | undefined;
-  readonly context?: string | undefined;
-  readonly args?: JsonObject | undefined;
-  readonly images: readonly JsonObject[];
-  readonly dryRun: boolean;
-  readonly noWait: boolean;
-  readonly forceApply: boolean;
-  readonly replaceOnError: boolean;
-  readonly forceReplaceOnError: boolean;
-  readonly abortOnError: boolean;
-  readonly includeTags: readonly string[];
-  readonly excludeTags: readonly string[];
-  readonly includeDeploymentDirs: readonly string[];
-  readonly excludeDeploymentDirs: readonly string[];
-  readonly deployMode: "full-deploy" | "poke-images";
-  readonly validate: boolean;
   readonly prune: boolean;
-  readonly delete: boolean;
-  readonly manual: boolean;
-  readonly manualObjectsHash?: string | undefined;
 }
+
+export interface DeploymentSpec extends CommonSpec, KluctlSpec {}
 
 /** `metav1.Condition`. */
 export interface Condition {
@@ -95,107 +38,25 @@ export interface Condition {
   readonly observedGeneration?: number | undefined;
 }
 
-export interface ProjectKey {
-  readonly repoKey?: string | undefined;
-  readonly subDir?: string | undefined;
-}
-
-export interface TargetKey {
-  readonly targetName?: string | undefined;
-  readonly clusterId: string;
-  readonly discriminator?: string | undefined;
-}
-
-/** The fields of a stored CommandResult that decisions need; `document` is the complete summary. */
-export interface CommandSummary {
-  readonly document: JsonObject;
-  readonly id: string;
-  /** RFC 3339. */
-  readonly endTime: string;
-  readonly errors: number;
-  readonly warnings: number;
-  readonly newObjects: number;
-  readonly changedObjects: number;
-  readonly appliedHookObjects: number;
-  readonly deletedObjects: number;
-  readonly orphanObjects: number;
-}
-
-export interface ValidateSummary {
-  readonly document: JsonObject;
-  readonly id: string;
-  readonly endTime: string;
-  readonly errors: number;
-  readonly warnings: number;
-}
-
-export interface DriftSummary {
-  readonly document: JsonObject;
-  readonly endTime: string;
-}
-
-/** The status as other kluctl tools read it. Parsed leniently: unreadable fields count as absent. */
-export interface DeploymentStatus extends ManualResults {
+/** What every kind of deployment reports. Parsed leniently: unreadable fields count as absent. */
+export interface CommonStatus {
   readonly observedGeneration?: number | undefined;
   readonly observedCommit?: string | undefined;
   readonly conditions: readonly Condition[];
-  readonly projectKey?: ProjectKey | undefined;
-  readonly targetKey?: TargetKey | undefined;
-  readonly lastObjectsHash?: string | undefined;
-  readonly lastManualObjectsHash?: string | undefined;
   readonly lastPrepareError?: string | undefined;
+  /** Hash of the rendered objects of the last deploy. */
+  readonly lastObjectsHash?: string | undefined;
   readonly lastDeployResult?: CommandSummary | undefined;
-  readonly lastDiffResult?: CommandSummary | undefined;
-  readonly lastValidateResult?: ValidateSummary | undefined;
   readonly lastDriftDetectionResult?: DriftSummary | undefined;
   readonly lastDriftDetectionResultMessage?: string | undefined;
 }
 
-/** In the order in which they are processed. */
-export const manualCommands = ["diff", "deploy", "prune", "validate"] as const;
-export type ManualCommand = (typeof manualCommands)[number];
-/** The kinds of requests a user can make for one deployment by annotation. */
-export type ManualKind = ManualCommand | "reconcile";
-
-export const manualKinds: readonly ManualKind[] = [...manualCommands, "reconcile"];
-
-/** The annotation that holds the request until it is taken. */
-export function requestAnnotation(kind: ManualKind): string {
-  return `kluctl.io/request-${kind}`;
-}
-
-export interface ManualRequest {
-  /** Identifies the request: the client waits for a result that carries this value. */
-  readonly requestValue: string;
-  /** A JSON merge patch of the resource, for this request only. */
-  readonly overridesPatch?: JsonObject | undefined;
-}
-
-/** The outcome of the last request of its kind. */
-export interface ManualResult {
-  readonly request: ManualRequest;
-  /** RFC 3339. */
-  readonly startTime: string;
-  /** Once set, the client stops waiting. */
-  readonly endTime?: string | undefined;
-  readonly reconcileId: string;
-  /** The id under which the result is stored. */
-  readonly resultId?: string | undefined;
-  readonly commandError?: string | undefined;
-}
-
-export type ManualResultField = `${ManualKind}RequestResult`;
-export type ManualResults = { readonly [Field in ManualResultField]?: ManualResult | undefined };
-
-/** The status field that holds the result. */
-export function manualResultField(kind: ManualKind): ManualResultField {
-  return `${kind}RequestResult`;
-}
+export interface DeploymentStatus extends CommonStatus, KluctlStatus {}
 
 /** The part of a resource that is valid whatever its spec contains. */
 export interface DeploymentIdentity {
   readonly key: Key;
-  /** Set for the legacy API only; absent means `gitops.kluctl.io/v1beta1`. */
+  /** Absent: `gitops.kluctl.io/v1beta1`. */
   readonly apiVersion?: string | undefined;
   readonly uid: string;
   readonly generation: number;
@@ -205,12 +66,14 @@ export interface DeploymentIdentity {
   /** Set once the resource was deleted and its finalizers have to run. */
   readonly deletionTimestamp?: string | undefined;
   readonly status: DeploymentStatus;
+  /** False if the API's status has no place for what a check without a deploy finds: its time, and a newer commit. */
+  readonly recordsChecks?: false | undefined;
 }
 
 export interface Deployment extends DeploymentIdentity {
   readonly spec: DeploymentSpec;
-  /** The legacy API's request to deploy whether or not anything changed. */
-  readonly deployAsked?: string | undefined;
+  /** The value of a pending request to deploy whether or not anything changed, from APIs that make it part of a check. */
+  readonly deployRequest?: string | undefined;
   /** Identity of `spec.source.git.url`; absent for other kinds of sources. */
   readonly repo?: RepoId | undefined;
 }
@@ -241,7 +104,20 @@ export function isMalformed(deployment: AnyDeployment): deployment is MalformedD
   return "problem" in deployment;
 }
 
-/** The annotations of a KluctlDeployment that Towline interprets. */
+/** Identifies one resource. Resources of different APIs may have the same name. */
+export type DeploymentRef = Pick<Deployment, "key" | "uid" | "apiVersion" | "deployRequest">;
+
+/** A change of a resource, as seen by the watch. */
+export interface DeploymentChange {
+  readonly kind: "added" | "changed" | "removed";
+  readonly deployment: AnyDeployment;
+  readonly previous?: AnyDeployment | undefined;
+}
+
+/** Fields of `status` to set; `null` removes a field. */
+export type StatusPatch = JsonObject;
+
+/** The annotations of a deployment that Towline interprets. */
 export const annotation = {
   /** `"false"`: webhooks never affect this deployment. */
   webhooks: "towline.dev/webhooks",
@@ -273,16 +149,3 @@ const resourceKind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDepl
 export function kindOf({ apiVersion = resourceKind.apiVersion }: Pick<DeploymentIdentity, "apiVersion">) {
   return { ...resourceKind, apiVersion };
 }
-
-/** A change of a resource, as seen by the watch. */
-export interface DeploymentChange {
-  readonly kind: "added" | "changed" | "removed";
-  readonly deployment: AnyDeployment;
-  readonly previous?: AnyDeployment | undefined;
-}
-
-/** Fields of `status` to set; `null` removes a field. */
-export type StatusPatch = JsonObject;
-
-/** Identifies one resource. Both APIs have KluctlDeployments, so two of them may have the same name. */
-export type DeploymentRef = Pick<Deployment, "key" | "uid" | "apiVersion" | "deployAsked">;

@@ -1,4 +1,5 @@
 /** The results of kluctl commands. */
+import type { JsonObject } from "../kit/json.ts";
 
 export interface ObjectRef {
   readonly group?: string | undefined;
@@ -53,7 +54,7 @@ export interface ResultError {
 /** The result of `diff`, `deploy`, `prune`, `delete` or `poke-images`. */
 export interface CommandResult {
   /** The complete document as kluctl wrote it; it is stored with a few fields added. */
-  readonly document: Readonly<Record<string, unknown>>;
+  readonly document: JsonObject;
   readonly objects: readonly ResultObject[];
   readonly errors: readonly ResultError[];
   readonly warnings: readonly ResultError[];
@@ -67,7 +68,7 @@ export interface CommandResult {
 }
 
 export interface ValidateResult {
-  readonly document: Readonly<Record<string, unknown>>;
+  readonly document: JsonObject;
   readonly ready: boolean;
   readonly errors: readonly ResultError[];
   readonly warnings: readonly ResultError[];
@@ -86,4 +87,32 @@ export interface StoredCommand {
   readonly changes: string;
   /** It was a dry run. */
   readonly dryRun?: boolean | undefined;
+}
+
+/** The fields of a stored CommandResult that decisions need; `document` is the complete summary. */
+export interface CommandSummary {
+  readonly document: JsonObject;
+  readonly id: string;
+  /** RFC 3339. */
+  readonly endTime: string;
+  readonly errors: number;
+  readonly warnings: number;
+  readonly newObjects: number;
+  readonly changedObjects: number;
+  readonly appliedHookObjects: number;
+  readonly deletedObjects: number;
+  readonly orphanObjects: number;
+}
+
+export interface ValidateSummary {
+  readonly document: JsonObject;
+  readonly id: string;
+  readonly endTime: string;
+  readonly errors: number;
+  readonly warnings: number;
+}
+
+export interface DriftSummary {
+  readonly document: JsonObject;
+  readonly endTime: string;
 }

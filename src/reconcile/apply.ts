@@ -32,7 +32,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
     now: deps.clock.now(),
     retrying: work.retrying,
     retryAt: deps.retryAt?.(deployment),
-    requested: deployment.deployAsked !== undefined,
+    requested: deployment.deployRequest !== undefined,
   };
   const regardless = deployRegardless(input);
   if (mayChangeTarget(regardless)) await deps.deployments.whenSynced(work.signal);

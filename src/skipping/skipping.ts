@@ -200,7 +200,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     }
     const { status, spec, generation } = deployment;
     if (readyCondition(status)?.status !== "True") return look("wanted", "it is not ready");
-    if (deployment.deletionTimestamp !== undefined || deployment.deployAsked !== undefined)
+    if (deployment.deletionTimestamp !== undefined || deployment.deployRequest !== undefined)
       return look("wanted", "it is requested");
     if (known.generation !== generation || status.observedGeneration !== generation)
       return look("wanted", "it changed");
@@ -382,7 +382,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       const key = keyText(deployment.key);
       remembered.delete(key);
       const { discriminator } = targetOf(rendered.document);
-      if (discriminator === undefined || identity.cluster !== undefined || deployment.apiVersion !== undefined) return;
+      if (discriminator === undefined || identity.cluster !== undefined || deployment.recordsChecks === false) return;
       const { versions, kinds, doubt, hooks, waits } = seenObjects(rendered.objects, discriminator, {
         applied: deployed,
       });

@@ -233,7 +233,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     resource: LegacyResource,
     newer: StatusPatch,
     ref: GitRef,
-    deployAsked: string | undefined,
+    deployRequest: string | undefined,
   ): Fields {
     const now = toNewerStatus(parseLegacyStatus(resource.status));
     const { target, targetNameOverride, prune, validate } = resource.spec;
@@ -246,7 +246,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     };
     const status = toLegacyPatch(newer, applyMergePatch(now, newer) as Fields, context);
     // Only the request that this reconciliation has read counts as handled: a later one has to wait for the next.
-    const answered = "observedGeneration" in newer ? deployAsked : undefined;
+    const answered = "observedGeneration" in newer ? deployRequest : undefined;
     return answered === undefined ? status : { ...status, lastHandledDeployAt: answered };
   }
 
@@ -307,7 +307,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
       const followed = known && !isMalformed(known) && known.spec.source.kind === "git" ? known.spec.source.ref : {};
       await decideAndWrite(
         () => readThis(ref),
-        (resource) => toStatus(resource, newer, followed, ref.deployAsked),
+        (resource) => toStatus(resource, newer, followed, ref.deployRequest),
         ({ metadata: { resourceVersion } }, status) =>
           patch(`${resourceOf(key)}/status`, { metadata: { resourceVersion }, status }, abortSignal),
       );

@@ -39,7 +39,7 @@ export function toEntry(
     ...entry,
     ...itsOwn(entry, context),
     spec: { ...entry.spec, deployOnChanges: spec["deployOnChanges"] !== false },
-    deployAsked: pendingDeploy(resource),
+    deployRequest: pendingDeploy(resource),
   };
 
   function toMalformed(identity: DeploymentIdentity, problem: string): MalformedDeployment {
@@ -52,7 +52,7 @@ export function toEntry(
 /** The version also changes with the GitRepository. */
 function itsOwn({ resourceVersion }: DeploymentIdentity, { gitRepository }: EntryContext) {
   const version = typeof gitRepository === "object" ? gitRepository.resourceVersion : (gitRepository ?? "none");
-  return { apiVersion: legacyApiVersion, resourceVersion: `${resourceVersion}/${version}` };
+  return { apiVersion: legacyApiVersion, resourceVersion: `${resourceVersion}/${version}`, recordsChecks: false as const };
 }
 
 /** Requests to a suspended resource are ignored, as the legacy controller did. */

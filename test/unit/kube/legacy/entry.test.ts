@@ -47,7 +47,7 @@ test("a legacy deployment is read like any other, under its own API and with the
     apiVersion: "flux.kluctl.io/v1alpha1",
     finalizers: ["finalizers.gitops.kluctl.io"],
     repo: "git.test/org/shop",
-    deployAsked: undefined,
+    deployRequest: undefined,
     spec: { intervalMs: 300_000, deployOnChanges: false, validate: true },
   });
   expect(sound().spec.deployOnChanges).toBe(true);
@@ -60,10 +60,10 @@ test("annotations of the legacy API are requests until the status answers them, 
   expect(request({ annotations: reconcile })).toBe("1");
   expect(request({ annotations: reconcile, status: { lastHandledReconcileAt: "1" } })).toBeUndefined();
   expect(request({ annotations: reconcile, spec: { suspend: true } })).toBeUndefined();
-  expect(sound({ annotations: deploy })).toMatchObject({ deployAsked: "2" });
+  expect(sound({ annotations: deploy })).toMatchObject({ deployRequest: "2" });
   expect(request({ annotations: { ...reconcile, ...deploy } })).toBe("deploy 2");
   expect(sound({ annotations: deploy, status: { lastHandledDeployAt: "2" } })).toMatchObject({
-    deployAsked: undefined,
+    deployRequest: undefined,
   });
 });
 

@@ -62,7 +62,7 @@ const changes: readonly [string, Doubt, (world: World) => Deployment | void][] =
     () => standing({ status: { conditions: [ready, { ...ready, type: "Reconciling" }] } }),
   ],
   ["somebody asked", "wanted", () => standing({ annotations: { "kluctl.io/request-reconcile": "now" } })],
-  ["a deploy is asked for in the older way", "wanted", () => standing({ deployAsked: "2" })],
+  ["a deploy is asked for in the older way", "wanted", () => standing({ deployRequest: "2" })],
   ["it is being deleted", "wanted", () => standing({ deletionTimestamp: "2026-01-01T00:00:00Z" })],
   [
     "somebody else deployed it",
