@@ -102,6 +102,7 @@ export function openCluster(kubeconfig: string, now: () => number): Cluster {
       const watch = startWatch({
         client,
         path: pathOf[kind](namespace),
+        what: kind,
         log,
         onList: (all) => all.forEach(see),
         onEvent: (_type, object) => see(object), // no object is deleted here

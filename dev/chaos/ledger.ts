@@ -49,6 +49,7 @@ export async function startLedger(kubeconfig: string, namespace: string): Promis
     startWatch({
       client,
       path,
+      what: path,
       log,
       onList: (all) => all.forEach((one) => see("ADDED", one as Live)),
       onEvent: (type, object) => see(type, object as Live),

@@ -69,6 +69,7 @@ export async function watchCluster(kubeconfig: string): Promise<DemoCluster> {
     startWatch({
       client,
       path,
+      what: kind,
       log,
       onList: (all) => all.forEach((object) => see(kind, object)),
       onEvent: (type, object) => type !== "DELETED" && see(kind, object),

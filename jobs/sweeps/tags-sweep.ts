@@ -6,7 +6,13 @@
 import type { Logger } from "../../src/log.ts";
 import { withTimeout } from "../../src/kit/deadline.ts";
 import { createLimit } from "../../src/kit/limit.ts";
-import { isMalformed, type Deployment, type MalformedDeployment, type OciDeployment, type Tag } from "../../src/model.ts";
+import {
+  isMalformed,
+  type Deployment,
+  type MalformedDeployment,
+  type OciDeployment,
+  type Tag,
+} from "../../src/model.ts";
 import type { Clock, Deployments, Queue } from "../../src/ports.ts";
 import { createRotation, type Group } from "./rotation.ts";
 

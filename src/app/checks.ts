@@ -1,6 +1,6 @@
 /** The readiness checks of the server, by name. */
 import type { Check } from "../../routes/admin.ts";
-import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
+import type { WatchedDeployments } from "../apis/deployments.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
 import type { Clock } from "../ports.ts";
 import type { Forks, Isolation } from "./isolation.ts";

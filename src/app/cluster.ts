@@ -1,11 +1,10 @@
 /** The adapters for the cluster. */
 import { knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
-import { createBothDeployments } from "../apis/both-deployments.ts";
+import { deploymentApis } from "../apis/apis.ts";
 import { createKubeClient } from "../kube/client.ts";
-import { createDeployments } from "../apis/kluctl/deployments.ts";
+import { createDeployments } from "../apis/deployments.ts";
 import { createImpersonationCheck } from "../kube/impersonation.ts";
-import { createLegacyDeployments } from "../apis/flux-kluctl/deployments.ts";
 import { createLeases } from "../kube/lease.ts";
 import { createObjects } from "../kube/objects.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
@@ -48,12 +47,15 @@ export function createCluster({ live, identity, metrics, inStage, log }: Cluster
       return live.now.defaultServiceAccount;
     },
   });
-  const watched = { client, namespaces, controllerName, log };
-  const newer = createDeployments({
-    ...watched,
+  const deployments = createDeployments({
+    apis: deploymentApis,
+    client,
+    secrets,
+    namespaces,
+    controllerName,
+    log,
     observe: { restarted: (why) => metrics.outside.watchRestarted(why) },
   });
-  const older = createLegacyDeployments({ ...watched, secrets, hasTwin: (key) => newer.find(key) !== undefined });
   const stored = createResults({
     client,
     namespace: results.namespace,
@@ -68,7 +70,7 @@ export function createCluster({ live, identity, metrics, inStage, log }: Cluster
   return {
     client,
     secrets,
-    deployments: stagedStatus(createBothDeployments({ newer, older, log }), inStage),
+    deployments: stagedStatus(deployments, inStage),
     objects: stagedObjects(createObjects({ kubeconfigFor: (...asked) => client.kubeconfig(...asked) }), inStage),
     results: results.write ? stagedResults(stored, inStage) : storeNothing,
     leases: observed(createLeases({ client, identity, durationMs: lease.durationMs, log }), metrics),

@@ -8,17 +8,10 @@ import type { FindSight } from "../web/sight.ts";
 import type { UiConfig } from "../config.ts";
 import { ApiError, RequestError } from "../errors.ts";
 import type { Accept } from "../intake/intake.ts";
-import {
-  addressOf,
-  approvePatch,
-  askingManager,
-  isLegacy,
-  legacyRequestPatch,
-  requestPatch,
-  suspendPatch,
-} from "../apis/asking.ts";
+import { approvePatch, askingManager, type DeploymentApi, groupOf, resourcePath, suspendPatch } from "../apis/api.ts";
+import { apiOf } from "../apis/apis.ts";
 import type { KubeClient, KubeRequest } from "../kube/client.ts";
-import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
+import type { WatchedDeployments } from "../apis/deployments.ts";
 import {
   type Deployment,
   followsGit,
@@ -54,10 +47,9 @@ const mostTries = 5;
 export function createPageActions(deps: PageActionsDeps): PageActions {
   const { deployments, client, accept, deliveries, queue, mapping, sight, clock } = deps;
 
-  async function mayPatch(key: Key, legacy: boolean, as: As): Promise<string | undefined> {
-    const group = legacy ? "flux.kluctl.io" : "gitops.kluctl.io";
+  async function mayPatch(key: Key, api: DeploymentApi, as: As): Promise<string | undefined> {
     const { namespace, name } = key;
-    const resource = { verb: "patch", group, resource: "kluctldeployments", namespace };
+    const resource = { verb: "patch", group: groupOf(api), resource: "kluctldeployments", namespace };
     const spec = { resourceAttributes: name === "" ? resource : { ...resource, name } };
     const answer = (await ask(as, {
       method: "POST",
@@ -109,7 +101,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
         try {
           await client.request({
             method: "PATCH",
-            path: addressOf(key, isLegacy(deployment)),
+            path: resourcePath(apiOf(deployment), key),
             query: { fieldManager: askingManager },
             body: patchFor(action, deployment, request ?? ""),
             ...as,
@@ -148,11 +140,11 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
   /** Throws a RequestError unless the cluster allows the user to change each of them. */
   async function mayAskAll(all: readonly Entry[], caller: Access, as: As): Promise<void> {
     const sees = await sight(caller);
-    const places = new Map(all.map((one) => [`${one.key.namespace} ${isLegacy(one)}`, one]));
+    const places = new Map(all.map((one) => [`${one.key.namespace} ${apiOf(one).apiVersion}`, one]));
     for (const one of places.values()) {
       if (!sees(one.key.namespace))
         throw new RequestError(403, "It affects deployments in namespaces that you cannot see.");
-      const why = await mayPatch({ namespace: one.key.namespace, name: "" }, isLegacy(one), as);
+      const why = await mayPatch({ namespace: one.key.namespace, name: "" }, apiOf(one), as);
       if (why !== undefined) throw new RequestError(403, `It affects deployments that you cannot reconcile: ${why}`);
     }
   }
@@ -190,7 +182,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
   }
 
   async function refuseInCluster(deployment: Entry, caller: Access): Promise<string | undefined> {
-    return mayPatch(deployment.key, isLegacy(deployment), asWhom(caller, mapping));
+    return mayPatch(deployment.key, apiOf(deployment), asWhom(caller, mapping));
   }
 
   function patchFor(action: Action, deployment: Entry, request: string) {
@@ -201,13 +193,8 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
         return suspendPatch(false);
       case "approve":
         return approvePatch(pendingHash(deployment) ?? "", deployment.resourceVersion);
-      case "reconcile":
-      case "deploy":
-        return isLegacy(deployment)
-          ? legacyRequestPatch(action, new Date(clock.now()).toISOString())
-          : requestPatch(action, request);
       default:
-        return requestPatch(action, request);
+        return apiOf(deployment).requestPatch(action, { id: request, at: new Date(clock.now()).toISOString() });
     }
   }
 }
@@ -220,8 +207,9 @@ function isRequest(action: Action): boolean {
 }
 
 function objection(action: Action, deployment: Entry): string | undefined {
-  if (isLegacy(deployment) && (action === "validate" || action === "prune" || action === "approve"))
-    return `KluctlDeployments of ${String(deployment.apiVersion)} do not support this action; convert them with \`towline migrate\`.`;
+  const { apiVersion, requests } = apiOf(deployment);
+  if (action !== "suspend" && action !== "resume" && !requests.includes(action))
+    return `KluctlDeployments of ${apiVersion} do not support this action; convert them with \`towline migrate\`.`;
   return objectionTo(action, deployment);
 }
 

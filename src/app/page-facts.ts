@@ -7,7 +7,7 @@ import type { PageDeployment, PageFacts, PageRequest } from "../web/facts.ts";
 import type { ForgeConfig } from "../config.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
 import type { KubeClient } from "../kube/client.ts";
-import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
+import type { WatchedDeployments } from "../apis/deployments.ts";
 import { listStoredCommands } from "../kube/stored-commands.ts";
 import { createStoredResults } from "../kube/stored-results.ts";
 import {

@@ -7,7 +7,7 @@ import type { Access } from "../web/access.ts";
 import type { UiConfig } from "../config.ts";
 import { ApiError, RequestError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
+import type { WatchedDeployments } from "../apis/deployments.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { createLimit } from "../kit/limit.ts";
 import { asWhom, type Mapping } from "./page-actions.ts";

@@ -9,7 +9,7 @@ import type { PageWrite } from "../web/writes.ts";
 import type { UiConfig } from "../config.ts";
 import { createNetworks } from "../config/network.ts";
 import type { Logger } from "../log.ts";
-import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
+import type { WatchedDeployments } from "../apis/deployments.ts";
 import { createOidc, LoginFlow } from "../login/oidc.ts";
 import { createSeal } from "../login/seal.ts";
 import type { Clock } from "../ports.ts";

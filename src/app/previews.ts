@@ -18,7 +18,7 @@ import { usualStatusName, withStatusName } from "../forge/status-name.ts";
 import { createObservedForge } from "../forge/observed-forge.ts";
 import { findRateLimit } from "../forge/rate-limit.ts";
 import { createRestingForge } from "../forge/resting-forge.ts";
-import type { WatchedDeployments } from "../apis/kluctl/deployments.ts";
+import type { WatchedDeployments } from "../apis/deployments.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";

@@ -3,11 +3,12 @@
  * The allowance is written to the KluctlDeployments, so that it requires the right to update them.
  */
 import { ApiError, ConfigError } from "../errors.ts";
-import { addressOf, askingManager, isLegacy } from "../apis/asking.ts";
+import { askingManager, resourcePath } from "../apis/api.ts";
+import { apiOf } from "../apis/apis.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { annotation, followsGit, type GitDeployment, keyText, parsePullRequestText } from "../model.ts";
 import { type Allowance, isFullHash, longestAllowanceMs, withAllowance } from "../preview/allowances.ts";
-import { createReader, listOfBothApis } from "./both-apis.ts";
+import { createReader, listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterFlags, type FoundDeployment, whyUnwatched } from "./cluster.ts";
 import type { ProgramDeps } from "./commands.ts";
 
@@ -43,7 +44,7 @@ export async function allowPreview(
   const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
   const client = createKubeClient(cluster.kubernetes);
   try {
-    const all = (await listOfBothApis(client, { ...cluster, err })).filter(isOfGit);
+    const all = (await listAllDeployments(client, { ...cluster, err })).filter(isOfGit);
     const end = `/${named.repoName.toLowerCase()}`;
     const following = all.filter(
       ({ deployment: { repo, key } }) => repo.endsWith(end) && whyUnwatched(key.namespace, cluster) === undefined,
@@ -85,7 +86,7 @@ async function write(
   try {
     await client.request({
       method: "PATCH",
-      path: addressOf(deployment.key, isLegacy(deployment)),
+      path: resourcePath(apiOf(deployment), deployment.key),
       query: { fieldManager: askingManager },
       body: { metadata: { resourceVersion, annotations } },
     });

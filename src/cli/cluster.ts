@@ -1,11 +1,8 @@
 /** Options that select the cluster and namespaces, and reads of KluctlDeployments. */
 import { type Command, Option } from "commander";
 import type { Config } from "../config.ts";
-import { ApiError } from "../errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { addressOf } from "../apis/asking.ts";
-import { parseDeployment, resourcePath } from "../apis/kluctl/custom-resource.ts";
-import type { Deployment, Key, MalformedDeployment } from "../model.ts";
+import { parseDeployment } from "../apis/kluctl/custom-resource.ts";
+import type { AnyDeployment } from "../model.ts";
 import { loadFromFlags } from "./configuration.ts";
 
 export interface ClusterFlags {
@@ -68,32 +65,13 @@ export function whyUnwatched(namespace: string, { watched }: Pick<ClusterConfig,
 }
 
 export interface FoundDeployment {
-  readonly deployment: Deployment | MalformedDeployment;
+  readonly deployment: AnyDeployment;
   /** The resource as the API server returned it. */
   readonly resource: Readonly<Record<string, unknown>>;
 }
 
-/** Sorted by namespace and name. */
-export async function listDeployments(
-  client: Pick<KubeClient, "list">,
-  namespaces: readonly string[],
-  labelSelector?: string,
-  { mayBeMissing = false } = {},
-): Promise<readonly FoundDeployment[]> {
-  const wanted = namespaces.length === 0 ? [undefined] : namespaces;
-  const lists = await Promise.all(
-    wanted.map((namespace) => client.list(deploymentsPath(namespace), { query: { labelSelector } })),
-  ).catch((error: unknown) => (mayBeMissing && isMissing(error) ? [] : explainMissing(error)));
-  return lists.flatMap(({ items }) => items.flatMap(toFound)).sort(byName);
-}
-
 export function byName(a: FoundDeployment, b: FoundDeployment): number {
   return orderOf(a) < orderOf(b) ? -1 : 1;
-}
-
-function deploymentsPath(namespace: string | undefined): string {
-  const place = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
-  return `${resourcePath}${place}/kluctldeployments`;
 }
 
 export function toFound(resource: unknown): FoundDeployment[] {
@@ -103,28 +81,4 @@ export function toFound(resource: unknown): FoundDeployment[] {
 
 function orderOf({ deployment: { key } }: FoundDeployment): string {
   return `${key.namespace}\0${key.name}`;
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof ApiError && error.status === 404;
-}
-
-function explainMissing(error: unknown): never {
-  if (!isMissing(error)) throw error;
-  throw new Error(
-    "the cluster has no KluctlDeployment CRD; install it: kubectl apply --server-side -f chart/files/kluctldeployments.yaml",
-    { cause: error },
-  );
-}
-
-export async function readDeployment(
-  client: Pick<KubeClient, "request">,
-  key: Key,
-): Promise<FoundDeployment | undefined> {
-  try {
-    return toFound(await client.request({ method: "GET", path: addressOf(key, false) }))[0];
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
-  }
 }

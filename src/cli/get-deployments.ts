@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { KubeClient } from "../kube/client.ts";
 import { keyText } from "../model.ts";
 import { type DeploymentState, stateOf } from "../views/state.ts";
-import { type BothOptions, listOfBothApis } from "./both-apis.ts";
+import { type ListOptions, listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
@@ -84,11 +84,11 @@ type ReadStates = () => Promise<readonly ShownState[]>;
 
 async function readStates(
   client: Pick<KubeClient, "list" | "request">,
-  wanted: Selection & BothOptions,
+  wanted: Selection & ListOptions,
 ): ReturnType<ReadStates> {
   const now = Date.now();
   const found = await selectDeployments(wanted, (namespaces, selector) =>
-    listOfBothApis(client, { ...wanted, namespaces, selector }),
+    listAllDeployments(client, { ...wanted, namespaces, selector }),
   );
   return found.map(({ deployment }) => ({ ...stateOf(deployment, now), apiVersion: deployment.apiVersion }));
 }

@@ -3,16 +3,14 @@ import { Option } from "commander";
 import { ApiError } from "../errors.ts";
 import { type Key, keyText } from "../model.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { createGitRepositoryReader, readOrNothing } from "../apis/flux-kluctl/git-repositories.ts";
-import { migrate, type Migration, remarksOf, toYaml } from "../apis/flux-kluctl/migration.ts";
-import {
-  legacyApiVersion,
-  legacyCollection,
-  legacyKey,
-  type LegacyResource,
-  parseLegacy,
-} from "../apis/flux-kluctl/resource.ts";
-import { referencesOf } from "../apis/flux-kluctl/translate-spec.ts";
+import { readOrNothing } from "../kube/read-or-nothing.ts";
+import { collectionPath, resourcePath } from "../apis/api.ts";
+import { legacyApi } from "../apis/flux-kluctl/api.ts";
+import { createContextReader } from "../apis/flux-kluctl/read-context.ts";
+import { kluctlApi } from "../apis/kluctl/api.ts";
+import { type ApiResource, parseResource } from "../apis/resource.ts";
+import { migrate, remarksOf, toYaml } from "../apis/flux-kluctl/migration.ts";
+import { legacyApiVersion } from "../apis/flux-kluctl/resource.ts";
 import { createSecrets } from "../kube/secrets.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import { describeError } from "./describe-error.ts";
@@ -78,7 +76,8 @@ async function runMigrate({ client, namespaces, apply, out, err }: MigrateOption
     err(`No KluctlDeployments of ${legacyApiVersion}${namespaces.length > 0 ? ` in ${namespaces.join(", ")}` : ""}.\n`);
     return 0;
   }
-  const migrations = await Promise.all(resources.map(createMigrator(client)));
+  const readContext = createContextReader({ client, secrets: createSecrets({ client }) });
+  const migrations = await Promise.all(resources.map(async (one) => migrate(one, await readContext(one))));
   out(toYaml(migrations));
   for (const migration of migrations) {
     for (const remark of remarksOf(migration)) err(`${keyText(migration.key)}: ${remark}\n`);
@@ -94,42 +93,24 @@ async function runMigrate({ client, namespaces, apply, out, err }: MigrateOption
   return migrations.some(({ notes }) => notes.some(({ kind }) => kind === "lost")) ? 1 : 0;
 }
 
-async function findAll(client: KubeClient, namespaces: readonly string[]): Promise<LegacyResource[]> {
+async function findAll(client: KubeClient, namespaces: readonly string[]): Promise<ApiResource[]> {
   const wanted = namespaces.length > 0 ? namespaces : [undefined];
   const lists = await Promise.all(
     wanted.map(async (namespace) => {
       try {
-        return (await client.list(legacyCollection(namespace))).items;
+        return (await client.list(collectionPath(legacyApi, namespace))).items;
       } catch (error) {
         if (error instanceof ApiError && error.status === 404) return []; // the cluster does not have that API
         throw error;
       }
     }),
   );
-  return lists.flat().flatMap((object) => parseLegacy(object) ?? []);
+  return lists.flat().flatMap((object) => parseResource(object) ?? []);
 }
 
-/** Returns a function that converts a resource, reading the objects that it refers to. */
-function createMigrator(client: KubeClient): (resource: LegacyResource) => Promise<Migration> {
-  const repositories = createGitRepositoryReader(client);
-  const secrets = createSecrets({ client });
-  return async (resource) => {
-    const { namespace } = legacyKey(resource);
-    const { gitRepository: named, helmSecrets: names } = referencesOf(resource.spec);
-    const gitRepository = named && (await repositories.get({ ...named, namespace: named.namespace || namespace }));
-    const found = await Promise.all(names.map(async (name) => [name, await secrets.get(namespace, name)] as const));
-    const helmSecrets = new Map(found.flatMap(([name, data]) => (data ? [[name, data] as const] : [])));
-    return migrate(resource, { gitRepository, helmSecrets });
-  };
-}
-
-async function create(
-  client: KubeClient,
-  { namespace, name }: Key,
-  body: unknown,
-): Promise<{ ok: boolean; words: string }> {
-  const path = `/apis/gitops.kluctl.io/v1beta1/namespaces/${encodeURIComponent(namespace)}/kluctldeployments`;
-  if ((await readOrNothing(client, `${path}/${encodeURIComponent(name)}`)) !== undefined) {
+async function create(client: KubeClient, key: Key, body: unknown): Promise<{ ok: boolean; words: string }> {
+  const path = collectionPath(kluctlApi, key.namespace);
+  if ((await readOrNothing(client, resourcePath(kluctlApi, key))) !== undefined) {
     return { ok: true, words: "already exists in gitops.kluctl.io/v1beta1; not changed" };
   }
   try {

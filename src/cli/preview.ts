@@ -4,7 +4,7 @@ import { renderComment } from "../comment/comment.ts";
 import { repoId } from "../model/repo-url.ts";
 import type { Report } from "../model/report.ts";
 import { allowPreview } from "./allow-preview.ts";
-import { listOfBothApis } from "./both-apis.ts";
+import { listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
@@ -75,7 +75,7 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
         progress.show("reading the working copy");
         copy = await openWorkingCopy(directory, flags);
         const repos = new Set(copy.urls.map(repoId));
-        const found = (await listOfBothApis(client, { ...cluster, err }))
+        const found = (await listAllDeployments(client, { ...cluster, err }))
           .map(({ deployment }) => deployment)
           .filter(followsGit);
         const deployments = found.filter(({ repo }) => repos.has(repo));

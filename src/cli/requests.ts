@@ -7,15 +7,15 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { ApiError, ConfigError } from "../errors.ts";
-import { addressOf, askingManager, isLegacy, legacyRequestPatch, requestPatch, suspendPatch } from "../apis/asking.ts";
+import { askingManager, resourcePath, suspendPatch } from "../apis/api.ts";
+import { apiOf } from "../apis/apis.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { isSuspended, lastHandledReconcile } from "../apis/flux-kluctl/asked.ts";
 import { createLimit } from "../kit/limit.ts";
-import { type Deployment, keyText, type MalformedDeployment, manualResultField } from "../model.ts";
+import { type AnyDeployment, keyText } from "../model.ts";
 import { parseDuration } from "../kit/duration.ts";
 import { isReconciling } from "../reconcile/status/conditions.ts";
 import { stateOf } from "../views/state.ts";
-import { createReader, listOfBothApis } from "./both-apis.ts";
+import { createReader, listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterFlags, type FoundDeployment, whyUnwatched, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
@@ -30,8 +30,6 @@ interface Flags extends ClusterFlags {
   readonly timeout: string;
   readonly output: "text" | "json" | "yaml";
 }
-
-type Entry = Deployment | MalformedDeployment;
 
 /** A request to one deployment. */
 interface DeploymentRequest {
@@ -104,48 +102,40 @@ Examples:
 ${exitCodes}`;
 
 export const defineReconcile: Define = (command, deps, onCode) => {
-  define(command.addHelpText("after", reconcileHelp), deps, onCode, ({ deployment, resource }, isNamed) => {
-    if (isSuspended(resource) && !isNamed) return { ok: true, words: "skipped: suspended" };
-    return isLegacy(deployment) ? reconcileLegacy(resource) : reconcileCurrent(isNamed ? undefined : resource);
+  define(command.addHelpText("after", reconcileHelp), deps, onCode, (found, isNamed) => {
+    if (isSuspended(found) && !isNamed) return { ok: true, words: "skipped: suspended" };
+    return reconcile(found, isNamed);
   });
 };
 
-/** `unchanged`: patch only this version of the resource, so that a deployment suspended in between is not deployed. */
-function reconcileCurrent(unchanged?: FoundDeployment["resource"]): DeploymentRequest {
-  const requestValue = randomUUID();
-  const { resourceVersion } = (unchanged?.["metadata"] ?? {}) as { resourceVersion?: string };
+function isSuspended({ resource }: FoundDeployment): boolean {
+  return (resource["spec"] as { suspend?: unknown } | undefined)?.suspend === true;
+}
+
+function reconcile(found: FoundDeployment, isNamed: boolean): ReturnType<PlanRequest> {
+  const api = apiOf(found.deployment);
+  if (isSuspended(found) && !api.reconcilesSuspended) {
+    const words = `suspended: ${api.name} cannot reconcile a suspended deployment, run \`towline resume\` first`;
+    return { ok: false, words };
+  }
+  // Only this version is patched, so that a deployment suspended in between is not deployed unless it is named.
+  const { resourceVersion } = (isNamed ? {} : (found.resource["metadata"] ?? {})) as { resourceVersion?: string };
+  const request = { id: randomUUID(), at: new Date().toISOString(), resourceVersion };
   return {
-    patch: requestPatch("reconcile", requestValue, resourceVersion),
+    patch: api.requestPatch("reconcile", request),
     requested: "requested",
-    answer({ deployment }) {
-      const result = deployment.status[manualResultField("reconcile")];
-      if (result?.request.requestValue !== requestValue || !result.endTime) return undefined;
-      const { commandError, reconcileId, startTime } = result;
+    answer({ deployment, resource }) {
+      const answered = api.answerTo("reconcile", request, deployment, resource);
+      if (answered === undefined) return undefined;
+      const { commandError, reconcileId, startTime = "" } = answered;
       if (commandError) return { ok: false, words: commandError };
+      // Where requests are acknowledged first, they are done when no reconciliation is in progress any more.
+      if (reconcileId === undefined) return isReconciling(deployment.status) ? undefined : verdictOf(deployment);
       // kluctl's own controller answers a moment before it writes the rest of the status.
       const { document, endTime } = deployment.status.lastDriftDetectionResult ?? {};
       const isWritten = document?.["reconcileId"] === reconcileId || (endTime ?? "") > startTime;
       return isWritten ? verdictOf(deployment, reconcileId) : undefined;
     },
-  };
-}
-
-function reconcileLegacy(resource: FoundDeployment["resource"]): ReturnType<PlanRequest> {
-  if (isSuspended(resource)) {
-    return {
-      ok: false,
-      words: "suspended: the legacy API cannot reconcile a suspended deployment, run `towline resume` first",
-    };
-  }
-  const requestValue = new Date().toISOString(); // as `flux reconcile` writes it
-  return {
-    patch: legacyRequestPatch("reconcile", requestValue),
-    requested: "requested",
-    // The request is acknowledged first; it is done when no reconciliation is in progress any more.
-    answer: ({ deployment, resource: now }) =>
-      lastHandledReconcile(now) === requestValue && !isReconciling(deployment.status)
-        ? verdictOf(deployment)
-        : undefined,
   };
 }
 
@@ -194,7 +184,7 @@ function define(
       try {
         const wanted = { names: given, selector: flags.selector, namespaces };
         const found = await selectDeployments(wanted, (places, selector) =>
-          listOfBothApis(client, { ...cluster, namespaces: places, selector, err }),
+          listAllDeployments(client, { ...cluster, namespaces: places, selector, err }),
         );
         if (found.length === 0) throw new Error("no KluctlDeployment matches");
         const wait = flags.wait ? timeoutMs : undefined;
@@ -257,7 +247,7 @@ async function sendRequest(found: FoundDeployment, deps: SendDeps): Promise<Answ
   if ("words" in planned) return planned;
   const { patch, requested, answer } = planned;
   try {
-    const path = addressOf(key, isLegacy(found.deployment));
+    const path = resourcePath(apiOf(found.deployment), key);
     await request({ method: "PATCH", path, query: { fieldManager: askingManager }, body: patch });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -283,18 +273,18 @@ async function sendRequest(found: FoundDeployment, deps: SendDeps): Promise<Answ
   }
 }
 
-function stepOf({ status }: Entry): string {
+function stepOf({ status }: AnyDeployment): string {
   const step = status.conditions.find(({ type, status: is }) => type === "Reconciling" && is === "True");
   return step === undefined ? "waiting for the server" : plain(step.message) || "in progress";
 }
 
 /** Whether the server has observed the current spec and no reconciliation is in progress. */
-function isSettled({ status, generation }: Entry): boolean {
+function isSettled({ status, generation }: AnyDeployment): boolean {
   return (status.observedGeneration ?? 0) >= generation && !isReconciling(status);
 }
 
 /** `reconcileId`: the ID of the requested reconciliation. */
-function verdictOf(deployment: Entry, reconcileId?: string): Answer {
+function verdictOf(deployment: AnyDeployment, reconcileId?: string): Answer {
   const { ready, why, commit, suspended } = stateOf(deployment, Date.now());
   const message = deployment.status.conditions.find(({ type }) => type === "Ready")?.message ?? "";
   const at = commit === undefined ? "" : ` at ${commit.slice(0, 7)}`;

@@ -1,7 +1,7 @@
 /** For commands that show the server's stored data: deployments of the cluster, and the server's Redis. */
 import type { Redis } from "ioredis";
 import type { Logger } from "../log.ts";
-import { listOfBothApis } from "./both-apis.ts";
+import { listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterConfig, type ClusterFlags, type FoundDeployment } from "./cluster.ts";
 import { withRedis } from "./redis.ts";
 
@@ -31,7 +31,7 @@ export async function withServerStore<T>(
   const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
   const client = createKubeClient(kubernetes);
   try {
-    const found = await listOfBothApis(client, { ...cluster, err });
+    const found = await listAllDeployments(client, { ...cluster, err });
     const { prefix } = config.redis;
     return await withRedis(config, async (connection, log) => work({ cluster, found, connection, prefix, log }));
   } finally {

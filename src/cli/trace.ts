@@ -14,7 +14,7 @@ import {
   type TracedPullRequest,
   type TraceStep,
 } from "../views/trace.ts";
-import { listOfBothApis } from "./both-apis.ts";
+import { listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, forPrograms, type Format, isForPeople, outputOption } from "./output.ts";
@@ -78,7 +78,7 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
         });
       try {
         const [found, results] = await Promise.all([
-          listOfBothApis(client, { ...cluster, err }),
+          listAllDeployments(client, { ...cluster, err }),
           orElse("cannot read stored results", listStoredCommands(client, config.results.namespace), []),
         ]);
         const deployments = found.map(({ deployment }) => deployment);

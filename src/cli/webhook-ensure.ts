@@ -10,7 +10,7 @@ import type { Ensured } from "../forge/hooks.ts";
 import { createLogger, createScrubber } from "../log.ts";
 import { followsGit, type RepoId } from "../model.ts";
 import { parseRepoUrl, repoId } from "../model/repo-url.ts";
-import { listOfBothApis } from "./both-apis.ts";
+import { listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { readFile } from "./configuration.ts";
@@ -124,7 +124,7 @@ async function followed(cluster: ClusterConfig, err: (text: string) => void): Pr
   const { createKubeClient } = await import("../kube/client.ts"); // not for repositories that are named
   const client = createKubeClient(cluster.kubernetes);
   try {
-    const found = await listOfBothApis(client, { ...cluster, err });
+    const found = await listAllDeployments(client, { ...cluster, err });
     const repos = found.map(({ deployment }) => deployment).filter(followsGit);
     return [...new Set(repos.map(({ repo }) => repo))].sort().map((repo) => ({ repo }));
   } finally {

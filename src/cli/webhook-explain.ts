@@ -5,7 +5,7 @@ import { parseAllDocuments } from "yaml";
 import type { Config } from "../config.ts";
 import { genuine, readHeaders } from "../forge/webhook-source.ts";
 import type { Deployment, MalformedDeployment } from "../model.ts";
-import { listOfBothApis } from "./both-apis.ts";
+import { listAllDeployments } from "./list-deployments.ts";
 import {
   clusterConfig,
   type ClusterConfig,
@@ -106,7 +106,7 @@ async function fromCluster(cluster: ClusterConfig, err: (text: string) => void):
   const { createKubeClient } = await import("../kube/client.ts"); // not with --manifests
   const client = createKubeClient(cluster.kubernetes);
   try {
-    return await listOfBothApis(client, { ...cluster, err });
+    return await listAllDeployments(client, { ...cluster, err });
   } finally {
     client.close();
   }

@@ -3,8 +3,10 @@ import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { parseDeployment, resourcePath } from "../apis/kluctl/custom-resource.ts";
-import { legacyPath } from "../apis/flux-kluctl/resource.ts";
+import { kluctlApi } from "../apis/kluctl/api.ts";
+import { parseDeployment } from "../apis/kluctl/custom-resource.ts";
+import { collectionPath, versionPath } from "../apis/api.ts";
+import { legacyApi } from "../apis/flux-kluctl/api.ts";
 import { leaseName } from "../kube/lease.ts";
 import { metadataOnly } from "../kube/stored-commands.ts";
 import type { Deployment, Key, MalformedDeployment } from "../model.ts";
@@ -125,6 +127,7 @@ const Managed = z.object({
 const sameWriteMs = 5_000;
 
 export function createDoctorCluster({ client, namespaces, serviceAccount, now }: DoctorClusterDeps): DoctorCluster {
+  const places = namespaces.length === 0 ? [undefined] : namespaces;
   /** `undefined` if it does not exist. */
   async function find(path: string): Promise<unknown> {
     try {
@@ -161,13 +164,12 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
     },
 
     async resources() {
-      const found = (await find(resourcePath)) as { resources?: { name: string }[] } | undefined;
+      const found = (await find(versionPath(kluctlApi))) as { resources?: { name: string }[] } | undefined;
       return found?.resources?.map(({ name }) => name) ?? [];
     },
 
     async deployments() {
-      const paths = namespaces.length === 0 ? [""] : namespaces.map((namespace) => `/namespaces/${namespace}`);
-      const lists = await Promise.all(paths.map((path) => client.list(`${resourcePath}${path}/kluctldeployments`)));
+      const lists = await Promise.all(places.map((place) => client.list(collectionPath(kluctlApi, place))));
       return lists.flatMap(({ items }) =>
         items.flatMap((item) => {
           const deployment = parseDeployment(item);
@@ -178,9 +180,8 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
     },
 
     async legacy() {
-      const paths = namespaces.length === 0 ? [""] : namespaces.map((namespace) => `/namespaces/${namespace}`);
       try {
-        const lists = await Promise.all(paths.map((path) => client.list(`${legacyPath}${path}/kluctldeployments`)));
+        const lists = await Promise.all(places.map((place) => client.list(collectionPath(legacyApi, place))));
         return lists.flatMap(({ items }) => items);
       } catch (error) {
         if (error instanceof ApiError && error.status === 404) return undefined;
@@ -219,7 +220,7 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
     },
     namespaceExists: async (name) => (await find(`/api/v1/namespaces/${name}`)) !== undefined,
     async deploymentNamespaces() {
-      const list = client.list(`${resourcePath}/kluctldeployments`, { accept: metadataOnly });
+      const list = client.list(collectionPath(kluctlApi), { accept: metadataOnly });
       const found = await unlessForbidden(list);
       const names = found?.items.map((item) => (item as { metadata: { namespace: string } }).metadata.namespace);
       return names && [...new Set(names)].sort();

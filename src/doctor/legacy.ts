@@ -1,9 +1,9 @@
 /** Checks deployments of the legacy API like the others, with findings that name the legacy API's fields. */
 import type { KubeClient } from "../kube/client.ts";
 import { toEntry } from "../apis/flux-kluctl/entry.ts";
-import { createGitRepositoryReader } from "../apis/flux-kluctl/git-repositories.ts";
-import { legacyKey, type LegacyResource, parseLegacy } from "../apis/flux-kluctl/resource.ts";
-import { referencesOf, translateSpec } from "../apis/flux-kluctl/translate-spec.ts";
+import { createContextReader } from "../apis/flux-kluctl/read-context.ts";
+import { parseResource } from "../apis/resource.ts";
+import { translateSpec } from "../apis/flux-kluctl/translate-spec.ts";
 import { keyText } from "../model.ts";
 import type { Secrets } from "../ports.ts";
 import { type ListedDeployment, lastWriterOf } from "./cluster.ts";
@@ -22,35 +22,18 @@ export interface FoundLegacy extends ListedDeployment {
 }
 
 /** Parses the resources and reads the objects that they refer to. */
-export async function readLegacy(
-  { client, secrets }: LegacyReaderDeps,
-  items: readonly unknown[],
-): Promise<FoundLegacy[]> {
-  const repositories = createGitRepositoryReader(client);
+export async function readLegacy(deps: LegacyReaderDeps, items: readonly unknown[]): Promise<FoundLegacy[]> {
+  const readContext = createContextReader(deps);
   const read = items.map(async (item) => {
-    const resource = parseLegacy(item);
+    const resource = parseResource(item);
     if (resource === undefined) return [];
-    const context = await contextOf(resource);
+    const context = await readContext(resource);
     const deployment = toEntry(resource, context);
     if (deployment === undefined) return [];
     const { spec } = translateSpec(resource.spec, { namespace: deployment.key.namespace, ...context });
     return [{ deployment, spec, lastWriter: lastWriterOf(item), viaFlux: context.gitRepository !== undefined }];
   });
   return (await Promise.all(read)).flat();
-
-  async function contextOf(resource: LegacyResource) {
-    const { namespace } = legacyKey(resource);
-    const { gitRepository: named, helmSecrets: names } = referencesOf(resource.spec);
-    const gitRepository = named && (await repositories.get({ ...named, namespace: named.namespace || namespace }));
-    const account = resource.spec["serviceAccountName"];
-    const found = await Promise.all(
-      names.map(async (name) => {
-        const data = await secrets.get(namespace, name, typeof account === "string" ? account : undefined);
-        return data === undefined ? [] : [[name, data] as const];
-      }),
-    );
-    return { gitRepository, helmSecrets: new Map(found.flat()) };
-  }
 }
 
 export async function examineLegacy(

@@ -1,6 +1,6 @@
 /** Predicts what a swap would do to a deployment, from its rendered objects. Pure. */
 import { type Deployment, keyText } from "../model.ts";
-import { legacyApiVersion } from "../apis/flux-kluctl/resource.ts";
+import { apiOf } from "../apis/apis.ts";
 import { decide, type DeployReason } from "../reconcile/decide.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 
@@ -35,8 +35,8 @@ export function judgeSwap(
   const { deploy, waitsForApproval } = decide(input, objectsHash);
   const differs = status.lastDeployResult !== undefined && lastObjectsHash !== objectsHash;
 
-  if (differs && deployment.apiVersion === legacyApiVersion) {
-    const why = "flux-kluctl-controller computes the hash in its status differently";
+  const { foreignHashes: why } = apiOf(deployment);
+  if (differs && why !== undefined) {
     return warning(subject, `would be deployed: ${why}`, "nothing to do; objects that match git are not changed");
   }
   if (differs) {

@@ -252,7 +252,6 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
       client,
       path,
       what: `${kind} objects that were applied`,
-      missing: `the API server does not serve ${path}`,
       query: { labelSelector: discriminatorLabel },
       accept,
       as,

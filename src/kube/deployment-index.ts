@@ -1,31 +1,28 @@
 /** Indexes the watched deployments by name and by repository, and notifies subscribers of changes. */
 import type { Logger } from "../log.ts";
 import {
-  type Deployment,
+  type AnyDeployment,
   type DeploymentChange,
   followsGit,
   type GitDeployment,
   type Key,
   keyText,
-  type MalformedDeployment,
   type RepoId,
 } from "../model.ts";
 
-export type Entry = Deployment | MalformedDeployment;
-
 export interface DeploymentIndex {
   /** Stores a new version; does nothing if this version is known already. */
-  set(entry: Entry): void;
+  set(entry: AnyDeployment): void;
   /** Removes exactly this resource; a newer resource of the same name stays. */
-  remove(entry: Entry): void;
-  find(key: Key): Entry | undefined;
-  all(): readonly Entry[];
+  remove(entry: AnyDeployment): void;
+  find(key: Key): AnyDeployment | undefined;
+  all(): readonly AnyDeployment[];
   tracking(repo: RepoId): readonly GitDeployment[];
   onChange(callback: (change: DeploymentChange) => void): void;
 }
 
 export function createDeploymentIndex(log: Logger): DeploymentIndex {
-  const known = new Map<string, Entry>();
+  const known = new Map<string, AnyDeployment>();
   const byRepo = new Map<RepoId, Map<string, GitDeployment>>();
   const callbacks: ((change: DeploymentChange) => void)[] = [];
 
@@ -39,7 +36,7 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
     }
   }
 
-  function set(entry: Entry): void {
+  function set(entry: AnyDeployment): void {
     const id = keyText(entry.key);
     const previous = known.get(id);
     if (previous !== undefined && previous.uid !== entry.uid) return (remove(previous), set(entry)); // deleted and created again
@@ -55,7 +52,7 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
     );
   }
 
-  function remove(entry: Entry): void {
+  function remove(entry: AnyDeployment): void {
     const previous = known.get(keyText(entry.key));
     if (previous?.uid !== entry.uid) return;
     unindex(previous);
@@ -63,7 +60,7 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
     emit({ kind: "removed", deployment: entry, previous });
   }
 
-  function unindex(entry: Entry | undefined): void {
+  function unindex(entry: AnyDeployment | undefined): void {
     if (entry === undefined || !followsGit(entry)) return;
     const same = byRepo.get(entry.repo);
     same?.delete(keyText(entry.key));
@@ -82,10 +79,10 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
   };
 }
 
-export type Version = Pick<Entry, "uid" | "resourceVersion">;
+export type ResourceVersion = Pick<AnyDeployment, "uid" | "resourceVersion">;
 
 /** The API server orders the versions of one object; events may arrive twice or out of order. */
-export function isNewer(entry: Version, than: Version): boolean {
+export function isNewer(entry: ResourceVersion, than: ResourceVersion): boolean {
   if (entry.uid !== than.uid) return true;
   if (!/^\d+$/.test(entry.resourceVersion) || !/^\d+$/.test(than.resourceVersion)) return true;
   return BigInt(entry.resourceVersion) > BigInt(than.resourceVersion);

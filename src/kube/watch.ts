@@ -8,9 +8,9 @@ export interface WatchOptions {
   readonly client: Pick<KubeClient, "list" | "stream">;
   /** The path of the resource's list, e.g. `/apis/group/v1/things`. */
   readonly path: string;
-  /** The watched resources, as messages name them; default `KluctlDeployments`. */
-  readonly what?: string | undefined;
-  /** What it means, and what to do, if the API server does not serve the resource. */
+  /** The watched resources, as messages name them. */
+  readonly what: string;
+  /** What it means, and what to do, if the API server does not serve the resource; default: just that. */
   readonly missing?: string | undefined;
   /** Selection, representation and impersonated user; default: all objects, in full, as ourselves. */
   readonly query?: Readonly<Record<string, string>> | undefined;
@@ -56,9 +56,7 @@ interface WatchLine {
 
 const longestRetryMs = 30_000;
 
-const missingDeployments = "their CRD is not installed; apply chart/files/kluctldeployments.yaml";
-
-function reasonOf(status: number, missing = missingDeployments): string {
+function reasonOf(status: number, missing: string): string {
   if (status === 404) return missing;
   if (status === 403)
     return "Towline's account is not allowed to list and watch them; grant the account get, list and watch";
@@ -142,13 +140,10 @@ export function startWatch(options: WatchOptions): Watch {
     observe?.restarted(status === 0 ? "connection" : String(status));
     // "Too old" is not a failure: list again, at once unless that does not help either.
     if (status === 410 && failures++ === 0) return 0;
-    const reason = reasonOf(status, options.missing);
+    const reason = reasonOf(status, options.missing ?? `the API server does not serve ${path}`);
     // A stack trace would not help here.
     if (reason !== problem && !options.quiet) {
-      log.warn(
-        { path, error: (error as Error).message },
-        `cannot watch ${options.what ?? "the KluctlDeployments"}: ${reason}`,
-      );
+      log.warn({ path, error: (error as Error).message }, `cannot watch ${options.what}: ${reason}`);
     }
     problem = reason;
     refusal = status;

@@ -13,7 +13,8 @@ import { findTools } from "../../dev/tools.ts";
 import { examinePermissions } from "../../src/doctor/permissions.ts";
 import { examineController } from "../../src/doctor/running-controller.ts";
 import { createDoctorCluster } from "../../src/doctor/cluster.ts";
-import { addressOf, suspendPatch } from "../../src/apis/asking.ts";
+import { resourcePath, suspendPatch } from "../../src/apis/api.ts";
+import { kluctlApi } from "../../src/apis/kluctl/api.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { createAccount } from "../support/accounts.ts";
 import { type ApiLogin, useApiLogin } from "../support/api-login.ts";
@@ -420,7 +421,7 @@ test("the server may impersonate the named users of the page and their groups, a
 
   const client = createKubeClient({ kubeconfig: login.kubeconfig });
   onTestFinished(() => client.close());
-  const path = addressOf({ namespace: cluster.namespace, name: "shop" }, false);
+  const path = resourcePath(kluctlApi, { namespace: cluster.namespace, name: "shop" });
   const ask = (as?: string, asGroups?: readonly string[], dryRun?: "All") =>
     client.request({ method: "PATCH", path, query: { dryRun }, body: suspendPatch(true), as, asGroups, totalMs: 0 });
   const refusals = [

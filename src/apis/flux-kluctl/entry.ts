@@ -1,5 +1,8 @@
 /** Converts a legacy KluctlDeployment to the model that the rest of the server uses. Pure. */
+import type { ApiResource } from "../resource.ts";
+import type { JsonObject } from "../../kit/json.ts";
 import {
+  type AnyDeployment,
   type DeploymentIdentity,
   finalizer,
   isMalformed,
@@ -7,22 +10,16 @@ import {
   requestAnnotation,
 } from "../../model.ts";
 import { parseDeployment } from "../kluctl/custom-resource.ts";
-import type { Entry } from "../../kube/deployment-index.ts";
-import { type Fields, legacyAnnotation, legacyApiVersion, legacyFinalizer, type LegacyResource } from "./resource.ts";
+import { legacyAnnotation, legacyApiVersion, legacyFinalizer } from "./resource.ts";
 import { translateSpec, type TranslationContext, withAnnotations } from "./translate-spec.ts";
 import { parseLegacyStatus, toNewerStatus } from "./translate-status.ts";
 
 export type EntryContext = Omit<TranslationContext, "namespace">;
 
-/** `parse` reads a resource of the current API. */
-export function toEntry(
-  resource: LegacyResource,
-  context: EntryContext,
-  parse: (resource: unknown) => Entry | undefined = parseDeployment,
-): Entry | undefined {
+export function toEntry(resource: ApiResource, context: EntryContext): AnyDeployment | undefined {
   const { metadata, spec } = resource;
   const translation = translateSpec(spec, { namespace: metadata.namespace, ...context });
-  const entry = parse({
+  const entry = parseDeployment({
     metadata: {
       ...metadata,
       annotations: { ...withAnnotations(metadata.annotations, translation), ...requestAnnotations(resource) },
@@ -52,29 +49,33 @@ export function toEntry(
 /** The version also changes with the GitRepository. */
 function itsOwn({ resourceVersion }: DeploymentIdentity, { gitRepository }: EntryContext) {
   const version = typeof gitRepository === "object" ? gitRepository.resourceVersion : (gitRepository ?? "none");
-  return { apiVersion: legacyApiVersion, resourceVersion: `${resourceVersion}/${version}`, recordsChecks: false as const };
+  return {
+    apiVersion: legacyApiVersion,
+    resourceVersion: `${resourceVersion}/${version}`,
+    recordsChecks: false as const,
+  };
 }
 
 /** Requests to a suspended resource are ignored, as the legacy controller did. */
-function requestAnnotations(resource: LegacyResource): Record<string, string> {
+function requestAnnotations(resource: ApiResource): Record<string, string> {
   const value = pendingRequest(resource);
   return value === undefined ? {} : { [requestAnnotation("reconcile")]: value };
 }
 
 /** Returns the request that the status does not answer yet, as the current API's annotation would have it. */
-export function pendingRequest(resource: LegacyResource): string | undefined {
+export function pendingRequest(resource: ApiResource): string | undefined {
   const reconcile = pending(resource, legacyAnnotation.reconcile, "lastHandledReconcileAt");
   const deploy = pendingDeploy(resource);
   return deploy === undefined ? reconcile : `deploy ${deploy}`;
 }
 
 /** Returns the request to deploy even if nothing changed. */
-function pendingDeploy(resource: LegacyResource): string | undefined {
+function pendingDeploy(resource: ApiResource): string | undefined {
   return pending(resource, legacyAnnotation.deploy, "lastHandledDeployAt");
 }
 
 function pending(
-  { metadata, spec, status }: LegacyResource,
+  { metadata, spec, status }: ApiResource,
   name: string,
   handled: "lastHandledReconcileAt" | "lastHandledDeployAt",
 ): string | undefined {
@@ -83,7 +84,7 @@ function pending(
 }
 
 /** Problems are found in the translated resource, but their reader wrote the original: this renames the fields. */
-function inOlderWords(problem: string, { sourceRef, source }: Fields): string {
+function inOlderWords(problem: string, { sourceRef, source }: JsonObject): string {
   const viaFlux = source === undefined && sourceRef !== undefined;
   return problem
     .replaceAll("spec.source.git.path", viaFlux ? "spec.path" : "spec.source.path")

@@ -1,6 +1,7 @@
 /**
  * The Flux GitRepositories that legacy KluctlDeployments reference: watched only in namespaces where one is referenced.
  */
+import { readOrNothing } from "../../kube/read-or-nothing.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { type Key, keyText } from "../../model.ts";
@@ -152,14 +153,4 @@ export function createGitRepositories({ client, log, onChange, retryMs }: GitRep
       await Promise.all([...namespaces.values()].map(({ watch }) => watch.stop()));
     },
   };
-}
-
-/** Resolves to `undefined` on 404. */
-export async function readOrNothing(client: Pick<KubeClient, "request">, path: string): Promise<unknown> {
-  try {
-    return await client.request({ method: "GET", path });
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return undefined;
-    throw error;
-  }
 }

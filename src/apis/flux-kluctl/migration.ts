@@ -1,13 +1,15 @@
 /** Rewrites a legacy KluctlDeployment for `gitops.kluctl.io/v1beta1`, with comments about what gets lost. Pure. */
+import { type ApiResource, keyOf } from "../resource.ts";
+import type { JsonObject } from "../../kit/json.ts";
 import { stringify } from "yaml";
 import { type Key, keyText } from "../../model.ts";
-import { type Fields, legacyAnnotation, legacyApiVersion, legacyKey, type LegacyResource } from "./resource.ts";
+import { legacyAnnotation, legacyApiVersion } from "./resource.ts";
 import { type MigrationNote, translateSpec, type TranslationContext, withAnnotations } from "./translate-spec.ts";
 
 export interface Migration {
   readonly key: Key;
   /** The resource to create; `undefined` if problems prevent that. */
-  readonly resource?: Fields | undefined;
+  readonly resource?: JsonObject | undefined;
   readonly problems: readonly string[];
   readonly notes: readonly MigrationNote[];
 }
@@ -16,8 +18,8 @@ export interface Migration {
 const othersMarks =
   /^(?:kubectl\.kubernetes\.io\/last-applied-configuration|(?:kustomize|helm)\.toolkit\.fluxcd\.io\/.*|meta\.helm\.sh\/.*|argocd\.argoproj\.io\/.*|app\.kubernetes\.io\/managed-by)$/;
 
-export function migrate(resource: LegacyResource, context: Omit<TranslationContext, "namespace">): Migration {
-  const key = legacyKey(resource);
+export function migrate(resource: ApiResource, context: Omit<TranslationContext, "namespace">): Migration {
+  const key = keyOf(resource);
   const { metadata } = resource;
   const translation = translateSpec(resource.spec, { namespace: key.namespace, ...context });
   const { spec, problems, notes } = translation;

@@ -2,14 +2,14 @@
  * Translates the spec of `flux.kluctl.io/v1alpha1` to that of `gitops.kluctl.io/v1beta1`, and reports what gets lost.
  * Pure.
  */
+import type { JsonObject } from "../../kit/json.ts";
 import { z } from "zod";
 import { annotation, type Key, keyText } from "../../model.ts";
 import { withoutNulls } from "../kluctl/custom-resource.ts";
 import type { FoundGitRepository } from "./git-repository.ts";
-import type { Fields } from "./resource.ts";
 
 export interface Translation {
-  readonly spec: Fields;
+  readonly spec: JsonObject;
   /** To be added to the existing annotations. */
   readonly annotations: Readonly<Record<string, string>>;
   /** Why it cannot be deployed as it is; each problem names its field. */
@@ -71,7 +71,7 @@ const LegacySpec = z.looseObject({
 
 type LegacySpec = z.output<typeof LegacySpec>;
 
-/** Fields that are the same in both APIs. */
+/** JsonObject that are the same in both APIs. */
 const same = [
   "interval",
   "retryInterval",
@@ -106,19 +106,20 @@ const tenYears = "87600h";
 /** The only context that kluctl gets, from us and from the legacy controller. */
 const onlyContext = "default";
 
-export function referencesOf(spec: Fields): References {
+/** `namespace`: of the resource. */
+export function referencesOf(spec: JsonObject, namespace = ""): References {
   const { data } = LegacySpec.safeParse(withoutNulls(spec));
   const { source, sourceRef, helmCredentials = [] } = data ?? {};
-  const namespace = sourceRef?.namespace || undefined;
   return {
-    gitRepository: source || !sourceRef ? undefined : { namespace: namespace ?? "", name: sourceRef.name },
+    gitRepository:
+      source || !sourceRef ? undefined : { namespace: sourceRef.namespace || namespace, name: sourceRef.name },
     helmSecrets: helmCredentials.flatMap(({ secretRef }) => secretRef?.name ?? []),
     serviceAccount: data?.serviceAccountName || undefined,
   };
 }
 
-export function translateSpec(raw: Fields, context: TranslationContext): Translation {
-  const given = withoutNulls(raw) as Fields;
+export function translateSpec(raw: JsonObject, context: TranslationContext): Translation {
+  const given = withoutNulls(raw) as JsonObject;
   const parsed = LegacySpec.safeParse(given);
   if (parsed.data === undefined) {
     const problems = parsed.error.issues.map(({ path, message }) => `${["spec", ...path].join(".")}: ${message}`);
@@ -129,7 +130,7 @@ export function translateSpec(raw: Fields, context: TranslationContext): Transla
   const { source, login } = toSource(spec, context, said);
   const { helm, helmCredentials } = toHelmCredentials(spec, context, said);
   const credentials = { ...(login && { git: [login] }), ...(helm && { helm }) };
-  const translated: Fields = {
+  const translated: JsonObject = {
     ...(source && { source: { git: source } }),
     ...Object.fromEntries(same.flatMap((field) => (given[field] === undefined ? [] : [[field, given[field]]]))),
     ...toIntervals(spec, said),
@@ -156,7 +157,7 @@ function toSource(
   { source, sourceRef, path }: LegacySpec,
   { namespace, gitRepository }: TranslationContext,
   said: Said,
-): { source?: Fields; login?: Login | undefined } {
+): { source?: JsonObject; login?: Login | undefined } {
   if (source !== undefined) {
     const { url, ref, path: directory, secretRef } = source;
     if (sourceRef !== undefined) said.problems.push("spec: has both source and sourceRef; remove one of them");
@@ -221,7 +222,7 @@ function toLogin(url: string, secretName: string, field: string, said: Said): Lo
   return { host, secretRef: { name: secretName } };
 }
 
-function toIntervals({ interval, deployInterval, validateInterval }: LegacySpec, said: Said): Fields {
+function toIntervals({ interval, deployInterval, validateInterval }: LegacySpec, said: Said): JsonObject {
   if (deployInterval === undefined) {
     said.notes.push({
       field: "spec.deployInterval",
@@ -245,7 +246,7 @@ function toIntervals({ interval, deployInterval, validateInterval }: LegacySpec,
  * The legacy controller renamed the only context to what the project's target names. Now the target is configured to
  * use the only context instead.
  */
-function toContext({ context, renameContexts = [] }: LegacySpec, said: Said): Fields {
+function toContext({ context, renameContexts = [] }: LegacySpec, said: Said): JsonObject {
   if (renameContexts.length === 0) return {};
   const unknown = renameContexts.find(({ oldContext }) => oldContext !== onlyContext);
   if (unknown !== undefined) {
@@ -260,7 +261,7 @@ function toContext({ context, renameContexts = [] }: LegacySpec, said: Said): Fi
   return renamed ? { context: onlyContext } : {};
 }
 
-function toImages({ images }: LegacySpec, said: Said): Fields {
+function toImages({ images }: LegacySpec, said: Said): JsonObject {
   if (images === undefined) return {};
   const gone = ["registryImage", "versionFilter"];
   if (images.some((image) => gone.some((field) => image[field] !== undefined))) {
@@ -278,7 +279,7 @@ function toHelmCredentials(
   { helmCredentials = [] }: LegacySpec,
   { helmSecrets, namespace }: TranslationContext,
   said: Said,
-): { helm?: Fields[]; helmCredentials?: Fields[] } {
+): { helm?: JsonObject[]; helmCredentials?: JsonObject[] } {
   const logins = helmCredentials.flatMap(({ secretRef }, i) => {
     const field = `spec.helmCredentials.${i}`;
     if (secretRef === undefined) {
@@ -319,7 +320,7 @@ function toAnnotations({ dependsOn = [] }: LegacySpec, own: string): Readonly<Re
   return { [annotation.dependsOn]: names.join(", ") };
 }
 
-function tellLost(spec: LegacySpec, given: Fields, { notes }: Said): void {
+function tellLost(spec: LegacySpec, given: JsonObject, { notes }: Said): void {
   if (spec.deployOnChanges === false) {
     const text =
       "changes in git are always deployed now; the closest setting is manual: true, which requires approval of each change";

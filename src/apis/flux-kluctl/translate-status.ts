@@ -1,8 +1,8 @@
 /** Translates the status of `flux.kluctl.io/v1alpha1` to that of the current API, and back. Pure. */
+import type { JsonObject } from "../../kit/json.ts";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
 import type { GitRef } from "../../model.ts";
-import type { Fields } from "./resource.ts";
 
 const record = z.record(z.string(), z.unknown());
 const optionalText = z.string().optional().catch(undefined);
@@ -40,7 +40,7 @@ export function parseLegacyStatus(status: unknown): LegacyStatus {
 }
 
 /** The result can be parsed like any status of the current API. */
-export function toNewerStatus(status: LegacyStatus): Fields {
+export function toNewerStatus(status: LegacyStatus): JsonObject {
   const { conditions, lastDeployResult: deploy, lastValidateResult: validate, discriminator } = status;
   const ready = conditions.map((condition) => Ready.safeParse(condition).data).find((found) => found !== undefined);
   const deployed = deploy && toSummary(deploy);
@@ -61,14 +61,14 @@ export function toNewerStatus(status: LegacyStatus): Fields {
 }
 
 /** Our summary is the current API's; the legacy controller's summary has at least its errors in common with it. */
-function toSummary({ time, rawResult, error, objectsHash }: NonNullable<LegacyStatus["lastDeployResult"]>): Fields {
+function toSummary({ time, rawResult, error, objectsHash }: NonNullable<LegacyStatus["lastDeployResult"]>): JsonObject {
   const raw = readYaml(rawResult);
   const listed = Array.isArray(raw["errors"]) ? raw["errors"].length : Number(raw["errors"] ?? 0);
   const failed = listed === 0 && (Boolean(error) || raw["ready"] === false);
   return { id: `${time} ${objectsHash ?? ""}`, ...raw, ...(failed && { errors: 1 }) };
 }
 
-function readYaml(text: string | undefined): Fields {
+function readYaml(text: string | undefined): JsonObject {
   if (text === undefined) return {};
   try {
     return record.safeParse(parse(text)).data ?? {};
@@ -99,7 +99,7 @@ export interface StatusContext {
  * @param after the current API's status with that patch applied: fields that the patch omits may affect those it
  * contains.
  */
-export function toLegacyPatch(patch: Fields, after: Fields, context: StatusContext): Fields {
+export function toLegacyPatch(patch: JsonObject, after: JsonObject, context: StatusContext): JsonObject {
   const touches = (...fields: string[]) => fields.some((field) => field in patch);
   const commit = textOf(after["observedCommit"]);
   const discriminator = textOf(recordOf(after["targetKey"])["discriminator"]);
@@ -113,7 +113,7 @@ export function toLegacyPatch(patch: Fields, after: Fields, context: StatusConte
   };
 }
 
-function toDeployResults(patch: Fields, after: Fields, context: StatusContext): Fields {
+function toDeployResults(patch: JsonObject, after: JsonObject, context: StatusContext): JsonObject {
   const result = after["lastDeployResult"];
   if (result === undefined) return { lastDeployResult: null, lastPruneResult: null };
   const document = recordOf(result);
@@ -129,7 +129,7 @@ function toDeployResults(patch: Fields, after: Fields, context: StatusContext): 
   };
 }
 
-function toValidateResult(after: Fields, context: StatusContext): unknown {
+function toValidateResult(after: JsonObject, context: StatusContext): unknown {
   if (after["lastValidateResult"] === undefined) return null;
   const document = recordOf(after["lastValidateResult"]);
   const hash = textOf(document["renderedObjectsHash"]);
@@ -142,7 +142,7 @@ function resultBase(
   commit: string | undefined,
   objectsHash: string | null | undefined,
   { ref, target, targetNameOverride }: StatusContext,
-): Fields {
+): JsonObject {
   const time = new Date(endTime ?? NaN);
   return {
     time: Number.isNaN(time.getTime()) ? null : time.toISOString().replace(/\.\d+Z$/, "Z"),
@@ -161,7 +161,7 @@ function revisionOf({ branch, tag }: GitRef, commit: string | undefined): string
 }
 
 /** Ready in legacy terms: `deploy: ok, prune: ok, validate: ok`; errors of the preparation are included in full. */
-function toLegacyConditions(after: Fields, context: StatusContext): unknown {
+function toLegacyConditions(after: JsonObject, context: StatusContext): unknown {
   const conditions = Array.isArray(after["conditions"]) ? (after["conditions"] as unknown[]) : [];
   return conditions.map((condition) => {
     const { data: ready } = Ready.safeParse(condition);
@@ -175,7 +175,7 @@ function toLegacyConditions(after: Fields, context: StatusContext): unknown {
   });
 }
 
-function resultWords(after: Fields, { prune, validate }: StatusContext): string {
+function resultWords(after: JsonObject, { prune, validate }: StatusContext): string {
   const [deployed, validated] = [after["lastDeployResult"], after["lastValidateResult"]].map(
     (result) => result && (errorCount(recordOf(result)) > 0 ? "failed" : "ok"),
   );
@@ -188,12 +188,12 @@ function resultWords(after: Fields, { prune, validate }: StatusContext): string 
     .join(", ");
 }
 
-function errorOf(command: string, document: Fields): string {
+function errorOf(command: string, document: JsonObject): string {
   const errors = errorCount(document);
   return errors === 0 ? "" : `${command} failed with ${errors} errors`;
 }
 
-function errorCount({ errors }: Fields): number {
+function errorCount({ errors }: JsonObject): number {
   return Array.isArray(errors) ? errors.length : Number(errors ?? 0);
 }
 
@@ -201,11 +201,11 @@ function shorten(text: string): string {
   return text.length <= 20_000 ? text : `${text.slice(0, 20_000)}...`;
 }
 
-function isRecord(value: unknown): value is Fields {
+function isRecord(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function recordOf(value: unknown): Fields {
+function recordOf(value: unknown): JsonObject {
   return isRecord(value) ? value : {};
 }
 

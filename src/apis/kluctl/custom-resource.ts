@@ -19,7 +19,6 @@ import { toSource } from "./source.ts";
 import { type RawSpec, SpecSchema } from "./spec-schema.ts";
 import { parseStatus } from "./status-schema.ts";
 
-export const resourcePath = "/apis/gitops.kluctl.io/v1beta1";
 const texts = z.record(z.string(), z.string());
 
 const Metadata = z.object({

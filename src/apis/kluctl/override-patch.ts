@@ -1,11 +1,10 @@
 /** Applies a one-time override to a resource: an RFC 7386 merge patch that may change only the spec. Pure. */
+import type { JsonObject } from "../../kit/json.ts";
 import { isDeepStrictEqual } from "node:util";
 import { applyMergePatch } from "../../kit/merge-patch.ts";
 import type { Deployment, MalformedDeployment } from "../../model.ts";
 import { type Schema, specSchema } from "./crd.ts";
 import { parseDeployment } from "./custom-resource.ts";
-
-type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Returns a malformed deployment that states the problem if the patch cannot be applied. */
 export function parseOverridden(resource: unknown, patch: JsonObject): Deployment | MalformedDeployment | undefined {

@@ -1,5 +1,6 @@
+import { kluctlApi } from "../../../src/apis/kluctl/api.ts";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createDeployments } from "../../../src/apis/kluctl/deployments.ts";
+import { createDeployments } from "../../../src/apis/deployments.ts";
 import { isMalformed } from "../../../src/model.ts";
 import { deploymentsPath, fakeLog, resource, useKube } from "../../support/kube.ts";
 import { patience } from "../../support/patience.ts";
@@ -8,7 +9,7 @@ async function useDeployment() {
   const kube = await useKube();
   const { namespace, client, proxied } = kube;
   const { log, lines } = fakeLog();
-  const deployments = createDeployments({ client: proxied, controllerName: "towline-test", log });
+  const deployments = createDeployments({ apis: [kluctlApi], client: proxied, controllerName: "towline-test", log });
   onTestFinished(() => deployments.stop());
   const created = (await client.request({
     method: "POST",

@@ -1,5 +1,6 @@
+import { kluctlApi } from "../../../src/apis/kluctl/api.ts";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createDeployments } from "../../../src/apis/kluctl/deployments.ts";
+import { createDeployments } from "../../../src/apis/deployments.ts";
 import { type DeploymentChange, isMalformed, type RepoId } from "../../../src/model.ts";
 import { deploymentsPath, fakeLog, resource, type TestKube, useKube } from "../../support/kube.ts";
 import { patience } from "../../support/patience.ts";
@@ -14,6 +15,7 @@ async function useWatch(options: { silentMs?: number; start?: boolean } = {}) {
   const changes: string[] = [];
   const restarts: string[] = [];
   const deployments = createDeployments({
+    apis: [kluctlApi],
     client: kube.proxied,
     namespaces: [kube.namespace],
     controllerName: "towline-test",

@@ -2,39 +2,54 @@ import { PassThrough } from "node:stream";
 import type { IncomingMessage } from "node:http";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ApiError } from "../../../../src/errors.ts";
-import { createBothDeployments } from "../../../../src/apis/both-deployments.ts";
+import { deploymentApis } from "../../../../src/apis/apis.ts";
+import { createDeployments } from "../../../../src/apis/deployments.ts";
 import type { KubeClient } from "../../../../src/kube/client.ts";
-import { createDeploymentIndex } from "../../../../src/kube/deployment-index.ts";
-import type { WatchedDeployments } from "../../../../src/apis/kluctl/deployments.ts";
-import { createLegacyDeployments } from "../../../../src/apis/flux-kluctl/deployments.ts";
 import { createSecrets } from "../../../../src/kube/secrets.ts";
 import type { RepoId } from "../../../../src/model.ts";
-import { aDeployment } from "../../../support/deployments.ts";
-import { fakeDeployments, silentLog } from "../../../support/fakes.ts";
+import { silentLog } from "../../../support/fakes.ts";
 
 type Json = Record<string, unknown>;
+
+const [current, legacy] = ["/apis/gitops.kluctl.io/v1beta1", "/apis/flux.kluctl.io/v1alpha1"];
 
 /** An API server that serves the legacy API only after the test enables it, and records the patches. */
 function fakeApi(objects: Json[]) {
   const state = { served: false };
   const patches: { path: string; body: unknown }[] = [];
+  const twins = new Map<string, Json>();
+  const watches = new Set<PassThrough>();
   const client: Pick<KubeClient, "request" | "list" | "stream"> = {
     request({ method, path, body }) {
       if (method === "PATCH") return Promise.resolve(patches.push({ path, body }));
-      if (!state.served) return Promise.reject(new ApiError(404, "not found"));
-      if (path === "/apis/flux.kluctl.io/v1alpha1")
-        return Promise.resolve({ resources: [{ name: "kluctldeployments" }] });
-      const found = objects.find((object) => path.endsWith(`/${(object["metadata"] as { name: string }).name}`));
+      if (!path.startsWith(current) && !state.served) return Promise.reject(new ApiError(404, "not found"));
+      if (path === legacy) return Promise.resolve({ resources: [{ name: "kluctldeployments" }] });
+      const all = path.startsWith(current) ? [...twins.values()] : objects;
+      const found = all.find((object) => path.endsWith(`/${(object["metadata"] as { name: string }).name}`));
       return found ? Promise.resolve(found) : Promise.reject(new ApiError(404, "not found"));
     },
-    list: () => Promise.resolve({ items: objects, resourceVersion: "1" }),
-    stream({ signal }) {
+    list: (path) => Promise.resolve({ items: path.startsWith(current) ? [] : objects, resourceVersion: "1" }),
+    stream({ path, signal }) {
       const stream = new PassThrough();
+      if (path.startsWith(current)) watches.add(stream);
       signal.addEventListener("abort", () => stream.destroy());
       return Promise.resolve(stream as unknown as IncomingMessage);
     },
   };
-  return { state, patches, client: client as KubeClient };
+  /** Adds or removes a resource of the current API, with the name of a legacy one. */
+  async function setTwin(name: string, isThere: boolean): Promise<void> {
+    const object = twin(name);
+    if (isThere) twins.set(name, object);
+    else twins.delete(name);
+    await vi.waitFor(() => expect(watches.size).toBe(1));
+    for (const stream of watches) stream.write(`${JSON.stringify({ type: isThere ? "ADDED" : "DELETED", object })}\n`);
+  }
+  return { state, patches, client: client as KubeClient, setTwin };
+}
+
+function twin(name: string): Json {
+  const metadata = { namespace: "shop", name, uid: `new-${name}`, resourceVersion: "7", generation: 1 };
+  return { metadata, spec: { interval: "5m", source: { git: { url: "https://git.test/org/shop.git" } } } };
 }
 
 function resource(name: string, metadata: Json = {}): Json {
@@ -44,26 +59,13 @@ function resource(name: string, metadata: Json = {}): Json {
   };
 }
 
-function bothOf(api: ReturnType<typeof fakeApi>) {
-  const index = createDeploymentIndex(silentLog);
-  const newer = {
-    ...fakeDeployments(),
-    ...index,
-    start: () => Promise.resolve(),
-    stop: () => Promise.resolve(),
-    synced: () => true,
-    age: () => 0,
-    problem: () => undefined,
-    get: (key) => Promise.resolve(index.find(key)),
-  } as WatchedDeployments;
-  const hasTwin = (key: { namespace: string; name: string }) => index.find(key) !== undefined;
-  const deps = { client: api.client, secrets: createSecrets(api), controllerName: "towline", log: silentLog, hasTwin };
-  const older = createLegacyDeployments({ ...deps, lookEveryMs: 10 });
-  const both = createBothDeployments({ newer, older, log: silentLog });
+function bothOf({ client }: ReturnType<typeof fakeApi>) {
+  const deps = { client, secrets: createSecrets({ client }), controllerName: "towline", log: silentLog };
+  const both = createDeployments({ ...deps, apis: deploymentApis, lookEveryMs: 10 });
   onTestFinished(() => both.stop());
   const changes: string[] = [];
   both.onChange(({ kind, deployment }) => changes.push(`${kind} ${deployment.uid}`));
-  return { both, index, changes };
+  return { both, changes };
 }
 
 const key = { namespace: "shop", name: "prod" };
@@ -82,21 +84,20 @@ test("the legacy API is found when it is installed, and costs nothing before", a
 test("a deployment of the newer API replaces the legacy one of the same name, and the legacy one returns without it", async () => {
   const api = fakeApi([resource("prod")]);
   api.state.served = true;
-  const { both, index, changes } = bothOf(api);
+  const { both, changes } = bothOf(api);
   await both.start();
   await vi.waitFor(() => expect(both.all()).toHaveLength(1));
-  const twin = aDeployment({ key, uid: "new-prod" });
-  index.set(twin);
-  expect(changes).toEqual(["added old-prod", "removed old-prod", "added new-prod"]);
-  expect(await both.get(key)).toBe(twin);
+  await api.setTwin("prod", true);
+  await vi.waitFor(() => expect(changes).toEqual(["added old-prod", "removed old-prod", "added new-prod"]));
+  expect(await both.get(key)).toMatchObject({ uid: "new-prod" });
   await vi.waitFor(() =>
     expect(api.patches[0]).toEqual({
       path: "/apis/flux.kluctl.io/v1alpha1/namespaces/shop/kluctldeployments/prod/status",
       body: { status: { readyForMigration: true } },
     }),
   );
-  index.remove(twin);
-  expect(changes.slice(3)).toEqual(["removed new-prod", "added old-prod"]);
+  await api.setTwin("prod", false);
+  await vi.waitFor(() => expect(changes.slice(3)).toEqual(["removed new-prod", "added old-prod"]));
 });
 
 test("when a user deletes a replaced legacy deployment, only its finalizer is removed", async () => {
@@ -104,9 +105,9 @@ test("when a user deletes a replaced legacy deployment, only its finalizer is re
   const leaving = { ...resource("prod", { finalizers, deletionTimestamp: "2026-01-01T00:00:00Z" }) };
   const api = fakeApi([{ ...leaving, status: { readyForMigration: true } }]);
   api.state.served = true;
-  const { both, index } = bothOf(api);
-  index.set(aDeployment({ key, uid: "new-prod" }));
+  const { both } = bothOf(api);
   await both.start();
+  await api.setTwin("prod", true);
   await vi.waitFor(() =>
     expect(api.patches.at(0)?.body).toEqual({ metadata: { finalizers: ["others.test/one"], resourceVersion: "5" } }),
   );
@@ -116,10 +117,10 @@ test("writes go to the resource that was read, in the format of its API", async 
   const annotations = { "reconcile.fluxcd.io/requestedAt": "7" };
   const api = fakeApi([resource("prod", { annotations })]);
   api.state.served = true;
-  const { both, index } = bothOf(api);
+  const { both } = bothOf(api);
   await both.start();
   const older = await both.get(key);
-  index.set(aDeployment({ key, uid: "new-prod" }));
+  await api.setTwin("prod", true);
   await both.patchStatus(older!, { observedGeneration: 1, observedCommit: null });
   await both.removeAnnotation(older!, "kluctl.io/request-reconcile", "7");
   await both.setFinalizer(older!, "finalizers.gitops.kluctl.io", true);

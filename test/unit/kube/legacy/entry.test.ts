@@ -1,6 +1,6 @@
+import { parseResource } from "../../../../src/apis/resource.ts";
 import { expect, test } from "vitest";
 import { type EntryContext, toEntry } from "../../../../src/apis/flux-kluctl/entry.ts";
-import { parseLegacy } from "../../../../src/apis/flux-kluctl/resource.ts";
 import { toLegacyPatch, toNewerStatus, parseLegacyStatus } from "../../../../src/apis/flux-kluctl/translate-status.ts";
 import { applyMergePatch } from "../../../../src/kit/merge-patch.ts";
 import { type Deployment, isMalformed } from "../../../../src/model.ts";
@@ -29,7 +29,7 @@ function entry(
     finalizers,
   };
   const raw = { metadata, spec: { ...spec, ...over.spec }, status: over.status };
-  const found = toEntry(parseLegacy(raw)!, context);
+  const found = toEntry(parseResource(raw)!, context);
   if (found === undefined) throw new Error("cannot be named");
   return found;
 }

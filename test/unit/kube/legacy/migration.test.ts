@@ -1,15 +1,15 @@
+import { parseResource } from "../../../../src/apis/resource.ts";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { parseDeployment } from "../../../../src/apis/kluctl/custom-resource.ts";
 import { migrate, remarksOf, toYaml } from "../../../../src/apis/flux-kluctl/migration.ts";
-import { parseLegacy } from "../../../../src/apis/flux-kluctl/resource.ts";
 import { isMalformed } from "../../../../src/model.ts";
 
 const spec = { interval: "5m", source: { url: "https://git.test/org/shop.git" }, deployOnChanges: false };
 
 function one(name: string, over: { spec?: object; metadata?: object } = {}) {
   const metadata = { namespace: "shop", name, uid: "u", ...over.metadata };
-  return migrate(parseLegacy({ metadata, spec: { ...spec, ...over.spec } })!, { helmSecrets: new Map() });
+  return migrate(parseResource({ metadata, spec: { ...spec, ...over.spec } })!, { helmSecrets: new Map() });
 }
 
 test("the output is a resource of the newer API, with comments about what is lost above it", () => {
