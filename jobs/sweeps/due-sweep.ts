@@ -26,7 +26,7 @@ type Entry = Deployment | MalformedDeployment;
 export type DueAt = (deployment: Entry, seen: Seen, now: number) => number;
 
 /** `later`: its state has just changed and is checked again at the next tick. */
-export type Spare = (deployment: Entry, to?: Head) => Promise<"skipped" | "later" | "wanted">;
+export type SkipCheck = (deployment: Entry, to?: Head) => Promise<"skipped" | "later" | "check">;
 
 export interface DueSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
@@ -34,7 +34,7 @@ export interface DueSweepDeps {
   readonly retries: Retries;
   readonly queue: Pick<Queue, "enqueue">;
   /** Whether to skip a reconciliation that is only due by an interval. Absent: none is skipped. */
-  readonly spare?: Spare | undefined;
+  readonly skipCheck?: SkipCheck | undefined;
   /** What is still due after this time is queued again: Redis may have lost it. */
   readonly againMs: () => number;
   readonly clock: Clock;
@@ -67,7 +67,7 @@ interface Asked {
 }
 
 /** How many deployments are checked concurrently for whether they can be skipped. */
-const sparedAtOnce = 8;
+const checkedAtOnce = 8;
 
 /** A user is waiting at a terminal: a request that Redis rejected or lost is queued again sooner. */
 const waitedForMs = 5_000;
@@ -76,11 +76,11 @@ const waitedForMs = 5_000;
 const unendedAgainMs = 15_000;
 
 export function createDueSweep(deps: DueSweepDeps): DueSweep {
-  const { deployments, dueAt, retries, queue, spare, againMs, clock, log } = deps;
+  const { deployments, dueAt, retries, queue, skipCheck, againMs, clock, log } = deps;
   const lastLoopAt = new Map<string, number>();
   const progressAt = new Map<string, number>();
   const sparing = new Set<string>();
-  const limit = createLimit(sparedAtOnce);
+  const limit = createLimit(checkedAtOnce);
   const asked = new Map<string, Asked>();
 
   function isDue(deployment: Entry, now: number): Asked | undefined {
@@ -108,7 +108,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       typeof asking.due === "string" ||
       isAnnotated(deployment) ||
       isMalformed(deployment);
-    return spare !== undefined && !wanted;
+    return skipCheck !== undefined && !wanted;
   }
 
   async function ask(due: readonly Due[]): Promise<number> {
@@ -132,12 +132,12 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
   }
 
   /** Runs concurrently with the sweep, so that an unresponsive remote delays nothing else. */
-  async function spareOrAsk({ deployment, asking }: Due): Promise<void> {
+  async function skipOrRequest({ deployment, asking }: Due): Promise<void> {
     const key = keyText(deployment.key);
     try {
-      const answer = await limit.run(async () => spare?.(deployment));
+      const answer = await limit.run(async () => skipCheck?.(deployment));
       if (answer === "skipped") lastLoopAt.set(key, clock.now());
-      if (answer === "wanted") await ask([{ deployment, asking }]);
+      if (answer === "check") await ask([{ deployment, asking }]);
     } catch (error) {
       log.debug(
         { ...deployment.key, error: (error as Error).message },
@@ -172,7 +172,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       const [maybe, sure] = [due.filter(mayBeSpared), due.filter((one) => !mayBeSpared(one))];
       for (const one of maybe) {
         sparing.add(keyText(one.deployment.key));
-        void spareOrAsk(one);
+        void skipOrRequest(one);
       }
       return sure.length > 0 ? ask(sure) : 0;
     },

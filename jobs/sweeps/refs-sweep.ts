@@ -20,7 +20,7 @@ import type { Clock, Deployments, Reports } from "../../src/ports.ts";
 import { pendingCommitOf } from "../../src/reconcile/status/conditions.ts";
 import { withTimeout } from "../../src/kit/deadline.ts";
 import { createLimit } from "../../src/kit/limit.ts";
-import type { Spare } from "./due-sweep.ts";
+import type { SkipCheck } from "./due-sweep.ts";
 import { createRotation, fractionOf, type Group } from "./rotation.ts";
 import type { JobQueue } from "../queue.ts";
 
@@ -32,7 +32,7 @@ export interface RefsSweepDeps {
   readonly groupKey: (deployment: GitDeployment) => string;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Whether to skip a deployment because the move does not affect it. Absent: none is skipped. */
-  readonly spare?: Spare | undefined;
+  readonly skipCheck?: SkipCheck | undefined;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
   /** The groups of the repository's merge queue that no webhook reported. Absent: no status is written. */
@@ -55,7 +55,7 @@ export interface RefsSweep {
 
 const perHost = 4;
 /** How many deployments are checked concurrently for whether the move affects them. */
-const sparedAtOnce = 8;
+const checkedAtOnce = 8;
 const lookTimeoutMs = 60_000;
 const regroupMs = 5_000;
 const longestBackoffMs = 600_000;
@@ -216,12 +216,12 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 
   /** Leaves out deployments that are not affected by the changes. */
   async function findConcerned(moved: readonly GitDeployment[], heads: Heads, at: number): Promise<GitDeployment[]> {
-    const limit = createLimit(sparedAtOnce);
+    const limit = createLimit(checkedAtOnce);
     const answers = moved.map((deployment) =>
       limit.run(async () => {
         const commit = commitOf(deployment.spec.source.ref, heads);
-        const answer = commit === undefined ? undefined : await deps.spare?.(deployment, { commit, at });
-        return answer === undefined || answer === "wanted" ? [deployment] : [];
+        const answer = commit === undefined ? undefined : await deps.skipCheck?.(deployment, { commit, at });
+        return answer === undefined || answer === "check" ? [deployment] : [];
       }),
     );
     return (await Promise.all(answers)).flat();

@@ -11,7 +11,7 @@ import type {
 } from "../../src/model.ts";
 import type { Retries } from "../../src/reconcile/retries.ts";
 import type { Clock, Deployments, Reports } from "../../src/ports.ts";
-import { createDueSweep, type DueAt, type Spare } from "./due-sweep.ts";
+import { createDueSweep, type DueAt, type SkipCheck } from "./due-sweep.ts";
 import type { JobQueue } from "../queue.ts";
 import { createRefsSweep } from "./refs-sweep.ts";
 import { createTagsSweep } from "./tags-sweep.ts";
@@ -29,7 +29,7 @@ export interface SweepDeps {
   readonly dueAt: DueAt;
   readonly retries: Retries;
   /** Whether to skip a reconciliation that is only due by an interval. Absent: none is skipped. */
-  readonly spare?: Spare | undefined;
+  readonly skipCheck?: SkipCheck | undefined;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;

@@ -70,7 +70,7 @@ export function startWork(deps: WorkDeps): StartedWork {
     groups: (repo, heads) => findUnansweredGroups({ forges, reports }, repo, heads),
     dueAt,
     retries: deps.retries,
-    spare: skips && ((deployment, to) => skips.skipping.spare(deployment, to)),
+    skipCheck: skips && ((deployment, to) => skips.skipping.skipCheck(deployment, to)),
     groupKey: loginKey,
     tagKey,
     async tag(deployment, signal) {

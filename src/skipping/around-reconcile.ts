@@ -8,17 +8,17 @@ import type { Clock } from "../ports.ts";
 import type { Parts } from "../reconcile/parts.ts";
 import type { Steps } from "../reconcile/steps/steps.ts";
 import type { Work } from "../reconcile/work.ts";
-import type { Before, Skipping } from "./skipping.ts";
+import type { InputsBefore, Skipping } from "./skipping.ts";
 import type { Validations } from "./validations.ts";
 
 export interface AroundReconcileDeps {
-  readonly skipping: Pick<Skipping, "spareJob" | "during" | "begin" | "learn" | "forget" | "whyCompare">;
+  readonly skipping: Pick<Skipping, "skipJob" | "during" | "begin" | "learn" | "forget" | "whyCompare">;
   readonly validations: Pick<Validations, "stands" | "keep">;
   readonly clock: Clock;
 }
 
 export function skipsWithin({ skipping, validations, clock }: AroundReconcileDeps): Interceptor<Parts> {
-  const evidence = new WeakMap<Work, Before>();
+  const evidence = new WeakMap<Work, InputsBefore>();
 
   return {
     async findFulfilled(next, check, find) {
@@ -26,12 +26,12 @@ export function skipsWithin({ skipping, validations, clock }: AroundReconcileDep
       const { cause, deployment, asOf } = check;
       if (fulfilled.why !== undefined) return fulfilled;
       if (cause === "interval") {
-        const answer = await skipping.spareJob(deployment, undefined, { move: asOf?.name });
+        const answer = await skipping.skipJob(deployment, undefined, { move: asOf?.name });
         return answer === "skipped" ? { why: "nothing can have changed" } : fulfilled;
       }
       // Pushes skip this check, because someone waits for them and a reported push usually affects the project's inputs.
       if (cause !== "sweep" || fulfilled.head === undefined) return fulfilled;
-      const answer = await skipping.spareJob(deployment, fulfilled.head);
+      const answer = await skipping.skipJob(deployment, fulfilled.head);
       return answer === "skipped" ? { why: `none of its inputs changed up to ${fulfilled.head.commit}` } : fulfilled;
     },
 

@@ -14,10 +14,10 @@ export interface KnownInputs {
   readonly charts: boolean;
   /** Some rendered path goes through a parent directory. */
   readonly leadsOutside: boolean;
-  readonly doubt?: undefined;
+  readonly reason?: undefined;
 }
 
-export type Inputs = KnownInputs | { readonly doubt: string };
+export type Inputs = KnownInputs | { readonly reason: string };
 
 const harmlessOfProject = new Set([
   "commonAnnotations",
@@ -81,7 +81,7 @@ const harmlessOfChart = new Set([
 
 type Fields = Readonly<Record<string, unknown>>;
 
-class Doubt extends Error {}
+class CheckReason extends Error {}
 
 export function inputsOf(document: Fields): Inputs {
   const includes = new Map<string, GitPlace>();
@@ -94,7 +94,7 @@ export function inputsOf(document: Fields): Inputs {
 
   function addPlace(value: unknown, what: string): void {
     const { url, ref } = fieldsOf(value, what);
-    if (typeof url !== "string") throw new Doubt(`${what} does not name a repository`);
+    if (typeof url !== "string") throw new CheckReason(`${what} does not name a repository`);
     const place = { url, ref: refOf(ref, what) };
     includes.set(JSON.stringify(place), place);
   }
@@ -138,7 +138,7 @@ export function inputsOf(document: Fields): Inputs {
     walk(fieldsOf(document["deployment"], "deployment"));
     return { includes: [...includes.values()], charts, leadsOutside };
   } catch (error) {
-    if (error instanceof Doubt) return { doubt: error.message };
+    if (error instanceof CheckReason) return { reason: error.message };
     throw error;
   }
 }
@@ -159,7 +159,7 @@ function refOf(value: unknown, what: string): GitRef {
   if (!isThere(value)) return {};
   if (typeof value === "string") {
     const [, kind, name] = /^refs\/(heads|tags)\/(.+)$/.exec(value) ?? [];
-    if (name === undefined) throw new Doubt(`${what} has a ref that may be a branch or a tag`);
+    if (name === undefined) throw new CheckReason(`${what} has a ref that may be a branch or a tag`);
     return kind === "heads" ? { branch: name } : { tag: name };
   }
   const { branch, tag, commit, ...rest } = fieldsOf(value, `${what}.ref`);
@@ -170,18 +170,18 @@ function refOf(value: unknown, what: string): GitRef {
 
 function refuseOthers(fields: Fields, harmless: ReadonlySet<string>, what: string): void {
   const other = Object.keys(fields).find((name) => isThere(fields[name]) && !harmless.has(name));
-  if (other !== undefined) throw new Doubt(`${what} ${other}`);
+  if (other !== undefined) throw new CheckReason(`${what} ${other}`);
 }
 
 function fieldsOf(value: unknown, what: string): Fields {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Fields;
-  throw new Doubt(`the result does not contain ${what}`);
+  throw new CheckReason(`the result does not contain ${what}`);
 }
 
 function listOf(value: unknown, what: string): readonly unknown[] {
   if (!isThere(value)) return [];
   if (Array.isArray(value)) return value;
-  throw new Doubt(`the result does not contain ${what}`);
+  throw new CheckReason(`the result does not contain ${what}`);
 }
 
 /** Go may or may not omit empty values. */

@@ -15,7 +15,7 @@ export interface SeenObjects {
   readonly versions: ReadonlyMap<string, ObjectVersion>;
   readonly kinds: readonly AppliedKind[];
   /** Why they may not be all of the deployment's objects in the cluster, if so. */
-  readonly doubt?: string | undefined;
+  readonly reason?: string | undefined;
   /** Hooks come and go: an unknown object with the deployment's discriminator is then not treated as a change. */
   readonly hooks: boolean;
   /** One of the objects makes a deploy wait until it is ready. */
@@ -39,7 +39,7 @@ export function seenObjects(
 ): SeenObjects {
   const versions = new Map<string, ObjectVersion>();
   const kinds = new Map<string, AppliedKind & { namespaces: string[] }>();
-  let doubt: string | undefined;
+  let reason: string | undefined;
   let hooks = false;
   let waits = false;
   for (const object of objects) {
@@ -54,10 +54,10 @@ export function seenObjects(
     const isHook = object.hook || hookAnnotations.some((name) => annotations?.[name]);
     hooks ||= isHook;
     waits ||= annotations?.[waitAnnotation] !== undefined;
-    if (version === undefined) doubt ??= `${name} is not in the cluster`;
+    if (version === undefined) reason ??= `${name} is not in the cluster`;
     else if (metadata.labels?.[discriminatorLabel] !== discriminator)
-      doubt ??= `${name} lacks the label of its deployment`;
-    else if (isHook) doubt ??= `${name} is a hook`;
+      reason ??= `${name} lacks the label of its deployment`;
+    else if (isHook) reason ??= `${name} is a hook`;
     if (version === undefined || metadata.labels?.[discriminatorLabel] !== discriminator) continue;
     versions.set(objectId(group, kind, metadata), version);
     const known = kinds.get(`${apiVersion} ${kind}`) ?? { group, apiVersion, kind, namespaces: [] };
@@ -65,7 +65,7 @@ export function seenObjects(
     if (!known.namespaces.includes(namespace)) known.namespaces.push(namespace);
     kinds.set(`${apiVersion} ${kind}`, known);
   }
-  return { versions, kinds: [...kinds.values()], doubt, hooks, waits };
+  return { versions, kinds: [...kinds.values()], reason, hooks, waits };
 }
 
 function metadataOf(json: string | undefined): ObjectMetadata {

@@ -26,7 +26,7 @@ import { targetOf } from "../reconcile/keys.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { rfc3339 } from "../kit/time.ts";
 import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "./comparing.ts";
-import { createEvidence, type EvidenceDeps, type Freshness, mostRemembered, placeText } from "./evidence.ts";
+import { createQueries, type QueriesDeps, type Freshness, mostRemembered, placeText } from "./queries.ts";
 import { type GitPlace, inputsOf, waitsForItems } from "./inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
 import { whyConcerned } from "./moves.ts";
@@ -34,11 +34,11 @@ import { fullIntervalOf, whySettings } from "./settings.ts";
 import type { SkipAudit } from "./skip-audit.ts";
 
 /** Why a check is not skipped; a label of the metric. */
-export type Doubt =
+export type CheckReason =
   | "not-seen" // this server has not reconciled it yet, or its state was changed by others since
-  | "wanted" // it was requested, or it is not ready
+  | "requested" // it was requested, or it is not ready
   | "due" // a full reconciliation, a deploy or a validation
-  | "settings" // the deployment's settings make a proof impossible
+  | "settings" // the deployment's settings make evidence impossible
   | "project" // the project has inputs that may change anywhere, or renders differently each time
   | "objects" // an object that it applied has changed
   | "watch" // its objects are not watched
@@ -52,22 +52,22 @@ export type SkipDecision =
   | { readonly kind: "skipped"; readonly commit?: string | undefined }
   /** The status was changed meanwhile: the watch decides what to do next. */
   | { readonly kind: "later" }
-  | { readonly kind: "wanted"; readonly doubt: Doubt; readonly why: string };
+  | { readonly kind: "check"; readonly reason: CheckReason; readonly why: string };
 
-export interface SkippingDeps extends EvidenceDeps {
+export interface SkippingDeps extends QueriesDeps {
   readonly deployments: Pick<Deployments, "all" | "moveTimes">;
   readonly applied: AppliedObjects;
   /** The longest time between two full reconciliations, unless the deployment sets its own. */
   readonly fullIntervalMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly observe?: { intervalCheck(reason: Doubt | undefined): void } | undefined;
+  readonly observe?: { intervalCheck(reason: CheckReason | undefined): void } | undefined;
   /** Absent: no skip is audited. */
   readonly audit?: Pick<SkipAudit, "note"> | undefined;
 }
 
 /** The inputs right before kluctl ran. */
-export interface Before {
+export interface InputsBefore {
   readonly at: number;
   readonly secrets: string | undefined;
   readonly cluster: string | undefined;
@@ -88,11 +88,11 @@ export interface Known extends LastSeen {
   readonly impersonate: string | undefined;
   readonly kinds: readonly AppliedKind[];
   readonly includes: readonly GitPlace[];
-  readonly proof: Proof | { readonly doubt: Doubt; readonly why: string };
+  readonly evidence: Evidence | { readonly reason: CheckReason; readonly why: string };
 }
 
-interface Proof {
-  readonly doubt?: undefined;
+interface Evidence {
+  readonly reason?: undefined;
   readonly at: number;
   readonly commit: string;
   /** When the remote was queried for this commit, or later. */
@@ -105,7 +105,7 @@ interface Proof {
    * It reads nothing of its source outside its directory. False at the root of a repository and for sources other than
    * git.
    */
-  readonly standsAlone: boolean;
+  readonly isSelfContained: boolean;
   /** The result of the last validation follows from the objects' recorded versions. */
   readonly validated: boolean;
 }
@@ -114,9 +114,9 @@ export interface Skipping {
   /** Marks the deployment as busy: changes of its objects meanwhile are attributed to this work. */
   during<T>(key: Key, work: () => Promise<T>): Promise<T>;
   /** Collects the evidence right before kluctl runs. */
-  begin(deployment: Deployment, signal: AbortSignal): Promise<Before>;
+  begin(deployment: Deployment, signal: AbortSignal): Promise<InputsBefore>;
   /** Without `before`, the result is no evidence. */
-  learn(before: Before | undefined, found: Found): Promise<void>;
+  learn(before: InputsBefore | undefined, found: Found): Promise<void>;
   /**
    * Why this commit has to be compared with the cluster before it is deployed; `undefined`: the deploy alone is enough.
    */
@@ -128,9 +128,9 @@ export interface Skipping {
    * Skips the check due by an interval, or by a move of its source, if nothing can have changed. If it does, it updates
    * the times in the status, and the commit.
    */
-  spare(deployment: Deployment | MalformedDeployment, to?: Head): Promise<SkipDecision["kind"]>;
+  skipCheck(deployment: Deployment | MalformedDeployment, to?: Head): Promise<SkipDecision["kind"]>;
   /** The same for a queued job. If this server queued it, it has already found a reason to check. */
-  spareJob(
+  skipJob(
     deployment: Deployment | MalformedDeployment,
     to?: Head,
     fresh?: Pick<Freshness, "move">,
@@ -143,35 +143,44 @@ const requestMs = 20_000;
 /** The answer's maximum age if another server has updated the observed commit, perhaps from a newer answer. */
 const freshMs = 5_000;
 /** For this long, the job queued because of a reason to check need not collect the evidence again. */
-const doubtMs = 60_000;
+const notSkippedMs = 60_000;
 
 export function createSkipping(deps: SkippingDeps): Skipping {
   const { deployments, applied, clock, log, observe } = deps;
-  const evidence = createEvidence(deps);
+  const queries = createQueries(deps);
   const remembered = new Map<string, Known>();
   const busy = new Map<string, number>();
-  const doubted = createBoundedMap<true>({ entries: mostRemembered, maxAgeMs: doubtMs, now: () => clock.now() });
+  const recentlyChecked = createBoundedMap<true>({
+    entries: mostRemembered,
+    maxAgeMs: notSkippedMs,
+    now: () => clock.now(),
+  });
   const callbacks: ((key: Key) => void)[] = [];
 
-  async function prove(before: Before | undefined, found: Found, known: Omit<Known, "proof">): Promise<Known["proof"]> {
+  async function collectEvidence(
+    before: InputsBefore | undefined,
+    found: Found,
+    known: Omit<Known, "evidence">,
+  ): Promise<Known["evidence"]> {
     const { deployment, rendered, identity, clean, deployed, checkout, validated } = found;
     const settings = whySettings(deployment, identity);
-    if (settings !== undefined) return { doubt: "settings", why: settings };
+    if (settings !== undefined) return { reason: "settings", why: settings };
     const inputs = inputsOf(rendered.document);
-    if (inputs.doubt !== undefined) return { doubt: "project", why: inputs.doubt };
-    if (deployed || !clean) return { doubt: "wanted", why: "the last reconciliation changed or reported something" };
-    if (before === undefined) return { doubt: "wanted", why: "the last reconciliation was requested" };
-    if (!known.complete) return { doubt: "objects", why: "kluctl did not report all of its objects" };
-    if (before.secrets === undefined) return { doubt: "secrets", why: "could not read its Secrets" };
-    if (before.cluster === undefined) return { doubt: "cluster", why: "could not read the cluster's API resources" };
-    if (before.kluctl === undefined) return { doubt: "kluctl", why: "kluctl is not available" };
+    if (inputs.reason !== undefined) return { reason: "project", why: inputs.reason };
+    if (deployed || !clean)
+      return { reason: "requested", why: "the last reconciliation changed or reported something" };
+    if (before === undefined) return { reason: "requested", why: "the last reconciliation was requested" };
+    if (!known.complete) return { reason: "objects", why: "kluctl did not report all of its objects" };
+    if (before.secrets === undefined) return { reason: "secrets", why: "could not read its Secrets" };
+    if (before.cluster === undefined) return { reason: "cluster", why: "could not read the cluster's API resources" };
+    if (before.kluctl === undefined) return { reason: "kluctl", why: "kluctl is not available" };
     const places = inputs.includes.map(placeText);
     if (before.heads === undefined || places.some((place) => !before.heads?.has(place))) {
-      return { doubt: "refs", why: "the project's includes were unknown before it was rendered" };
+      return { reason: "refs", why: "the project's includes were unknown before it was rendered" };
     }
     const commits = new Map(places.map((place) => [place, before.heads?.get(place) ?? ""]));
-    const { unsteady, standsAlone } = await evidence.findUnsteady(found, commits, inputs);
-    if (unsteady !== undefined) return { doubt: "project", why: unsteady };
+    const { unsteady, isSelfContained } = await queries.findUnsteady(found, commits, inputs);
+    if (unsteady !== undefined) return { reason: "project", why: unsteady };
     return {
       at: before.at,
       commit: checkout.commit,
@@ -180,7 +189,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       cluster: before.cluster,
       kluctl: before.kluctl,
       heads: commits,
-      standsAlone,
+      isSelfContained,
       validated,
     };
   }
@@ -194,67 +203,70 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     const now = clock.now();
     const known = remembered.get(keyText(deployment.key));
     if (known === undefined || known.uid !== deployment.uid)
-      return look("not-seen", "not reconciled by this server yet");
+      return checkBecause("not-seen", "not reconciled by this server yet");
     if (isMalformed(deployment) || isReconciling(deployment.status) || isAsked(deployment)) {
-      return look("wanted", "it was requested, or is in progress");
+      return checkBecause("requested", "it was requested, or is in progress");
     }
     const { status, spec, generation } = deployment;
-    if (readyCondition(status)?.status !== "True") return look("wanted", "it is not ready");
+    if (readyCondition(status)?.status !== "True") return checkBecause("requested", "it is not ready");
     if (deployment.deletionTimestamp !== undefined || deployment.deployRequest !== undefined)
-      return look("wanted", "it is requested");
+      return checkBecause("requested", "it is requested");
     if (known.generation !== generation || status.observedGeneration !== generation)
-      return look("wanted", "it changed");
-    const { proof } = known;
-    if (proof.doubt !== undefined) return look(proof.doubt, proof.why);
+      return checkBecause("requested", "it changed");
+    const { evidence } = known;
+    if (evidence.reason !== undefined) return checkBecause(evidence.reason, evidence.why);
 
     const fullMs = fullIntervalOf(deployment, deps.fullIntervalMs());
-    if (fullMs === undefined) return look("settings", `${annotation.fullInterval} is not a duration, e.g. 1h`);
-    if (now - proof.at >= fullMs) return look("due", "a full reconciliation is due");
+    if (fullMs === undefined) return checkBecause("settings", `${annotation.fullInterval} is not a duration, e.g. 1h`);
+    if (now - evidence.at >= fullMs) return checkBecause("due", "a full reconciliation is due");
     const same =
       status.lastDeployResult?.id === known.deployResultId &&
       status.lastObjectsHash === known.objectsHash &&
       // If another server found that a move does not affect it, this server can find the same.
-      (proof.standsAlone || status.observedCommit === (proof.commit || undefined)) &&
+      (evidence.isSelfContained || status.observedCommit === (evidence.commit || undefined)) &&
       status.lastPrepareError === undefined &&
       status.lastDriftDetectionResultMessage === "no drift";
-    if (!same) return look("not-seen", "another server or a user has reconciled it since");
+    if (!same) return checkBecause("not-seen", "another server or a user has reconciled it since");
     const decision = decide({ spec, status, generation, now, retrying: false }, known.objectsHash);
-    if (decision.deploy !== undefined || decision.waitsForApproval) return look("due", decision.deploy ?? "approval");
-    if (decision.validate && spec.validateIntervalMs !== undefined) return look("due", "a validation is due");
+    if (decision.deploy !== undefined || decision.waitsForApproval)
+      return checkBecause("due", decision.deploy ?? "approval");
+    if (decision.validate && spec.validateIntervalMs !== undefined) return checkBecause("due", "a validation is due");
     if (findSharing(deployment, status.targetKey, deployments.all()).length > 0) {
-      return look("settings", "another deployment has the same discriminator");
+      return checkBecause("settings", "another deployment has the same discriminator");
     }
 
     const { objects, unknown } = inCluster(known);
-    if (objects === undefined) return look("watch", unknown);
+    if (objects === undefined) return checkBecause("watch", unknown);
     const difference = compareObjects(known.objects, objects);
     if (difference.kind === "status") {
       const follows = spec.validate && spec.validateIntervalMs === undefined;
-      if (follows) return look("objects", `the status of ${difference.id} changed, and validation depends on it`);
-    } else if (difference.kind !== "same") return look("objects", `${difference.id}: ${difference.kind}`);
-    if (decision.validate && !proof.validated) return look("due", "a validation is due");
+      if (follows)
+        return checkBecause("objects", `the status of ${difference.id} changed, and validation depends on it`);
+    } else if (difference.kind !== "same") return checkBecause("objects", `${difference.id}: ${difference.kind}`);
+    if (decision.validate && !evidence.validated) return checkBecause("due", "a validation is due");
 
-    if ((await evidence.hashSecrets(deployment)) !== proof.secrets)
-      return look("secrets", "a Secret that it references changed");
-    if (moved !== undefined && moved.at < proof.commitAt) return { kind: "later" };
-    let commit: string | undefined = proof.commit;
+    if ((await queries.hashSecrets(deployment)) !== evidence.secrets)
+      return checkBecause("secrets", "a Secret that it references changed");
+    if (moved !== undefined && moved.at < evidence.commitAt) return { kind: "later" };
+    let commit: string | undefined = evidence.commit;
     if (followsGit(deployment)) {
-      const isOurs = status.observedCommit === proof.commit;
-      const fresh = { since: Math.max(notBefore, isOurs ? proof.commitAt : now - freshMs), move };
-      commit = moved?.commit ?? (await evidence.sourceCommit(deployment, fresh, signal));
-      const why = commit === proof.commit ? undefined : await whyMoveMatters(deployment, proof, commit, signal);
-      if (why !== undefined) return look("refs", why);
+      const isOurs = status.observedCommit === evidence.commit;
+      const fresh = { since: Math.max(notBefore, isOurs ? evidence.commitAt : now - freshMs), move };
+      commit = moved?.commit ?? (await queries.sourceCommit(deployment, fresh, signal));
+      const why = commit === evidence.commit ? undefined : await whyMoveMatters(deployment, evidence, commit, signal);
+      if (why !== undefined) return checkBecause("refs", why);
     }
-    const includes = await evidence.commitsOf(deployment, known.includes, { since: notBefore }, signal);
-    for (const [place, commit] of proof.heads) {
-      if (includes.get(place) !== commit) return look("refs", `${place} has moved`);
+    const includes = await queries.commitsOf(deployment, known.includes, { since: notBefore }, signal);
+    for (const [place, commit] of evidence.heads) {
+      if (includes.get(place) !== commit) return checkBecause("refs", `${place} has moved`);
     }
-    if ((await evidence.clusterFacts({ since: notBefore })) !== proof.cluster)
-      return look("cluster", "the cluster's version, kinds or schemas changed");
-    if ((await evidence.kluctl({ since: notBefore })) !== proof.kluctl)
-      return look("kluctl", "the kluctl binary changed");
+    if ((await queries.clusterFacts({ since: notBefore })) !== evidence.cluster)
+      return checkBecause("cluster", "the cluster's version, kinds or schemas changed");
+    if ((await queries.kluctl({ since: notBefore })) !== evidence.kluctl)
+      return checkBecause("kluctl", "the kluctl binary changed");
     // What is remembered may have changed during these queries.
-    if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was reconciled meanwhile");
+    if (remembered.get(keyText(deployment.key)) !== known)
+      return checkBecause("not-seen", "it was reconciled meanwhile");
     return { kind: "skipped", ...(commit && commit !== status.observedCommit && { commit }) };
   }
 
@@ -262,12 +274,12 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
   async function whyMoveMatters(
     deployment: GitDeployment,
-    { commit: from, standsAlone }: Proof,
+    { commit: from, isSelfContained }: Evidence,
     to: string | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    if (to === undefined || !standsAlone) return `the source is at ${to ?? "no commit"}`;
-    const why = whyConcerned(await evidence.changes(deployment, from, to, signal), deployment);
+    if (to === undefined || !isSelfContained) return `the source is at ${to ?? "no commit"}`;
+    const why = whyConcerned(await queries.changes(deployment, from, to, signal), deployment);
     return why && `the source is at ${to}: ${why}`;
   }
 
@@ -278,16 +290,16 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     const time = rfc3339(clock.now());
     const times = { startTime: time, endTime: time };
     const known = remembered.get(key);
-    if (known === undefined || known.proof.doubt !== undefined) return false;
+    if (known === undefined || known.evidence.reason !== undefined) return false;
     // While its objects are unchanged, a validation finds the same as the last one.
-    const validates = spec.validate && known.proof.validated && spec.validateIntervalMs === undefined;
+    const validates = spec.validate && known.evidence.validated && spec.validateIntervalMs === undefined;
     const written = await deployments.moveTimes(deployment, {
       lastDriftDetectionResult: times,
       ...(validates && status.lastValidateResult !== undefined && { lastValidateResult: times }),
       ...(commit !== undefined && { observedCommit: commit }),
     });
     if (written && commit !== undefined && remembered.get(key) === known)
-      remembered.set(key, { ...known, proof: { ...known.proof, commit, commitAt: clock.now() } });
+      remembered.set(key, { ...known, evidence: { ...known.evidence, commit, commitAt: clock.now() } });
     return written;
   }
 
@@ -295,8 +307,8 @@ export function createSkipping(deps: SkippingDeps): Skipping {
   function noteSkip(deployment: Deployment, movedTo: string | undefined): void {
     const text = keyText(deployment.key);
     const known = remembered.get(text);
-    if (deps.audit === undefined || known === undefined || known.proof.doubt !== undefined) return;
-    const { at, commit, heads } = known.proof;
+    if (deps.audit === undefined || known === undefined || known.evidence.reason !== undefined) return;
+    const { at, commit, heads } = known.evidence;
     const isSame = () => remembered.get(text) === known && !busy.has(text);
     deps.audit.note({
       deployment,
@@ -308,7 +320,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
         const now = deployments.all().find(({ key }) => keyText(key) === text);
         if (now === undefined || !isSame()) return "it was reconciled";
         const answer = await check(now, undefined, { since: clock.now() }, AbortSignal.timeout(requestMs));
-        if (answer.kind !== "skipped") return answer.kind === "wanted" ? answer.why : answer.kind;
+        if (answer.kind !== "skipped") return answer.kind === "check" ? answer.why : answer.kind;
         return isSame() ? undefined : "it was reconciled";
       },
     });
@@ -326,11 +338,11 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       noteSkip(deployment, answer.commit);
       return answer;
     } catch (error) {
-      return look("refs", error instanceof Error ? error.message : String(error));
+      return checkBecause("refs", error instanceof Error ? error.message : String(error));
     }
   }
 
-  async function spare(
+  async function skipCheck(
     deployment: Deployment | MalformedDeployment,
     to?: Head,
     fresh: Freshness = {},
@@ -343,9 +355,9 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       observe?.intervalCheck(undefined);
       return answer.kind;
     }
-    log.debug({ ...key, doubt: answer.doubt, why: answer.why }, "check not skipped: something may have changed");
-    observe?.intervalCheck(answer.doubt);
-    doubted.set(keyText(key), true);
+    log.debug({ ...key, reason: answer.reason, why: answer.why }, "check not skipped: something may have changed");
+    observe?.intervalCheck(answer.reason);
+    recentlyChecked.set(keyText(key), true);
     return answer.kind;
   }
 
@@ -369,10 +381,10 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       // A failure here becomes a reason to check later; the reconciliation itself meets and reports the same error.
       const settle = <T>(value: Promise<T>) => value.catch(() => undefined);
       const [secretsNow, cluster, kluctl, commits] = await Promise.all([
-        settle(evidence.hashSecrets(deployment)),
-        settle(evidence.clusterFacts()),
-        settle(evidence.kluctl()),
-        settle(evidence.commitsOf(deployment, includes, {}, signal)),
+        settle(queries.hashSecrets(deployment)),
+        settle(queries.clusterFacts()),
+        settle(queries.kluctl()),
+        settle(queries.commitsOf(deployment, includes, {}, signal)),
       ]);
       return { at, secrets: secretsNow, cluster, kluctl, heads: commits };
     },
@@ -383,7 +395,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       remembered.delete(key);
       const { discriminator } = targetOf(rendered.document);
       if (discriminator === undefined || identity.cluster !== undefined || deployment.recordsChecks === false) return;
-      const { versions, kinds, doubt, hooks, waits } = seenObjects(rendered.objects, discriminator, {
+      const { versions, kinds, reason, hooks, waits } = seenObjects(rendered.objects, discriminator, {
         applied: deployed,
       });
       const inputs = inputsOf(rendered.document);
@@ -396,20 +408,20 @@ export function createSkipping(deps: SkippingDeps): Skipping {
         impersonate: identity.impersonate,
         kinds,
         objects: versions,
-        complete: doubt === undefined,
+        complete: reason === undefined,
         hooks,
         waits: waits || waitsForItems(rendered.document),
-        includes: inputs.doubt === undefined ? inputs.includes : [],
+        includes: inputs.reason === undefined ? inputs.includes : [],
       };
-      const proof = await prove(before, found, known).catch((error: unknown) => ({
-        doubt: "project" as const,
+      const evidence = await collectEvidence(before, found, known).catch((error: unknown) => ({
+        reason: "project" as const,
         why: error instanceof Error ? error.message : String(error),
       }));
-      remembered.set(key, { ...known, proof });
+      remembered.set(key, { ...known, evidence });
       // Starts watching the kinds that are not watched yet.
       applied.find(discriminator, known);
-      if (proof.doubt !== undefined)
-        log.debug({ ...deployment.key, doubt: proof.doubt, why: proof.why }, "marked for a check");
+      if (evidence.reason !== undefined)
+        log.debug({ ...deployment.key, reason: evidence.reason, why: evidence.why }, "marked for a check");
     },
 
     async whyCompare(deployment, commit, signal) {
@@ -422,7 +434,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       if (why !== undefined) return why;
       if (!followsGit(deployment)) return "its source is not git";
       try {
-        return whyUnlikely(deployment, await evidence.changes(deployment, observedCommit, commit, signal));
+        return whyUnlikely(deployment, await queries.changes(deployment, observedCommit, commit, signal));
       } catch (error) {
         // The previous commit may no longer exist.
         return error instanceof Error ? error.message : String(error);
@@ -434,16 +446,16 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     forget: (key) => void remembered.delete(keyText(key)),
     onEnd: (callback) => void callbacks.push(callback),
 
-    spare,
-    async spareJob(deployment, to, fresh) {
+    skipCheck,
+    async skipJob(deployment, to, fresh) {
       const key = keyText(deployment.key);
-      const isDoubted = doubted.get(key);
-      doubted.delete(key);
-      return isDoubted ? "wanted" : spare(deployment, to, fresh);
+      const hasReason = recentlyChecked.get(key);
+      recentlyChecked.delete(key);
+      return hasReason ? "check" : skipCheck(deployment, to, fresh);
     },
   };
 }
 
-function look(doubt: Doubt, why: string): SkipDecision {
-  return { kind: "wanted", doubt, why };
+function checkBecause(reason: CheckReason, why: string): SkipDecision {
+  return { kind: "check", reason, why };
 }

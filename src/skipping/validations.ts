@@ -8,7 +8,7 @@ import { createBoundedMap } from "../kit/bounded-map.ts";
 import { type CommandResult, type Deployment, keyText, type ResultObject, type ValidateSummary } from "../model.ts";
 import type { Clock } from "../ports.ts";
 import { targetOf } from "../reconcile/keys.ts";
-import { mostRemembered } from "./evidence.ts";
+import { mostRemembered } from "./queries.ts";
 import { seenObjects } from "./objects.ts";
 import { fullIntervalOf } from "./settings.ts";
 
@@ -60,8 +60,8 @@ export function createValidations({ fullIntervalMs, clock }: ValidationsDeps): V
 function fingerprintOf({ uid, generation }: Deployment, { document, objects, objectsHash }: CommandResult) {
   const { discriminator } = targetOf(document);
   if (discriminator === undefined) return undefined;
-  const { versions, doubt } = seenObjects(objects.filter(isRendered), discriminator, { applied: false });
-  if (doubt !== undefined) return undefined;
+  const { versions, reason } = seenObjects(objects.filter(isRendered), discriminator, { applied: false });
+  if (reason !== undefined) return undefined;
   const lines = [...versions].map(([id, version]) => `${id} ${version.uid} ${version.resourceVersion}`);
   const parts = [uid, generation, objectsHash, lines.toSorted()];
   return createHash("sha256").update(JSON.stringify(parts)).digest("base64");

@@ -76,8 +76,8 @@ test("a check is skipped while nothing can have changed, and any change is a rea
   const towline = await useTowline(world);
   const of = (name: string, msg: string) => towline.lines.filter((line) => line["name"] === name && line.msg === msg);
   const compared = (name: string) => of(name, "compared").length;
-  const doubts = (name: string) =>
-    of(name, "check not skipped: something may have changed").map((line) => line["doubt"]);
+  const reasons = (name: string) =>
+    of(name, "check not skipped: something may have changed").map((line) => line["reason"]);
   const isLeftOutAgain = async (name: string) => {
     const before = of(name, leftOut).length;
     await vi.waitFor(() => expect(of(name, leftOut).length, `${name} is left out`).toBeGreaterThan(before), patience);
@@ -105,7 +105,7 @@ test("a check is skipped while nothing can have changed, and any change is a rea
   await told.create(aSpec(mono.url, at("apps/told")));
 
   // Variables from a web server may differ the next time.
-  await vi.waitFor(() => expect(doubts("asking")).toContain("project"), patience);
+  await vi.waitFor(() => expect(reasons("asking")).toContain("project"), patience);
   // None of its objects has changed, though: kluctl compares, and does not need to validate again.
   const kept = "validation skipped: no object changed since the last one";
   await vi.waitFor(() => expect(of("asking", kept).length).toBeGreaterThan(1), patience);
@@ -140,7 +140,7 @@ test("a check is skipped while nothing can have changed, and any change is a rea
 
   // A Secret that it references, a repository that it includes, the branch that it follows.
   await cluster.patch({ ...login, stringData: { password: "c" } } as object);
-  await vi.waitFor(() => expect(doubts("still")).toContain("secrets"), patience);
+  await vi.waitFor(() => expect(reasons("still")).toContain("secrets"), patience);
   await vi.waitFor(() => expect(compared("still")).toBeGreaterThan(runs), patience);
   await parts.push(part("two"));
   await expect.poll(() => cluster.data("part"), patience).toEqual({ data: "two" });
@@ -170,12 +170,12 @@ test("a check is skipped while nothing can have changed, and any change is a rea
 
   // A commit that changes no file that a project reads is recorded in its status, without a comparison.
   await Promise.all(["alone", "beside", "told"].map(isLeftOutAgain));
-  const looked = doubts("alone").length;
+  const looked = reasons("alone").length;
   const elsewhere = await mono.push(base("two"));
   await Promise.all([alone, beside, told].map((one) => one.settles(elsewhere)));
   expect(await cluster.data("beside")).toEqual({ base: "two" });
   expect(await cluster.data("told")).toEqual({ base: "two" });
-  expect(doubts("alone").slice(looked)).not.toContain("refs");
+  expect(reasons("alone").slice(looked)).not.toContain("refs");
   const own = await mono.push({ "apps/alone/app/app.yml": "", "apps/alone/app/other.yml": "# nothing" });
   await alone.settles(own);
 

@@ -8,7 +8,7 @@ import type {
   UnsteadyFiles,
 } from "../../src/model.ts";
 import type { AppliedObjects } from "../../src/ports.ts";
-import { createSkipping, type Doubt, type Found, type SkippingDeps } from "../../src/skipping/skipping.ts";
+import { createSkipping, type CheckReason, type Found, type SkippingDeps } from "../../src/skipping/skipping.ts";
 import { aDeployment, anObject, aResult, aSummary } from "./deployments.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
 import { ready } from "./reconciling.ts";
@@ -94,7 +94,7 @@ export function aSkippingWorld(
   const deployments = fakeDeployments(deployment);
   const facts = { text: "1.32", kluctl: "2.28.2" };
   const unsteady: UnsteadyFiles = {};
-  const doubts: (Doubt | undefined)[] = [];
+  const reasons: (CheckReason | undefined)[] = [];
   const moved = { allowed: true, patches: [] as unknown[] };
   const skipping = createSkipping({
     deployments: {
@@ -114,7 +114,7 @@ export function aSkippingWorld(
     clock: { now: () => now },
     log: silentLog,
     audit,
-    observe: { intervalCheck: (doubt) => void doubts.push(doubt) },
+    observe: { intervalCheck: (reason) => void reasons.push(reason) },
   });
   const identity: Identity = { secrets: [] };
   const signal = new AbortController().signal;
@@ -128,7 +128,7 @@ export function aSkippingWorld(
     others,
     facts,
     unsteady: unsteady as { templates?: string; charts?: string; outside?: string },
-    doubts,
+    reasons,
     moved,
     pass: (ms: number) => void (now += ms),
     /** Runs a reconciliation that finds nothing to do, or what `found` says. */
@@ -150,10 +150,10 @@ export function aSkippingWorld(
       });
     },
     /** Checks at the next interval; returns the reason to reconcile, or that the check is skipped or postponed. */
-    async ask(of: Deployment = deployment): Promise<Doubt | "skipped" | "later"> {
+    async ask(of: Deployment = deployment): Promise<CheckReason | "skipped" | "later"> {
       now += 5 * minute;
-      const kind = await skipping.spare(of);
-      return kind === "wanted" ? (doubts.at(-1) ?? "wanted") : kind;
+      const kind = await skipping.skipCheck(of);
+      return kind === "check" ? (reasons.at(-1) ?? "requested") : kind;
     },
   };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createDueSweep, type DueAt, type Spare } from "../../../jobs/sweeps/due-sweep.ts";
+import { createDueSweep, type DueAt, type SkipCheck } from "../../../jobs/sweeps/due-sweep.ts";
 import { fractionOf } from "../../../jobs/sweeps/rotation.ts";
 import {
   type Deployment,
@@ -16,7 +16,7 @@ import { silentLog } from "../../support/fakes.ts";
 const minute = 60_000;
 const start = Date.parse("2026-01-01T00:00:00Z");
 
-function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueAt, spare?: Spare) {
+function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueAt, skipCheck?: SkipCheck) {
   const asked: Request[] = [];
   const moved: string[] = [];
   let now = start;
@@ -25,7 +25,7 @@ function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueA
   const sweep = createDueSweep({
     deployments: { all: () => deployments },
     dueAt,
-    spare,
+    skipCheck,
     queue: {
       enqueue: async (requests, repos = []) => {
         if (down) throw new Error("Redis is away");
@@ -231,16 +231,16 @@ test("fractions are evenly distributed and always the same for a key", () => {
 });
 
 test("a skipped reconciliation is not requested, and the next one is due an interval later", async () => {
-  const answers: Awaited<ReturnType<Spare>>[] = ["later", "skipped", "wanted"];
+  const answers: Awaited<ReturnType<SkipCheck>>[] = ["later", "skipped", "check"];
   let spared = 0;
-  const spare: Spare = async () => answers[spared++] ?? "wanted";
+  const skipCheck: SkipCheck = async () => answers[spared++] ?? "check";
   const looked = new Date(start - 20 * minute).toISOString();
   const status = aStatus({
     observedGeneration: 1,
     conditions: [{ type: "Ready", status: "True", reason: "", message: "", lastTransitionTime: looked }],
     lastDriftDetectionResult: { document: {}, endTime: looked },
   });
-  const { sweep, asked, pass } = useSweep([{ ...named("shop"), status }], realDueAt, spare);
+  const { sweep, asked, pass } = useSweep([{ ...named("shop"), status }], realDueAt, skipCheck);
   const run = async () => {
     await sweep.run();
     await new Promise(setImmediate);
@@ -259,7 +259,7 @@ test("a skipped reconciliation is not requested, and the next one is due an inte
 
 test("a slow skip check delays no other deployment, and is not started twice", async () => {
   let spared = 0;
-  const never: Spare = () => {
+  const never: SkipCheck = () => {
     spared++;
     return new Promise(() => undefined);
   };

@@ -108,9 +108,9 @@ test("a move without a webhook is found once, and the repository is marked as mo
 test("a move does not request deployments that it does not affect, but it does request previews", async () => {
   const spared: unknown[] = [];
   const { refs, requests, moved } = useSweep([following("a"), following("b"), following("c")], {
-    spare: async ({ key }, to) => {
+    skipCheck: async ({ key }, to) => {
       spared.push(to);
-      return key.name === "b" ? "wanted" : key.name === "c" ? "later" : "skipped";
+      return key.name === "b" ? "check" : key.name === "c" ? "later" : "skipped";
     },
     reports: { openInto: async (repo) => [{ forge: "gitea", repoName: repo, number: 7 }] },
   });

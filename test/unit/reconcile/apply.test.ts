@@ -17,7 +17,7 @@ function pushTo(deploy: CommandResult | Error, why?: string, annotations: Record
     learn: () => Promise.resolve(),
     whyCompare: (_, commit) => (asked.push(commit), Promise.resolve(why)),
     forget: () => undefined,
-    spareJob: () => Promise.resolve("wanted"),
+    skipJob: () => Promise.resolve("check"),
   };
   const world = aWorld(
     aDeployment({ spec: { validate: true }, status: upToDate, annotations }),

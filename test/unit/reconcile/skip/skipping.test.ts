@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation, type Deployment } from "../../../../src/model.ts";
-import type { Doubt, Found } from "../../../../src/skipping/skipping.ts";
+import type { CheckReason, Found } from "../../../../src/skipping/skipping.ts";
 import { anObject, aSummary, aValidation } from "../../../support/deployments.ts";
 import { findUnsteadyFiles } from "../../../../src/source/unsteady-files.ts";
 import { ready } from "../../../support/reconciling.ts";
@@ -26,11 +26,11 @@ test("a reconciliation is skipped while nothing has changed, and the times in th
   expect(await world.ask()).toBe("skipped");
   const time = "2026-01-01T00:15:00Z";
   expect(world.moved.patches.at(-1)).toEqual({ lastDriftDetectionResult: { startTime: time, endTime: time } });
-  expect(world.doubts).toEqual(["not-seen", undefined, undefined]);
+  expect(world.reasons).toEqual(["not-seen", undefined, undefined]);
 });
 
 /** What has changed at the next interval, and the reason to reconcile. */
-const changes: readonly [string, Doubt, (world: World) => Deployment | void][] = [
+const changes: readonly [string, CheckReason, (world: World) => Deployment | void][] = [
   ["the branch moved", "refs", ({ sources }) => void (sources.refs["refs/heads/main"] = "c2")],
   ["the branch is gone", "refs", ({ sources }) => void delete sources.refs["refs/heads/main"]],
   ["the remote does not answer", "refs", ({ sources }) => void (sources.failing.error = new Error("down"))],
@@ -52,18 +52,18 @@ const changes: readonly [string, Doubt, (world: World) => Deployment | void][] =
   ["there is one more object", "objects", ({ applied }) => applied.change("/Secret/shop/more", settingsVersion)],
   ["the objects are not watched", "watch", ({ applied }) => void (applied.state.unknown = "may not")],
   ["an hour is over", "due", ({ pass }) => pass(3_600_000)],
-  ["its spec changed", "wanted", () => standing({ generation: 2 })],
-  ["its spec has not been seen", "wanted", () => standing({ status: { observedGeneration: 0 } })],
+  ["its spec changed", "requested", () => standing({ generation: 2 })],
+  ["its spec has not been seen", "requested", () => standing({ status: { observedGeneration: 0 } })],
   ["it is another resource", "not-seen", () => standing({ uid: "another" })],
-  ["it is not ready", "wanted", () => standing({ status: { conditions: [{ ...ready, status: "False" }] } })],
+  ["it is not ready", "requested", () => standing({ status: { conditions: [{ ...ready, status: "False" }] } })],
   [
     "somebody is at it",
-    "wanted",
+    "requested",
     () => standing({ status: { conditions: [ready, { ...ready, type: "Reconciling" }] } }),
   ],
-  ["somebody asked", "wanted", () => standing({ annotations: { "kluctl.io/request-reconcile": "now" } })],
-  ["a deploy is asked for in the older way", "wanted", () => standing({ deployRequest: "2" })],
-  ["it is being deleted", "wanted", () => standing({ deletionTimestamp: "2026-01-01T00:00:00Z" })],
+  ["somebody asked", "requested", () => standing({ annotations: { "kluctl.io/request-reconcile": "now" } })],
+  ["a deploy is asked for in the older way", "requested", () => standing({ deployRequest: "2" })],
+  ["it is being deleted", "requested", () => standing({ deletionTimestamp: "2026-01-01T00:00:00Z" })],
   [
     "somebody else deployed it",
     "not-seen",
@@ -93,17 +93,17 @@ function standing({ spec, ...of }: Parameters<typeof aStanding>[0] & object = {}
   return aStanding({ ...of, spec: { ...credentials, ...spec } });
 }
 
-test.each(changes)("not skipped: %s", async (_, doubt, change) => {
+test.each(changes)("not skipped: %s", async (_, reason, change) => {
   const world = aSkippingWorld(standing());
   await world.loop();
   expect(await world.ask()).toBe("skipped");
-  expect(await world.ask(change(world) ?? undefined)).toBe(doubt);
+  expect(await world.ask(change(world) ?? undefined)).toBe(reason);
 });
 
 /** What the last reconciliation found, and the reason to reconcile that it leaves, however often it is checked. */
-const founds: readonly [string, Doubt, Partial<Found>, Parameters<typeof aStanding>[0]?][] = [
-  ["something was deployed", "wanted", { deployed: true }],
-  ["something differed, or was told", "wanted", { clean: false }],
+const founds: readonly [string, CheckReason, Partial<Found>, Parameters<typeof aStanding>[0]?][] = [
+  ["something was deployed", "requested", { deployed: true }],
+  ["something differed, or was told", "requested", { clean: false }],
   ["variables from a web server", "project", project({ vars: [{ http: { url: "https://example.com" } }] })],
   ["variables of an item from a cluster", "project", project({ deployments: [{ vars: [{ clusterObject: {} }] }] })],
   [
@@ -158,11 +158,11 @@ function decrypting(data: Record<string, string>): Partial<Found> {
   return { identity: { secrets: [], decryption: { data } } };
 }
 
-test.each(founds)("never skipped: %s", async (_, doubt, found, of = {}) => {
+test.each(founds)("never skipped: %s", async (_, reason, found, of = {}) => {
   const world = aSkippingWorld(aStanding(of));
   await world.loop(found);
-  expect(await world.ask()).toBe(doubt);
-  expect(await world.ask()).toBe(doubt);
+  expect(await world.ask()).toBe(reason);
+  expect(await world.ask()).toBe(reason);
 });
 
 test("files that may render differently another time are a reason to reconcile, in included projects too", async () => {
@@ -219,12 +219,12 @@ test("a skip uses a newer answer of the remote than the cached one, and never an
   world.sources.changed.paths = ["README.md"];
   expect(await world.ask()).toBe("skipped"); // and the remote's answer is cached
   const now = () => Date.parse("2026-01-01T00:00:00Z") + 5 * minute;
-  expect(await world.skipping.spare(aStanding({ spec: alone }), { commit: "c2", at: now() })).toBe("skipped");
+  expect(await world.skipping.skipCheck(aStanding({ spec: alone }), { commit: "c2", at: now() })).toBe("skipped");
   const moved = aStanding({ spec: alone, status: { observedCommit: "c2" } });
-  expect(await world.skipping.spare(moved, { commit: "c1", at: now() - minute })).toBe("later");
+  expect(await world.skipping.skipCheck(moved, { commit: "c1", at: now() - minute })).toBe("later");
   world.sources.refs["refs/heads/main"] = "c2";
   world.pass(1);
-  expect(await world.skipping.spare(moved)).toBe("skipped");
+  expect(await world.skipping.skipCheck(moved)).toBe("skipped");
   expect(world.moved.patches.at(-1)).not.toHaveProperty("observedCommit");
 });
 
@@ -236,7 +236,7 @@ test("a move that another server skipped is checked by this one too, with a new 
   world.pass(10_000);
   world.sources.refs["refs/heads/main"] = "c2";
   const moved = aStanding({ spec: alone, status: { observedCommit: "c2" } });
-  expect(await world.skipping.spare(moved)).toBe("skipped");
+  expect(await world.skipping.skipCheck(moved)).toBe("skipped");
   expect(world.moved.patches.at(-1)).not.toHaveProperty("observedCommit");
   world.sources.changed.paths = ["apps/shop/app.yaml"];
   world.sources.refs["refs/heads/main"] = "c3";
@@ -380,20 +380,20 @@ test("the skip check is not repeated for a job that this server queued itself", 
   const world = aSkippingWorld(aStanding());
   expect(await world.ask()).toBe("not-seen");
   await world.loop();
-  expect(await world.skipping.spareJob(aStanding())).toBe("wanted");
-  expect(await world.skipping.spareJob(aStanding())).toBe("skipped");
+  expect(await world.skipping.skipJob(aStanding())).toBe("check");
+  expect(await world.skipping.skipJob(aStanding())).toBe("skipped");
 });
 
 test("a job does not use an answer of a remote from before a known move", async () => {
   const world = aSkippingWorld();
   await world.loop();
   expect(await world.ask()).toBe("skipped"); // and the remote's answer is cached
-  const spareJob = (move: string) => world.skipping.spareJob(aStanding(), undefined, { move });
-  expect(await spareJob("before")).toBe("skipped");
+  const skipJob = (move: string) => world.skipping.skipJob(aStanding(), undefined, { move });
+  expect(await skipJob("before")).toBe("skipped");
   // Another replica receives a push, and its request joins a job that was queued because of an interval.
   world.sources.refs["refs/heads/main"] = "c2";
-  expect(await spareJob("before")).toBe("skipped");
-  expect(await spareJob("the push")).toBe("wanted");
+  expect(await skipJob("before")).toBe("skipped");
+  expect(await skipJob("the push")).toBe("check");
 });
 
 test("several checks within a short time share one answer of the remote", async () => {
@@ -407,7 +407,7 @@ test("several checks within a short time share one answer of the remote", async 
   await world.loop();
   await world.ask();
   const later = asked;
-  await world.skipping.spare(aStanding());
+  await world.skipping.skipCheck(aStanding());
   expect(asked).toBe(later);
 });
 

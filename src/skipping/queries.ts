@@ -12,7 +12,7 @@ import { loginKey, readGitCredentials } from "../access/credentials.ts";
 import { mayBecomeParent, mayLeadOutside } from "../model/template-code.ts";
 import type { GitPlace, KnownInputs } from "./inputs.ts";
 
-export interface EvidenceDeps {
+export interface QueriesDeps {
   readonly sources: Pick<Sources, "heads" | "checkout" | "changes">;
   readonly secrets: Secrets;
   /** Identifies the kluctl that renders: its version and its file. */
@@ -72,7 +72,7 @@ export interface Freshness {
 export interface Files {
   readonly unsteady?: string | undefined;
   /** Neither the project's directory nor what it includes refers to files outside of it. */
-  readonly standsAlone: boolean;
+  readonly isSelfContained: boolean;
 }
 
 interface Answer<T> {
@@ -88,7 +88,7 @@ export const mostRemembered = 2_000;
 const mostDifferences = 50;
 const requestMs = 20_000;
 
-export function createEvidence(deps: EvidenceDeps): Evidence {
+export function createQueries(deps: QueriesDeps): Evidence {
   const { sources, secrets, clock } = deps;
   const steadiness = createShare<UnsteadyFiles>({ entries: mostRemembered });
   const differences = createShare<ChangedPaths>({ entries: mostDifferences });
@@ -194,21 +194,21 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     const project = await own(source.path);
     // An included project may also refer to a parent directory, or contain a value that becomes the name of one.
     const named = JSON.stringify(args ?? {});
-    const standsAlone =
+    const isSelfContained =
       source.kind !== "oci" &&
       source.path !== "" &&
       !leadsOutside &&
       !mayLeadOutside(named) &&
       !mayBecomeParent(named) &&
       [project, ...found].every(({ outside }) => outside === undefined);
-    if (!standsAlone) found.push(await own(""));
+    if (!isSelfContained) found.push(await own(""));
     else {
       // Files it does not read do not matter; charts are searched for up to the repository's root.
       found.push(project);
       if (charts) for (const path of chartsAbove(source.path)) found.push(await own(path));
     }
     const why = found.map(({ templates, charts: ofCharts }) => templates ?? (charts ? ofCharts : undefined));
-    return { unsteady: why.find((one) => one !== undefined), standsAlone };
+    return { unsteady: why.find((one) => one !== undefined), isSelfContained };
   }
 
   async function changes(
