@@ -19,23 +19,7 @@ const [matching, reconciling, queueing] = [
 
 export const core: Readonly<Record<string, CoreFile>> = {
   "src/intake/match.ts": { tests: matching, mayLive: [] },
-  "src/kit/path-glob.ts": {
-    tests: matching,
-    mayLive: [
-      {
-        why: "`undefined` always stands for many and is never asked whether it fits: the check is for the type",
-        mutants: ["(part, name) => [-part !== undefined-]{+true+} && matchesName(part, name),"],
-      },
-      {
-        why: "what is read behind a pattern's end is `undefined`: in a name it fits nothing, in a path it repeats the last part",
-        mutants: [
-          "if ([-part < pattern.length-]{+part <= pattern.length+} && standsForMany(current)) {",
-          "} else if ([-part < pattern.length-]{+true+} && fits(current, items[item] as Item)) {",
-          "} else if ([-part < pattern.length-]{+part <= pattern.length+} && fits(current, items[item] as Item)) {",
-        ],
-      },
-    ],
-  },
+  "src/kit/glob.ts": { tests: "test/unit/{match,source}/*glob.test.ts", mayLive: [] },
   "src/reconcile/decide.ts": {
     tests: reconciling,
     mayLive: [
