@@ -19,7 +19,39 @@ const [matching, reconciling, queueing] = [
 
 export const core: Readonly<Record<string, CoreFile>> = {
   "src/intake/match.ts": { tests: matching, mayLive: [] },
-  "src/kit/glob.ts": { tests: "test/unit/{match,source}/*glob.test.ts", mayLive: [] },
+  "src/kit/glob.ts": {
+    tests: "test/unit/{match,source}/*glob.test.ts",
+    mayLive: [
+      {
+        why: "a part of no kind is passed over",
+        mutants: [
+          'return name === "**" ? [{ kind: "names" }] : (parse(`/${name.replace(/\\*+/g, "*")}`) ?? [-[]-]{+["Stryker was here"]+});',
+          'const parts = literal === -1 ? [-[]-]{+["Stryker was here"]+} : names.slice(literal).flatMap(toNameParts);',
+          'const parts: Part[] = [-[]-]{+["Stryker was here"]+};',
+        ],
+      },
+      {
+        why: "without any place the rest cannot find one: leaving early only saves time",
+        mutants: ["if ([-!places.includes(1)-]{+false+}) return;"],
+      },
+      {
+        why: "before the first letter there is none, and the first place is cleared afterwards; behind the last place there is none",
+        mutants: [
+          "for (let at = end; [-at > 0-]{+at >= 0+}; at--) places[at] = letters[at - 1] === part.letter ? places[at - 1]! : 0;",
+          'for (let at = end; [-at > 0-]{+at >= 0+}; at--) places[at] = places[at - 1] && part.fits(letters[at - 1] ?? "") ? 1 : 0;',
+          'for (let at = 0; [-at < end-]{+at <= end+}; at++) if (places[at] && (part.crosses || letters[at] !== "/")) places[at + 1] = 1;',
+        ],
+      },
+      {
+        why: "a `*` behind a `**` adds nothing to it",
+        mutants: ["if ([-crosses-]{+false+}) reader.at++;"],
+      },
+      {
+        why: "no letter of a path is `undefined`, so that the glob matches nothing either way",
+        mutants: ['return [-meant === undefined-]{+false+} ? undefined : { kind: "letter", letter: meant };'],
+      },
+    ],
+  },
   "src/reconcile/decide.ts": {
     tests: reconciling,
     mayLive: [

@@ -29,6 +29,8 @@ test.each([
   ["v?", "v1", true],
   ["v?", "v10", false],
   ["é/*", "é/ö", true],
+  ["a**z", "abz", true],
+  ["a**z", "a/b/z", false],
 ])("%s and %s: %s", (glob, path, expected) => {
   expect(matches(glob, path)).toBe(expected);
 });
