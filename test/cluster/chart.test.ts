@@ -421,7 +421,7 @@ test("helm uninstall removes everything of the release, but keeps what was deplo
 });
 
 test("Helm 4 installs the chart as well", async () => {
-  const options = [...inNamespace, "--wait", "--timeout", "3m"];
+  const options = [...inNamespace, "--set", `redis.image.tag=${await valkeyTag()}`, "--wait", "--timeout", "3m"];
   const from = performance.now();
   await real.helm4("install", "towline", chart, ...options);
   process.stderr.write(`helm 4 install: ${((performance.now() - from) / 1_000).toFixed(1)} s\n`);
