@@ -79,7 +79,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
   const { deployments, dueAt, retries, queue, skipCheck, againMs, clock, log } = deps;
   const lastLoopAt = new Map<string, number>();
   const progressAt = new Map<string, number>();
-  const sparing = new Set<string>();
+  const skipping = new Set<string>();
   const limit = createLimit(checkedAtOnce);
   const asked = new Map<string, Asked>();
 
@@ -101,7 +101,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
     return isAnswered ? undefined : { at: now, due, retried: retryAt === due, unended };
   }
 
-  function mayBeSpared({ deployment, asking }: Due): boolean {
+  function maySkip({ deployment, asking }: Due): boolean {
     const wanted =
       asking.retried ||
       asking.unended ||
@@ -144,7 +144,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
         "could not queue a due reconciliation; retrying",
       );
     } finally {
-      sparing.delete(key);
+      skipping.delete(key);
     }
   }
 
@@ -165,13 +165,13 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
     async run() {
       const now = clock.now();
       const due = deployments.all().flatMap((deployment): Due[] => {
-        if (sparing.has(keyText(deployment.key))) return [];
+        if (skipping.has(keyText(deployment.key))) return [];
         const asking = isDue(deployment, now);
         return asking ? [{ deployment, asking }] : [];
       });
-      const [maybe, sure] = [due.filter(mayBeSpared), due.filter((one) => !mayBeSpared(one))];
+      const [maybe, sure] = [due.filter(maySkip), due.filter((one) => !maySkip(one))];
       for (const one of maybe) {
-        sparing.add(keyText(one.deployment.key));
+        skipping.add(keyText(one.deployment.key));
         void skipOrRequest(one);
       }
       return sure.length > 0 ? ask(sure) : 0;

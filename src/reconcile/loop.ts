@@ -37,14 +37,13 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
     ? { ...begun, deployment: taken.deployment, asked: { ...taken.result.request, kind: taken.kind } }
     : begun;
 
-  const trying = async (): Promise<Ending> => {
-    try {
-      return await (taken ? attempt(work) : reportingProgress(work, () => attempt(work)));
-    } finally {
-      await status.settled(); // a job that is postponed releases the lease next
-    }
-  };
-  const { outcome, ready, commandError } = await trying();
+  let ended: Ending;
+  try {
+    ended = await (taken ? attempt(work) : reportingProgress(work, () => attempt(work)));
+  } finally {
+    await status.settled(); // a job that is postponed releases the lease next
+  }
+  const { outcome, ready, commandError } = ended;
   if (held.lost.aborted) return outcome; // another worker may already be writing this status
 
   if (taken) answerRequest(taken, work, { commandError });
