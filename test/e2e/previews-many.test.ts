@@ -99,5 +99,6 @@ test("twenty deployments share one merge, are compared a few at a time, and get 
   expect(asked(/^POST .*statuses/)).toBeLessThanOrEqual(3);
   expect(asked(/^POST .*comments/)).toBe(1);
   expect(asked(/^PATCH .*comments/)).toBeLessThanOrEqual(2);
-  expect(asked(/./)).toBeLessThanOrEqual(14);
+  // Without the lists of pull requests, which the sweep reads at times of its own.
+  expect(asked(/^(?!GET .*\/pulls\?state=)/)).toBeLessThanOrEqual(14);
 });
