@@ -15,7 +15,7 @@ import type { Report } from "./model/report.ts";
 import type { CommitKey, Enqueued, PullRequestKey, Request } from "./model/request.ts";
 import type { CommandResult, ResultError, ValidateResult } from "./model/result.ts";
 import type { DeleteOptions, DeployOptions, DiffOptions, Identity, RenderOptions, Run } from "./model/run.ts";
-import type { AsOf, Heads, RepoId, Repository } from "./model/source.ts";
+import type { Freshness, Heads, RepoId, Repository } from "./model/source.ts";
 import type { OfferedSources, SourceOverride } from "./model/source-override.ts";
 
 /** The KluctlDeployments of the watched namespaces. */
@@ -83,10 +83,15 @@ export interface Overrides {
 /** Git, with one mirror per repository, of which each login gets what the remote has shown to it, and OCI artifacts. */
 export interface Sources {
   /**
-   * One `ls-remote`, or one fetch if something has most likely moved. An answer requested under the same name is
-   * reused, so that the many deployments of one push share one query. Without a name, the remote is always queried.
+   * One `ls-remote`, or one fetch if the repository has moved since the last answer. An earlier answer is reused if it is
+   * recent enough, so that the many deployments of one push share one query; `undefined`: git is asked now.
    */
-  heads(repository: Repository, asOf: AsOf | undefined, signal?: AbortSignal, options?: Leaving): Promise<Heads>;
+  heads(
+    repository: Repository,
+    freshness: Freshness | undefined,
+    signal?: AbortSignal,
+    options?: Leaving,
+  ): Promise<Heads>;
   /** One `ls-remote` for these full ref names, of any kind; returns the commits of those that the remote has. */
   commitsAt(
     repository: Repository,
@@ -97,7 +102,12 @@ export interface Sources {
    * Provides the repository at the ref's commit, as a normal clone shared with other readers of the same commit, or the
    * content of the artifact. It is read-only and exists until it is released. Throws SourceError.
    */
-  checkout(source: CheckoutSource, asOf: AsOf | undefined, signal: AbortSignal, options?: Leaving): Promise<Checkout>;
+  checkout(
+    source: CheckoutSource,
+    freshness: Freshness | undefined,
+    signal: AbortSignal,
+    options?: Leaving,
+  ): Promise<Checkout>;
   /** How long an operation on the repository has been running, if that is longer than usual. No I/O. */
   slowForMs(repo: RepoId): number | undefined;
   /** One `HEAD` request. Throws SourceError. */
@@ -182,7 +192,7 @@ export interface Queue {
   enqueue(requests: readonly Request[], moved?: readonly RepoId[]): Promise<Enqueued>;
   /** Records that the repository moved, so that no earlier answer is reused. Throws like `enqueue`. */
   markMoved(repo: RepoId): Promise<void>;
-  /** The name of the repository's last known move (see Sources.heads); `undefined` if Redis no longer has it. */
+  /** The name of the repository's last recorded move, for a Freshness; `undefined` if Redis has none. */
   lastMove(repo: RepoId): Promise<string | undefined>;
 }
 

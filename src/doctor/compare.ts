@@ -27,7 +27,7 @@ export function createCompare({
 
   async function compareAt(deployment: Deployment): Promise<Omit<SwapComparison, "moved">> {
     const request = { kind: "reconcile", deployment: deployment.key, cause: "interval" } as const;
-    const loop = { deployment, request, asOf: undefined, retrying: false, held: unlosable, signal };
+    const loop = { deployment, request, freshness: undefined, retrying: false, held: unlosable, signal };
     const work = startWork(loop, loopDeps);
     try {
       return await withProject(work, async ({ commit, steps }) => {

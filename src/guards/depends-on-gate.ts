@@ -1,7 +1,7 @@
 /** Blocks a deployment until its dependencies are ready. It waits in its status and does not occupy a worker. */
 import { commitOf } from "../model/git-ref.ts";
 import {
-  type AsOf,
+  type Freshness,
   followsGit,
   keyText,
   type Deployment,
@@ -32,7 +32,11 @@ export interface DependencyGateDeps {
 
 /** Returns the Ready verdict while the deployment is blocked, `undefined` if it is not. */
 export interface DependencyGate {
-  whyBlocked(deployment: Deployment, asOf: AsOf | undefined, signal: AbortSignal): Promise<Verdict | undefined>;
+  whyBlocked(
+    deployment: Deployment,
+    freshness: Freshness | undefined,
+    signal: AbortSignal,
+  ): Promise<Verdict | undefined>;
   /** Blocked by a condition that can never be met, as far as the watch knows. No I/O. */
   whyBlockedForever(deployment: Deployment): Verdict | undefined;
 }
@@ -47,14 +51,14 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
 
   async function whyBlocked(
     deployment: Deployment,
-    asOf: AsOf | undefined,
+    freshness: Freshness | undefined,
     signal: AbortSignal,
   ): Promise<Verdict | undefined> {
     const impossible = whyBlockedForever(deployment);
     const { keys } = dependenciesOf(deployment);
     if (impossible !== undefined || keys.length === 0) return impossible;
     const found = await Promise.all(keys.map(async (key) => ({ key, dependency: await deployments.get(key) })));
-    const heads = await headsOf(deployment, found, asOf, signal);
+    const heads = await headsOf(deployment, found, freshness, signal);
     const behind: ReconcileRequest[] = [];
     const waitsFor = found.flatMap(({ key, dependency }) => {
       const commit = heads && commonCommit(deployment, dependency, heads);
@@ -88,14 +92,14 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
   async function headsOf(
     deployment: Deployment,
     found: readonly { readonly dependency: Deployment | MalformedDeployment | undefined }[],
-    asOf: AsOf | undefined,
+    freshness: Freshness | undefined,
     signal: AbortSignal,
   ): Promise<Heads | undefined> {
     if (!followsGit(deployment) || !found.some(({ dependency }) => sharesRepo(deployment, dependency)))
       return undefined;
     try {
       const credentials = await readGitCredentials(deployment, secrets);
-      return await sources.heads({ url: deployment.spec.source.url, credentials }, asOf, signal);
+      return await sources.heads({ url: deployment.spec.source.url, credentials }, freshness, signal);
     } catch {
       signal.throwIfAborted();
       return undefined;

@@ -116,12 +116,12 @@ export interface Repository {
   readonly credentials: readonly GitCredential[];
 }
 
-/** The required freshness of an answer about a remote. */
-export interface AsOf {
-  /** Identifies the repository's last known move: an answer requested under the same name is reused. */
-  readonly name: string;
-  /** The repository has most likely moved: fetching at once is faster than listing its refs first. */
-  readonly moved: boolean;
+/** How recent an answer about a remote must be. An answer is as old as the question. */
+export interface Freshness {
+  /** Git was asked after this process learned of this move, see Queue.lastMove. */
+  readonly since?: string | undefined;
+  /** In milliseconds; if absent, however old. */
+  readonly maxAgeMs?: number | undefined;
 }
 
 /** The current refs of a remote. */

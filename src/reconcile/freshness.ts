@@ -1,43 +1,46 @@
 /** How recent git's answers have to be for a job. */
-import type { AsOf, Deployment, MalformedDeployment, ReconcileRequest } from "../model.ts";
+import type { Deployment, Freshness, MalformedDeployment, ReconcileRequest } from "../model.ts";
 import { followsGit } from "../model.ts";
 import type { Logger } from "../log.ts";
-import type { Clock, Queue } from "../ports.ts";
+import type { Queue } from "../ports.ts";
 
 export interface FreshnessDeps {
   readonly lastMove: Queue["lastMove"];
   readonly markMoved: Queue["markMoved"];
-  readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Interval checks within this time share one answer of git, unless their interval is shorter. */
-const sharedMs = 30_000;
-const leastSharedMs = 2_000;
+/** An interval promises no more than to look once in that time, so a part of it may have passed already. */
+const partOfInterval = 0.3;
+const longestMs = 90_000;
+const shortestMs = 2_000;
 
 /**
- * A job that was not triggered by a push exists because the webhook may have been lost: it may reuse an answer that
- * another such job got moments ago, but not one as old as the last known move. An answer must never be older than one
- * that an earlier reconciliation of the same deployment had, or the deployment would go back to an older commit. So the
- * name contains the move and the current time slot, which is no longer than the deployment's own interval.
+ * The age up to which an interval check may reuse an answer of git, in milliseconds. It is less than the time between two
+ * checks of the same deployment, so that the second, also on another server, never goes back to a commit before that of
+ * the first.
+ */
+export function checkedWithinMs({ intervalMs, retryIntervalMs = intervalMs }: Deployment["spec"]): number {
+  return Math.max(shortestMs, Math.min(longestMs, partOfInterval * Math.min(intervalMs, retryIntervalMs)));
+}
+
+/**
+ * Nothing may be older than the last known move. A job that was not triggered by a push exists because the webhook may
+ * have been lost: it reuses only what was answered moments ago.
  */
 export async function freshnessFor(
   deployment: Deployment | MalformedDeployment,
   { cause }: ReconcileRequest,
   attempt: number,
-  deps: FreshnessDeps,
-): Promise<AsOf | undefined> {
+  { lastMove }: FreshnessDeps,
+): Promise<Freshness | undefined> {
   if (!followsGit(deployment)) return undefined;
-  const move = await deps.lastMove(deployment.repo);
-  const isFirst = attempt === 1;
+  const since = await lastMove(deployment.repo);
+  // Every other cause has recorded a move, which Redis has lost since.
+  if (since === undefined && cause !== "interval") return undefined;
+  if (attempt > 1) return { since, maxAgeMs: shortestMs };
   // Only a push is certain to have recorded the move first; other requests may come long after it.
-  if (cause === "push" && isFirst) return move === undefined ? undefined : { name: move, moved: true };
-  if (move === undefined && !(cause === "interval" && isFirst)) return undefined;
-  const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
-  const ms = Math.max(leastSharedMs, Math.min(sharedMs, intervalMs, retryIntervalMs));
-  const name = `${move ?? "no move"}, interval ${ms} ${Math.floor(deps.clock.now() / ms)}`;
-  // The sweep saw the repository move, and most users request a reconciliation after a change.
-  return { name, moved: (cause === "sweep" || cause === "manual") && isFirst };
+  return { since, maxAgeMs: cause === "push" ? undefined : checkedWithinMs(deployment.spec) };
 }
 
 /**

@@ -22,7 +22,7 @@ export interface FulfilledDeps extends Pick<LoopDeps, "retryAt"> {
 
 /** `why` is set if there is nothing to do. */
 export async function findFulfilled(check: RequestedCheck, deps: FulfilledDeps): Promise<Fulfilled> {
-  const { cause, deployment, asOf, signal } = check;
+  const { cause, deployment, freshness, signal } = check;
   const { status, generation } = deployment;
   if (deployment.deletionTimestamp !== undefined || isAsked(deployment)) return {};
   if (isMalformed(deployment) || cause === "drift" || isReconciling(status)) return {};
@@ -42,7 +42,7 @@ export async function findFulfilled(check: RequestedCheck, deps: FulfilledDeps):
   if (!followsGit(deployment)) return {};
   try {
     const at = deps.clock.now();
-    const commit = await findHead(deployment, asOf, deps, signal);
+    const commit = await findHead(deployment, freshness, deps, signal);
     if (commit === undefined) return {};
     return commit === status.observedCommit ? { why: `already at ${commit}` } : { head: { commit, at } };
   } catch (error) {

@@ -2,7 +2,7 @@
  * The parts of a reconciliation that others may wrap (see kit/around.ts), to save work that is not needed. Each does the
  * whole work by itself, so that the server is correct without any wrapper.
  */
-import type { AsOf, Cause, Deployment, MalformedDeployment, ManualCommand, Outcome } from "../model.ts";
+import type { Freshness, Cause, Deployment, MalformedDeployment, ManualCommand, Outcome } from "../model.ts";
 import { runCommand } from "../requests/commands.ts";
 import type { PendingRequest } from "../requests/requests.ts";
 import { bringUpToDate, type LoopReport, runLoop, settleProject } from "./loop.ts";
@@ -14,7 +14,7 @@ import type { Loop, LoopDeps, Work } from "./work.ts";
 export interface RequestedCheck {
   readonly cause: Cause;
   readonly deployment: Deployment | MalformedDeployment;
-  readonly asOf: AsOf | undefined;
+  readonly freshness: Freshness | undefined;
   readonly signal: AbortSignal;
 }
 

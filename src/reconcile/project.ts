@@ -45,7 +45,7 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
   });
 }
 
-function checkOut({ deployment, deps, asOf, signal, asked }: Work, credentials: Credentials): Promise<Checkout> {
+function checkOut({ deployment, deps, freshness, signal, asked }: Work, credentials: Credentials): Promise<Checkout> {
   const { spec, status, generation } = deployment;
   const { source } = spec;
   // After a spec change, the user may want an older commit.
@@ -55,5 +55,5 @@ function checkOut({ deployment, deps, asOf, signal, asked }: Work, credentials: 
       ? { ...source, seen, credentials: credentials.git }
       : { ...source, credentials: credentials.oci };
   // A request is already in progress, so its result is not postponed.
-  return deps.sources.checkout(wanted, asOf, signal, { leaves: asked === undefined });
+  return deps.sources.checkout(wanted, freshness, signal, { leaves: asked === undefined });
 }

@@ -4,7 +4,7 @@
  */
 import { ApiError, RemoteBusyError } from "../errors.ts";
 import {
-  type AsOf,
+  type Freshness,
   type Attempt,
   type Deployment,
   finalizer,
@@ -74,8 +74,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource was deleted" };
     throwIfSlow(deployment);
-    const asOf = await freshnessFor(deployment, request, attempt, deps);
-    const fulfilled = attempt > 1 ? undefined : await whyFulfilled(deployment, request, asOf, signal);
+    const freshness = await freshnessFor(deployment, request, attempt, deps);
+    const fulfilled = attempt > 1 ? undefined : await whyFulfilled(deployment, request, freshness, signal);
     if (fulfilled !== undefined) return { kind: "skipped", why: fulfilled };
 
     const held = await leases.hold(key, deployment);
@@ -96,12 +96,12 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   async function whyFulfilled(
     deployment: Deployment | MalformedDeployment,
     { cause, also = [] }: ReconcileRequest,
-    asOf: AsOf | undefined,
+    freshness: Freshness | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     let first: string | undefined;
     for (const one of [cause, ...also]) {
-      const { why } = await parts.findFulfilled({ cause: one, deployment, asOf, signal }, (check) =>
+      const { why } = await parts.findFulfilled({ cause: one, deployment, freshness, signal }, (check) =>
         findFulfilled(check, { ...deps, dependencies }),
       );
       if (why === undefined) return undefined;
@@ -143,8 +143,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (isMalformed(deployment)) return settleMalformed(deployment, deps, signal);
     if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(deployment, finalizer, true);
     if (isAnnotated(deployment)) await requireFresh(deployment, deps);
-    const asOf = await freshnessFor(deployment, request, attempt, deps);
-    const loop = { deployment, request, asOf, retrying: attempt > 1, held, signal };
+    const freshness = await freshnessFor(deployment, request, attempt, deps);
+    const loop = { deployment, request, freshness, retrying: attempt > 1, held, signal };
     const command = nextCommand(deployment);
     if (command !== undefined) {
       await parts.runCommand(command, loop, deps);
@@ -154,7 +154,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     // Requests are carried out even if the deployment is suspended or blocked: the user knows and waits for the result.
     if (findRequest(deployment, "reconcile") !== undefined) return parts.runLoop(loop, deps);
     if (deployment.spec.suspend) return settleSuspended(loop, deps);
-    const blocked = await dependencies.whyBlocked(deployment, asOf, signal);
+    const blocked = await dependencies.whyBlocked(deployment, freshness, signal);
     return blocked === undefined ? parts.runLoop(loop, deps) : settleBlocked(loop, blocked, deps);
   }
 }

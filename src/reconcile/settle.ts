@@ -58,12 +58,12 @@ export async function settleSuspended(loop: Loop, deps: LoopDeps & HeadDeps): Pr
 
 /** The commit that a suspended deployment would deploy, if it is a newer one: the sweep saw the ref move. */
 async function findPendingCommit(
-  { deployment, request, asOf, signal }: Loop,
+  { deployment, request, freshness, signal }: Loop,
   deps: LoopDeps & HeadDeps,
 ): Promise<string | undefined> {
   if (request.cause !== "sweep" || !followsGit(deployment)) return pendingCommitOf(deployment);
   try {
-    const commit = await findHead(deployment, asOf, deps, signal);
+    const commit = await findHead(deployment, freshness, deps, signal);
     return commit === deployment.status.observedCommit ? undefined : commit;
   } catch (error) {
     if (error instanceof RemoteBusyError) throw error;

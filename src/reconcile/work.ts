@@ -1,6 +1,6 @@
 /** The context of one reconciliation. */
 import type { Logger } from "../log.ts";
-import type { AsOf, Audit, Deployment, Held, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
+import type { Freshness, Audit, Deployment, Held, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
 import type { Clock, Deployments, Kluctl, Objects, Overrides, Results, Secrets, Sources } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "../access/identity.ts";
@@ -47,7 +47,7 @@ export interface LoopDeps {
 export interface Loop {
   readonly deployment: Deployment;
   readonly request: ReconcileRequest;
-  readonly asOf: AsOf | undefined;
+  readonly freshness: Freshness | undefined;
   readonly retrying: boolean;
   readonly held: Held;
   readonly signal: AbortSignal;

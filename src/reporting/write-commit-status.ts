@@ -1,7 +1,7 @@
 /** Updates a pushed commit's statuses to the current state of its deployments. */
 import { commitOf } from "../model/git-ref.ts";
 import type { Logger } from "../log.ts";
-import type { AsOf, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
+import type { Freshness, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../access/credentials.ts";
@@ -60,12 +60,12 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
 
   /** Reads the remote once for all deployments that share a login; usually their own jobs have read it already. */
   async function readHeads(repo: RepoId, following: readonly GitDeployment[], signal?: AbortSignal) {
-    const move = await deps.lastMove(repo);
-    const asOf = move === undefined ? undefined : { name: move, moved: true };
+    const since = await deps.lastMove(repo);
+    const freshness = since === undefined ? undefined : { since };
     const byLogin = new Map<string, Promise<Heads | undefined>>();
     for (const deployment of following) {
       const login = loginKey(deployment);
-      if (!byLogin.has(login)) byLogin.set(login, read(deployment, asOf, signal));
+      if (!byLogin.has(login)) byLogin.set(login, read(deployment, freshness, signal));
     }
     const heads = new Map<string, Heads | undefined>();
     for (const [login, found] of byLogin) heads.set(login, await found);
@@ -75,10 +75,10 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     };
   }
 
-  async function read(deployment: GitDeployment, asOf: AsOf | undefined, signal?: AbortSignal) {
+  async function read(deployment: GitDeployment, freshness: Freshness | undefined, signal?: AbortSignal) {
     try {
       const credentials = await readGitCredentials(deployment, deps.secrets);
-      return await deps.sources.heads({ url: deployment.spec.source.url, credentials }, asOf, signal);
+      return await deps.sources.heads({ url: deployment.spec.source.url, credentials }, freshness, signal);
     } catch (error) {
       log.debug({ ...deployment.key, error: (error as Error).message }, "could not read its remote");
       return undefined;

@@ -23,15 +23,15 @@ export function skipsWithin({ skipping, validations, clock }: AroundReconcileDep
   return {
     async findFulfilled(next, check, find) {
       const fulfilled = await next(check, find);
-      const { cause, deployment, asOf } = check;
+      const { cause, deployment, freshness } = check;
       if (fulfilled.why !== undefined) return fulfilled;
       if (cause === "interval") {
-        const answer = await skipping.skipJob(deployment, undefined, { move: asOf?.name });
+        const answer = await skipping.skipJob(deployment, { since: freshness?.since });
         return answer === "skipped" ? { why: "nothing can have changed" } : fulfilled;
       }
       // Pushes skip this check, because someone waits for them and a reported push usually affects the project's inputs.
       if (cause !== "sweep" || fulfilled.head === undefined) return fulfilled;
-      const answer = await skipping.skipJob(deployment, fulfilled.head);
+      const answer = await skipping.skipJob(deployment, { to: fulfilled.head });
       return answer === "skipped" ? { why: `none of its inputs changed up to ${fulfilled.head.commit}` } : fulfilled;
     },
 

@@ -3,10 +3,10 @@
  * callers.
  */
 import { createHmac, randomBytes } from "node:crypto";
-import { type BoundedMap, createBoundedMap } from "../kit/bounded-map.ts";
+import { withTimeout } from "../kit/deadline.ts";
 import { createShare } from "../kit/share.ts";
 import { commitOf } from "../model/git-ref.ts";
-import type { ChangedPaths, Checkout, Deployment, GitDeployment, Heads, Repository, UnsteadyFiles } from "../model.ts";
+import type { ChangedPaths, Checkout, Deployment, Freshness, GitDeployment, UnsteadyFiles } from "../model.ts";
 import type { Clock, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../access/credentials.ts";
 import { mayBecomeParent, mayLeadOutside } from "../model/template-code.ts";
@@ -37,15 +37,17 @@ interface Rendered {
 export interface Evidence {
   /** A hash of all Secrets that the deployment references; it reveals only whether they are equal. */
   hashSecrets(deployment: Deployment): Promise<string>;
-  clusterFacts(fresh?: Freshness): Promise<string>;
-  kluctl(fresh?: Freshness): Promise<string>;
+  /** Of the last minute, unless `maxAgeMs` says less. */
+  clusterFacts(maxAgeMs?: number): Promise<string>;
+  /** Of the last minute, unless `maxAgeMs` says less. */
+  kluctl(maxAgeMs?: number): Promise<string>;
   /** The current commit of its source. */
-  sourceCommit(deployment: GitDeployment, fresh: Freshness, signal: AbortSignal): Promise<string | undefined>;
+  sourceCommit(deployment: GitDeployment, freshness: Freshness, signal: AbortSignal): Promise<string | undefined>;
   /** The current commits of the git places it includes: `placeText` → commit. Throws if one has no such ref. */
   commitsOf(
     deployment: Deployment,
     places: readonly GitPlace[],
-    fresh: Freshness,
+    freshness: Freshness,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>>;
   /** Finds what in the project, or in the places it includes, may render differently another time. */
@@ -58,30 +60,12 @@ export interface Evidence {
   changes(deployment: GitDeployment, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
 }
 
-/**
- * The required freshness of an answer, in addition to the maximum age: for a remote a fraction of the interval, because
- * an interval promises no more, and at most 90 s; for the cluster and kluctl one minute.
- */
-export interface Freshness {
-  /** The answer was requested after this time. */
-  readonly since?: number | undefined;
-  /** The answer was requested under this name of a move, see Sources.heads. */
-  readonly move?: string | undefined;
-}
-
 export interface Files {
   readonly unsteady?: string | undefined;
   /** Neither the project's directory nor what it includes refers to files outside of it. */
   readonly isSelfContained: boolean;
 }
 
-interface Answer<T> {
-  readonly at: number;
-  readonly move: string | undefined;
-  readonly answer: Promise<T>;
-}
-
-const longestHeadsMs = 90_000;
 const factsMs = 60_000;
 export const mostRemembered = 2_000;
 /** Each entry may contain thousands of paths. */
@@ -92,8 +76,7 @@ export function createQueries(deps: QueriesDeps): Evidence {
   const { sources, secrets, clock } = deps;
   const steadiness = createShare<UnsteadyFiles>({ entries: mostRemembered });
   const differences = createShare<ChangedPaths>({ entries: mostDifferences });
-  const heads = createBoundedMap<Answer<Heads>>({ entries: mostRemembered });
-  const facts = createBoundedMap<Answer<string>>({ entries: mostRemembered });
+  const facts = createShare<string>({ entries: mostRemembered, maxAgeMs: factsMs, now: () => clock.now() });
   // A keyed hash, so that a memory dump reveals no secrets.
   const hashKey = randomBytes(32);
 
@@ -110,58 +93,21 @@ export function createQueries(deps: QueriesDeps): Evidence {
     return hash.digest("base64");
   }
 
-  /** Shares one query among all callers that need the same answer within that time. */
-  function shared<T>(
-    answers: BoundedMap<Answer<T>>,
-    what: string,
-    { since = -Infinity, move, maxAgeMs }: Freshness & { maxAgeMs: number },
-    ask: () => Promise<T>,
-  ): Promise<T> {
-    const now = clock.now();
-    const known = answers.get(what);
-    const isNew = known !== undefined && known.at > Math.max(since, now - maxAgeMs);
-    if (isNew && (move === undefined || known.move === move)) return known.answer;
-    const asked: Answer<T> = { at: now, move, answer: ask() };
-    asked.answer.catch(() => {
-      if (answers.get(what) === asked) answers.delete(what);
-    });
-    answers.set(what, asked);
-    return asked.answer;
-  }
-
-  const fact = (what: string, ask: () => Promise<string>) => (fresh?: Freshness) =>
-    shared(facts, what, { ...fresh, maxAgeMs: factsMs }, ask);
-
-  async function headsOf(
-    { spec }: Deployment,
-    group: string,
-    repository: Repository,
-    fresh: Freshness,
-    signal: AbortSignal,
-  ): Promise<Heads> {
-    const maxAgeMs = Math.min(longestHeadsMs, spec.intervalMs * 0.3);
-    const ask = () => sources.heads(repository, undefined, AbortSignal.timeout(requestMs));
-    const answer = shared(heads, group, { ...fresh, maxAgeMs }, ask);
-    signal.throwIfAborted();
-    return answer;
-  }
+  const fact = (what: string, ask: () => Promise<string>) => (maxAgeMs?: number) => facts.get(what, ask, { maxAgeMs });
 
   async function commitsOf(
     deployment: Deployment,
     places: readonly GitPlace[],
-    { since }: Freshness,
+    freshness: Freshness,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>> {
     const commits = new Map<string, string>();
     if (places.length === 0) return commits;
     const credentials = await readGitCredentials(deployment, secrets);
     for (const { url, ref } of places) {
-      const group = loginKey({
-        ...deployment,
-        spec: { ...deployment.spec, source: { kind: "git", url, ref, path: "" } },
-      });
       const found =
-        ref.commit ?? commitOf(ref, await headsOf(deployment, group, { url, credentials }, { since }, signal));
+        ref.commit ??
+        commitOf(ref, await sources.heads({ url, credentials }, freshness, withTimeout(requestMs, signal)));
       if (found === undefined) throw new Error(`${url} does not have this ref`);
       commits.set(placeText({ url, ref }), found);
     }
@@ -228,14 +174,14 @@ export function createQueries(deps: QueriesDeps): Evidence {
 
   async function sourceCommit(
     deployment: GitDeployment,
-    fresh: Freshness,
+    freshness: Freshness,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { source } = deployment.spec;
     if (source.ref.commit !== undefined) return source.ref.commit;
     const credentials = await readGitCredentials(deployment, secrets);
     const repository = { url: source.url, credentials };
-    return commitOf(source.ref, await headsOf(deployment, loginKey(deployment), repository, fresh, signal));
+    return commitOf(source.ref, await sources.heads(repository, freshness, withTimeout(requestMs, signal)));
   }
 
   return {

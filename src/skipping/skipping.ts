@@ -9,6 +9,7 @@ import {
   type AppliedKind,
   type Deployment,
   followsGit,
+  type Freshness,
   type GitDeployment,
   isMalformed,
   type Key,
@@ -22,11 +23,12 @@ import { findSharing } from "../guards/discriminators.ts";
 import type { LoopFindings } from "../reconcile/loop.ts";
 import type { Head } from "../reconcile/parts.ts";
 import { isAsked } from "../requests/requests.ts";
+import { checkedWithinMs } from "../reconcile/freshness.ts";
 import { targetOf } from "../reconcile/keys.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { rfc3339 } from "../kit/time.ts";
 import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "./comparing.ts";
-import { createQueries, type QueriesDeps, type Freshness, mostRemembered, placeText } from "./queries.ts";
+import { createQueries, type QueriesDeps, mostRemembered, placeText } from "./queries.ts";
 import { type GitPlace, inputsOf, waitsForItems } from "./inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
 import { whyConcerned } from "./moves.ts";
@@ -110,6 +112,12 @@ interface Evidence {
   readonly validated: boolean;
 }
 
+/** What a check knows about the deployment's source. */
+export interface SourceCheck extends Freshness {
+  /** Its current commit; absent: git is asked, unless an earlier answer is recent enough. */
+  readonly to?: Head | undefined;
+}
+
 export interface Skipping {
   /** Marks the deployment as busy: changes of its objects meanwhile are attributed to this work. */
   during<T>(key: Key, work: () => Promise<T>): Promise<T>;
@@ -130,11 +138,7 @@ export interface Skipping {
    */
   skipCheck(deployment: Deployment | MalformedDeployment, to?: Head): Promise<SkipDecision["kind"]>;
   /** The same for a queued job. If this server queued it, it has already found a reason to check. */
-  skipJob(
-    deployment: Deployment | MalformedDeployment,
-    to?: Head,
-    fresh?: Pick<Freshness, "move">,
-  ): Promise<SkipDecision["kind"]>;
+  skipJob(deployment: Deployment | MalformedDeployment, check: SourceCheck): Promise<SkipDecision["kind"]>;
   /** Calls back when the work on a deployment ends. */
   onEnd(callback: (key: Key) => void): void;
 }
@@ -196,8 +200,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
   async function check(
     deployment: Deployment | MalformedDeployment,
-    moved: Head | undefined,
-    { since: notBefore = -Infinity, move }: Freshness,
+    { to: moved, since, maxAgeMs }: SourceCheck,
     signal: AbortSignal,
   ): Promise<SkipDecision> {
     const now = clock.now();
@@ -249,20 +252,21 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       return checkBecause("secrets", "a Secret that it references changed");
     if (moved !== undefined && moved.at < evidence.commitAt) return { kind: "later" };
     let commit: string | undefined = evidence.commit;
+    const usualMs = maxAgeMs ?? checkedWithinMs(spec);
     if (followsGit(deployment)) {
       const isOurs = status.observedCommit === evidence.commit;
-      const fresh = { since: Math.max(notBefore, isOurs ? evidence.commitAt : now - freshMs), move };
-      commit = moved?.commit ?? (await queries.sourceCommit(deployment, fresh, signal));
+      const freshness = { since, maxAgeMs: isOurs ? usualMs : Math.min(usualMs, freshMs) };
+      commit = moved?.commit ?? (await queries.sourceCommit(deployment, freshness, signal));
       const why = commit === evidence.commit ? undefined : await whyMoveMatters(deployment, evidence, commit, signal);
       if (why !== undefined) return checkBecause("refs", why);
     }
-    const includes = await queries.commitsOf(deployment, known.includes, { since: notBefore }, signal);
+    const includes = await queries.commitsOf(deployment, known.includes, { maxAgeMs: usualMs }, signal);
     for (const [place, commit] of evidence.heads) {
       if (includes.get(place) !== commit) return checkBecause("refs", `${place} has moved`);
     }
-    if ((await queries.clusterFacts({ since: notBefore })) !== evidence.cluster)
+    if ((await queries.clusterFacts(maxAgeMs)) !== evidence.cluster)
       return checkBecause("cluster", "the cluster's version, kinds or schemas changed");
-    if ((await queries.kluctl({ since: notBefore })) !== evidence.kluctl)
+    if ((await queries.kluctl(maxAgeMs)) !== evidence.kluctl)
       return checkBecause("kluctl", "the kluctl binary changed");
     // What is remembered may have changed during these queries.
     if (remembered.get(keyText(deployment.key)) !== known)
@@ -319,20 +323,16 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       async whyOvertaken() {
         const now = deployments.all().find(({ key }) => keyText(key) === text);
         if (now === undefined || !isSame()) return "it was reconciled";
-        const answer = await check(now, undefined, { since: clock.now() }, AbortSignal.timeout(requestMs));
+        const answer = await check(now, { maxAgeMs: 0 }, AbortSignal.timeout(requestMs));
         if (answer.kind !== "skipped") return answer.kind === "check" ? answer.why : answer.kind;
         return isSame() ? undefined : "it was reconciled";
       },
     });
   }
 
-  async function answerOf(
-    deployment: Deployment | MalformedDeployment,
-    to: Head | undefined,
-    fresh: Freshness,
-  ): Promise<SkipDecision> {
+  async function answerOf(deployment: Deployment | MalformedDeployment, asked: SourceCheck): Promise<SkipDecision> {
     try {
-      const answer = await check(deployment, to, fresh, AbortSignal.timeout(requestMs));
+      const answer = await check(deployment, asked, AbortSignal.timeout(requestMs));
       if (answer.kind !== "skipped" || isMalformed(deployment)) return answer;
       if (!(await moveTimes(deployment, answer.commit))) return { kind: "later" };
       noteSkip(deployment, answer.commit);
@@ -344,11 +344,10 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
   async function skipCheck(
     deployment: Deployment | MalformedDeployment,
-    to?: Head,
-    fresh: Freshness = {},
+    asked: SourceCheck,
   ): Promise<SkipDecision["kind"]> {
     const { key } = deployment;
-    const answer = await answerOf(deployment, to, fresh);
+    const answer = await answerOf(deployment, asked);
     if (answer.kind === "later") return answer.kind;
     if (answer.kind === "skipped") {
       log.debug({ ...key, commit: answer.commit }, "check skipped: nothing can have changed");
@@ -384,7 +383,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
         settle(queries.hashSecrets(deployment)),
         settle(queries.clusterFacts()),
         settle(queries.kluctl()),
-        settle(queries.commitsOf(deployment, includes, {}, signal)),
+        settle(queries.commitsOf(deployment, includes, { maxAgeMs: checkedWithinMs(deployment.spec) }, signal)),
       ]);
       return { at, secrets: secretsNow, cluster, kluctl, heads: commits };
     },
@@ -446,12 +445,12 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     forget: (key) => void remembered.delete(keyText(key)),
     onEnd: (callback) => void callbacks.push(callback),
 
-    skipCheck,
-    async skipJob(deployment, to, fresh) {
+    skipCheck: (deployment, to) => skipCheck(deployment, { to }),
+    async skipJob(deployment, asked) {
       const key = keyText(deployment.key);
       const hasReason = recentlyChecked.get(key);
       recentlyChecked.delete(key);
-      return hasReason ? "check" : skipCheck(deployment, to, fresh);
+      return hasReason ? "check" : skipCheck(deployment, asked);
     },
   };
 }

@@ -6,12 +6,12 @@ import { mkdir, readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { RemoteBusyError, SourceError } from "../errors.ts";
+import { SourceError } from "../errors.ts";
 import { commitOf, describeRef, refName } from "../model/git-ref.ts";
 import type { Logger } from "../log.ts";
 import type {
-  AsOf,
   Checkout,
+  Freshness,
   GitCheckoutSource,
   GitCredential,
   GitRef,
@@ -26,6 +26,7 @@ import type { Lookup } from "../kit/address.ts";
 import { checkOut, checkPath, type Clone, cloneLocally, findProject } from "./clone.ts";
 import { explain } from "./explain.ts";
 import { createGit, type Git } from "./git.ts";
+import { createFindHeads } from "./heads.ts";
 import { createLimit } from "../kit/limit.ts";
 import { parseLsRemote, parseRefs } from "./ls-remote.ts";
 import { findChanges, mergeInto } from "./merge.ts";
@@ -58,8 +59,7 @@ export interface SourceLimits {
   /** Duration after which callers that can be retried stop waiting for a conversation. */
   readonly slowMs: number;
   /**
-   * How long an answer to `heads` may be reused under the same name. Long enough for all deployments of one push to be
-   * reconciled; a caller that learns about a new push, also from the sweep, uses another name.
+   * The longest time that an answer to `heads` is kept: long enough for all deployments of one push to be reconciled.
    */
   readonly headsMs: number;
   /** Delay before git is asked again after it returned an older commit: a replica of a git host may lag behind. */
@@ -148,7 +148,13 @@ export function createSources(deps: SourcesDeps): GitSources {
   });
   const clones = createLimit(limits.clones);
   const checkouts = createSharedCheckouts({ idleMs: limits.checkoutIdleMs, mostIdle: limits.idleCheckouts, log });
-  const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, entries: 1_000 });
+  const findHeads = createFindHeads({
+    readerOf,
+    list: lsRemote,
+    fetch: (remote, waiting) => mirrors.refresh(remote, waiting),
+    slowness,
+    maxAgeMs: limits.headsMs,
+  });
   const ancestries = createShare<boolean>({ maxAgeMs: limits.headsMs, entries: 1_000 });
   const oci = createOciSources({
     cacheDir,
@@ -203,41 +209,17 @@ export function createSources(deps: SourcesDeps): GitSources {
     }
   }
 
-  async function headsOf(remote: Remote, asOf: AsOf | undefined, waiting: Partial<Waiting>): Promise<Heads> {
-    if (asOf === undefined) return lsRemote(remote, waiting);
-    const { name, moved } = asOf;
-    const { signal, leaves } = waiting;
-    const key = `${(await readerOf(remote)).id} ${name}`;
-    let isMine = false;
-    const ask = async (shared: AbortSignal): Promise<Heads> => {
-      isMine = true;
-      const asking = { signal: shared, leaves };
-      const refreshed = moved ? await mirrors.refresh(remote, asking) : undefined;
-      return refreshed ?? lsRemote(remote, asking);
-    };
-    if (!leaves) {
-      return answers.get(key, ask, signal).catch((error: unknown) => {
-        // Another caller started the call and left because the remote is slow.
-        if (!(error instanceof RemoteBusyError)) throw error;
-        return answers.get(`${key} stays`, ask, signal);
-      });
-    }
-    return slowness.wait(remote, (leave) => {
-      const gone = new AbortController();
-      const answer = answers.get(key, ask, signal ? AbortSignal.any([signal, gone.signal]) : gone.signal);
-      const go = (): void => (isMine ? undefined : gone.abort(leave.reason)); // the caller whose call is shared stays
-      if (leave.aborted) go();
-      leave.addEventListener("abort", go, { once: true });
-      return answer;
-    });
-  }
-
-  async function resolve(remote: Remote, ref: GitRef, asOf: AsOf | undefined, waiting: Waiting): Promise<string> {
+  async function resolve(
+    remote: Remote,
+    ref: GitRef,
+    freshness: Freshness | undefined,
+    waiting: Waiting,
+  ): Promise<string> {
     if (ref.commit !== undefined) {
       if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(ref.commit)) return ref.commit.toLowerCase();
       throw new SourceError("ref-not-found", `${JSON.stringify(ref.commit)} is not the full hash of a commit`);
     }
-    return commitIn(await headsOf(remote, asOf, waiting), ref);
+    return commitIn(await findHeads(remote, freshness, waiting), ref);
   }
 
   function commitIn(heads: Heads, ref: GitRef): string {
@@ -254,20 +236,17 @@ export function createSources(deps: SourcesDeps): GitSources {
   async function resolveForward(
     remote: Remote,
     { ref, seen }: GitCheckoutSource,
-    asOf: AsOf | undefined,
+    freshness: Freshness | undefined,
     waiting: Waiting,
   ): Promise<string> {
     const { signal } = waiting;
-    const first = await resolve(remote, ref, asOf, waiting);
+    const first = await resolve(remote, ref, freshness, waiting);
     const isComparable = ref.commit === undefined && seen !== undefined && /^[0-9a-f]{40,64}$/.test(seen);
     if (!isComparable || seen === first || !(await mayGoBack(remote, first, seen, waiting))) return first;
-    const ask = async (shared: AbortSignal): Promise<Heads> => {
-      await sleep(limits.goesBackMs, undefined, { signal: shared });
-      return lsRemote(remote, { signal: shared });
-    };
-    const heads = asOf
-      ? await answers.get(`${(await readerOf(remote)).id} ${asOf.name} again`, ask, signal)
-      : await ask(signal);
+    const from = performance.now();
+    await sleep(limits.goesBackMs, undefined, { signal });
+    // The other deployments of the same push wait as well, and share this answer.
+    const heads = await findHeads(remote, { maxAgeMs: performance.now() - from - limits.goesBackMs / 2 }, { signal });
     const second = commitIn(heads, ref);
     log.info({ repo: remote.label, seen, first, second }, "git returned an older commit; checked again");
     return second;
@@ -284,7 +263,7 @@ export function createSources(deps: SourcesDeps): GitSources {
       return (await git(["merge-base", to, from], how)).trim() === to;
     };
     return mirrors.withCommit(remote, to, waiting, (view) =>
-      ancestries.get(`${view.id} ${to} ${from}`, (shared) => compare(view, shared), waiting.signal),
+      ancestries.get(`${view.id} ${to} ${from}`, (shared) => compare(view, shared), { signal: waiting.signal }),
     );
   }
 
@@ -398,9 +377,9 @@ export function createSources(deps: SourcesDeps): GitSources {
   }
 
   return {
-    async heads(repository: Repository, asOf, signal, options) {
+    async heads(repository: Repository, freshness, signal, options) {
       const remote = await toRemoteOf(repository);
-      return explained(remote, signal, () => headsOf(remote, asOf, { ...options, signal }));
+      return explained(remote, signal, () => findHeads(remote, freshness, { ...options, signal }));
     },
 
     async commitsAt(repository, names, signal) {
@@ -408,16 +387,16 @@ export function createSources(deps: SourcesDeps): GitSources {
       return explained(remote, signal, async () => parseRefs(await askRefs(remote, names, { signal }), names));
     },
 
-    async checkout(source, asOf, signal, options) {
+    async checkout(source, freshness, signal, options) {
       if (source.kind === "oci") return oci.checkout(source, signal);
       const remote = await toRemoteOf(source);
       return explained(remote, signal, async () => {
         checkPath(source.path);
         const from = performance.now();
         const waiting = { ...options, signal };
-        const forward = async (as: AsOf | undefined): Promise<Checkout> =>
+        const forward = async (as: Freshness | undefined): Promise<Checkout> =>
           open(remote, await resolveForward(remote, source, as, waiting), source.path, waiting);
-        const checkout = await forward(asOf).catch((error: unknown) => {
+        const checkout = await forward(freshness).catch((error: unknown) => {
           // The branch was moved between listing refs and fetching.
           if (!(error instanceof CommitMissing) || source.ref.commit !== undefined) throw error;
           return forward(undefined);

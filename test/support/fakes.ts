@@ -1,10 +1,10 @@
 /** Fakes of the ports: they keep state in Maps and lists, which tests inspect. */
 import { pino } from "pino";
 import type {
-  AsOf,
   ChangedPaths,
   CommandResult,
   Deployment,
+  Freshness,
   GitDeployment,
   Heads,
   Held,
@@ -175,19 +175,22 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const merge: FakeMerge = { changed: { complete: false, paths: [] } };
   const merges: MergeSource[] = [];
   const changed: { paths: readonly string[] } = { paths: [] };
-  /** The max age that each checkout requested. */
-  const asOfs: (AsOf | undefined)[] = [];
+  /** The freshness that each question about refs and each checkout required. */
+  const required: (Freshness | undefined)[] = [];
   /** The commit that each checkout passed as the previous one. */
   const seen: (string | undefined)[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
-    heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
+    heads(_repository, freshness) {
+      required.push(freshness);
+      return failing.error ? Promise.reject(failing.error) : Promise.resolve(heads());
+    },
     commitsAt: (_repository, names) =>
       failing.error
         ? Promise.reject(failing.error)
         : Promise.resolve(new Map(Object.entries(refs).filter(([name]) => names.includes(name)))),
-    checkout(source, asOf) {
-      asOfs.push(asOf);
+    checkout(source, freshness) {
+      required.push(freshness);
       if (source.kind !== "oci") seen.push(source.seen);
       if (failing.error) return Promise.reject(failing.error);
       const branch = source.kind === "oci" ? undefined : source.ref.branch;
@@ -225,7 +228,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       });
     },
   };
-  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, asOfs, seen };
+  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, required, seen };
 }
 
 export function fakeLeases() {

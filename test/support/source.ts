@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { pino } from "pino";
 import { onTestFinished } from "vitest";
-import type { AsOf } from "../../src/model.ts";
+import type { Freshness } from "../../src/model.ts";
 import { createSources } from "../../src/source/sources.ts";
 import type { GitSources, SourcesDeps } from "../../src/source/sources.ts";
 
@@ -207,4 +207,4 @@ export function useSources(deps: Partial<SourcesDeps> = {}): Watched {
   return { sources, cacheDir, seen, work: () => list("work"), mirrors: () => list("mirrors") };
 }
 
-export const asOf = (name: string, moved = false): AsOf => ({ name, moved });
+export const since = (move: string): Freshness => ({ since: move });

@@ -7,7 +7,7 @@ import { fakeSources } from "../../support/fakes.ts";
 import { useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 import { aWorld, upToDate } from "../../support/reconciling.ts";
-import { asOf, type GitHost, type Repo, useGitHost, useSources } from "../../support/source.ts";
+import { since, type GitHost, type Repo, useGitHost, useSources } from "../../support/source.ts";
 
 function follow(name: string, { url }: Repo, status: object): GitDeployment {
   const deployment = aDeployment({ key: { namespace: "apps", name }, status });
@@ -144,8 +144,8 @@ test("a caller that waits and one that leaves a slow host share one request, and
   const talking = sources.heads(slow, undefined).catch(() => undefined);
   await vi.waitFor(() => expect(asked).toBe(1), patience);
 
-  const leaves = sources.heads(shop, asOf("1"), undefined, { leaves: true });
-  const stays = sources.heads(shop, asOf("1"));
+  const leaves = sources.heads(shop, since("1"), undefined, { leaves: true });
+  const stays = sources.heads(shop, since("1"));
   await expect(leaves).rejects.toThrow(RemoteBusyError);
   stop();
   expect((await stays).commits.get("refs/heads/main")).toBe(commit);

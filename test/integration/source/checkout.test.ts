@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { GitRef } from "../../../src/model.ts";
-import { asOf, useGitHost, useSources } from "../../support/source.ts";
+import { since, useGitHost, useSources } from "../../support/source.ts";
 
 const signal = new AbortController().signal;
 const none = { credentials: [], path: "" };
@@ -125,7 +125,7 @@ test.each([
   };
 
   const source = { url: repo.url, ref: { branch: "main" }, ...none, ...(compares && { seen: first }) };
-  const checkout = await sources.checkout(source, asOf("1"), signal);
+  const checkout = await sources.checkout(source, since("1"), signal);
 
   expect(checkout.commit).toBe(moved);
   await checkout.release();
@@ -139,7 +139,7 @@ test("two hundred checkouts of one push take one ls-remote, one fetch and one cl
   const { sources, seen, work, mirrors } = useSources();
 
   const checkouts = await Promise.all(
-    Array.from({ length: 200 }, () => sources.checkout({ url: repo.url, ref: {}, ...none }, asOf("move 1"), signal)),
+    Array.from({ length: 200 }, () => sources.checkout({ url: repo.url, ref: {}, ...none }, since("move 1"), signal)),
   );
 
   expect(new Set(checkouts.map((checkout) => checkout.commit))).toEqual(new Set([commit]));
@@ -158,11 +158,11 @@ test("a listing is reused for the same freshness, and for no other", async () =>
   const { sources, seen } = useSources();
   const repository = { url: repo.url, credentials: [] };
 
-  const [one, two] = await Promise.all([sources.heads(repository, asOf("1")), sources.heads(repository, asOf("1"))]);
+  const [one, two] = await Promise.all([sources.heads(repository, since("1")), sources.heads(repository, since("1"))]);
   expect(two).toBe(one);
   expect(seen.lsRemotes).toBe(1);
   const next = repo.push("next");
-  expect((await sources.heads(repository, asOf("2"))).commits.get("refs/heads/main")).toBe(next);
+  expect((await sources.heads(repository, since("2"))).commits.get("refs/heads/main")).toBe(next);
   await sources.heads(repository, undefined);
   await sources.heads(repository, undefined);
   expect(seen.lsRemotes).toBe(4);

@@ -13,8 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { GitRef } from "../../../src/model.ts";
-import { asOf, useDirectory, useGitHost, useSources } from "../../support/source.ts";
+import type { Freshness, GitRef } from "../../../src/model.ts";
+import { since, useDirectory, useGitHost, useSources } from "../../support/source.ts";
 import { patience } from "../../support/patience.ts";
 
 const signal = new AbortController().signal;
@@ -83,14 +83,14 @@ test("a failing server is unreachable, and works again once it has recovered", a
   const { sources } = useSources();
   for (const status of [500, 502, 503, 429]) {
     host.fault = (_req, res) => Boolean(res.writeHead(status).end("<html>"));
-    await expect(sources.heads(repo, asOf("1"))).rejects.toMatchObject({ problem: "unreachable" });
+    await expect(sources.heads(repo, since("1"))).rejects.toMatchObject({ problem: "unreachable" });
   }
   host.fault = (_req, res) => Boolean(res.writeHead(200).end("<html>\nPlease log in.\n</html>"));
-  await expect(sources.heads(repo, asOf("1"))).rejects.toMatchObject({ problem: "not-found" });
+  await expect(sources.heads(repo, since("1"))).rejects.toMatchObject({ problem: "not-found" });
   host.fault = (req) => Boolean(req.socket.resetAndDestroy());
-  await expect(sources.heads(repo, asOf("1"))).rejects.toMatchObject({ problem: "unreachable" });
+  await expect(sources.heads(repo, since("1"))).rejects.toMatchObject({ problem: "unreachable" });
   host.fault = undefined;
-  expect((await sources.heads(repo, asOf("1"))).commits.size).toBe(1);
+  expect((await sources.heads(repo, since("1"))).commits.size).toBe(1);
 });
 
 test("if a server fails during negotiation, everything is fetched, and the error does not ask for a login", async () => {
@@ -98,12 +98,12 @@ test("if a server fails during negotiation, everything is fetched, and the error
   const repo = host.repo("shop");
   for (let i = 0; i < 20; i++) repo.push(`Change ${i}`);
   const { sources } = useSources();
-  const take = async (name: string, moved: boolean) => {
-    const { commit, release } = await sources.checkout(at(repo.url), asOf(name, moved), signal);
+  const take = async (freshness: Freshness | undefined) => {
+    const { commit, release } = await sources.checkout(at(repo.url), freshness, signal);
     await release();
     return commit;
   };
-  await take("1", false);
+  await take(undefined);
   let broken = 0;
   // kluctl's own test git server fails like this after 16 commits: git then negotiates which of them the server has.
   host.fault = (_req, res, kind, body) => {
@@ -113,9 +113,9 @@ test("if a server fails during negotiation, everything is fetched, and the error
     return true;
   };
 
-  for (const moved of [true, false]) {
+  for (const freshness of [since("a move"), undefined]) {
     const head = repo.push();
-    expect(await take(`moved ${moved}`, moved)).toBe(head);
+    expect(await take(freshness)).toBe(head);
   }
   expect(broken).toBe(2);
 
@@ -216,8 +216,8 @@ test("a caller that stops waiting for a shared answer does not cancel it for oth
     return false;
   };
   const impatient = new AbortController();
-  const first = sources.heads(repo, asOf("1"), impatient.signal);
-  const second = sources.heads(repo, asOf("1"));
+  const first = sources.heads(repo, since("1"), impatient.signal);
+  const second = sources.heads(repo, since("1"));
   const answer = await asked.promise;
   impatient.abort(new Error("too slow"));
   await expect(first).rejects.toThrow("too slow");
@@ -234,7 +234,7 @@ test("an unwritable cache directory is reported as a disk problem", async () => 
   const { sources } = useSources({ cacheDir: join(file, "cache") });
 
   await expect(sources.heads(repo, undefined)).rejects.toMatchObject({ problem: "disk" });
-  await expect(sources.checkout(at(repo.url), asOf("1"), signal)).rejects.toMatchObject({ problem: "disk" });
+  await expect(sources.checkout(at(repo.url), since("1"), signal)).rejects.toMatchObject({ problem: "disk" });
 });
 
 test("leftovers of a crashed process and unused mirrors are removed, the rest stays", async () => {

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { GitCredential } from "../../../src/model.ts";
-import { asOf, login, useDirectory, useGitHost, useSources } from "../../support/source.ts";
+import { since, login, useDirectory, useGitHost, useSources } from "../../support/source.ts";
 
 const signal = new AbortController().signal;
 
@@ -169,7 +169,7 @@ test("a login is used if the host requires it, and does not serve other deployme
   const { sources, mirrors } = useSources();
   const hostName = new URL(host.url).host;
   const open = async (credentials: readonly GitCredential[], url = repo.url): ReturnType<typeof sources.checkout> =>
-    sources.checkout({ url, ref: { commit }, path: "", credentials }, asOf("1"), signal);
+    sources.checkout({ url, ref: { commit }, path: "", credentials }, since("1"), signal);
 
   await (await open([{ ...credential, host: hostName }])).release();
   expect(mirrors()).toHaveLength(1);
@@ -183,7 +183,7 @@ test("a login is used if the host requires it, and does not serve other deployme
     message: `cannot read ${hostName}/shop: authentication failed (secret git-login, user "deploy")`,
   });
   await expect(open([{ ...credential, host: "other.example" }])).rejects.toMatchObject({ problem: "unauthorized" });
-  await expect(sources.heads({ url: repo.url, credentials: [] }, asOf("1"))).rejects.toMatchObject({
+  await expect(sources.heads({ url: repo.url, credentials: [] }, since("1"))).rejects.toMatchObject({
     problem: "unauthorized",
   });
   expect(mirrors()).toHaveLength(1);

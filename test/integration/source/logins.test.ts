@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { createCertificateAuthority } from "../../../dev/parts/certificates.ts";
 import type { GitCredential } from "../../../src/model.ts";
-import { asOf, login, useDirectory, useGitHost, useSources } from "../../support/source.ts";
+import { since, login, useDirectory, useGitHost, useSources } from "../../support/source.ts";
 import { aStrangersKey, useSshHost } from "../../support/ssh-host.ts";
 
 const signal = new AbortController().signal;
@@ -102,7 +102,7 @@ test("refs read by a login that knows the host's key are not shared with a login
   const { host, commit, sources } = await useRepositoryOverSsh();
   const url = `ssh://git@127.0.0.1:${host.port}/shop.git`;
   const heads = (over: Partial<GitCredential>) =>
-    sources.heads({ url, credentials: [aLogin({ ...host, ...over })] }, asOf("a move"), signal);
+    sources.heads({ url, credentials: [aLogin({ ...host, ...over })] }, since("a move"), signal);
 
   expect((await heads({})).commits.get("refs/heads/main")).toBe(commit);
   await expect(heads({ knownHosts: undefined })).rejects.toMatchObject({ problem: "unauthorized" });

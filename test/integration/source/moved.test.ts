@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { commitOf } from "../../../src/model/git-ref.ts";
-import { asOf, useGitHost, useSources, type Repo, type Watched } from "../../support/source.ts";
+import { since, useGitHost, useSources, type Repo, type Watched } from "../../support/source.ts";
 
 const signal = new AbortController().signal;
 
@@ -15,8 +15,8 @@ async function useShop(): Promise<{ repo: Repo; watched: Watched; repository: { 
 }
 
 /** Creates the mirror. */
-async function checkOut({ sources }: Watched, url: string, name = "start", moved = false) {
-  return sources.checkout({ url, ref: {}, credentials: [], path: "" }, asOf(name, moved), signal);
+async function checkOut({ sources }: Watched, url: string, move = "start") {
+  return sources.checkout({ url, ref: {}, credentials: [], path: "" }, since(move), signal);
 }
 
 test("a repository that has moved is fetched without an ls-remote, with the same result", async () => {
@@ -34,8 +34,8 @@ test("a repository that has moved is fetched without an ls-remote, with the same
   repo.git("-C", repo.bare, "symbolic-ref", "HEAD", "refs/heads/feature/x");
   Object.assign(seen, { lsRemotes: 0, fetches: 0 });
 
-  const fetched = await sources.heads(repository, asOf("push", true));
-  const checkout = await checkOut(watched, repo.url, "push", true);
+  const fetched = await sources.heads(repository, since("push"));
+  const checkout = await checkOut(watched, repo.url, "push");
 
   expect(seen).toEqual({ lsRemotes: 0, fetches: 1 });
   expect(checkout.commit).toBe(commit);
@@ -48,8 +48,8 @@ test("a repository that has moved is fetched without an ls-remote, with the same
 test("if the repository has not moved after all, the same checkout is used", async () => {
   const { repo, watched } = await useShop();
   const first = await checkOut(watched, repo.url);
-  const second = await checkOut(watched, repo.url, "one", true);
-  const third = await checkOut(watched, repo.url, "two", true);
+  const second = await checkOut(watched, repo.url, "one");
+  const third = await checkOut(watched, repo.url, "two");
 
   expect(third.root).toBe(second.root);
   expect(watched.seen).toEqual({ lsRemotes: 1, fetches: 3 });
@@ -59,14 +59,14 @@ test("if the repository has not moved after all, the same checkout is used", asy
 test("refs are listed if there is no mirror, or if the fetch does not reveal them", async () => {
   const { repo, watched, repository } = await useShop();
   const { sources, seen } = watched;
-  await sources.heads(repository, asOf("no mirror", true));
+  await sources.heads(repository, since("no mirror"));
   expect(seen).toEqual({ lsRemotes: 1, fetches: 0 });
   await (await checkOut(watched, repo.url)).release();
   const fetches = seen.fetches;
 
   repo.git("-C", repo.bare, "symbolic-ref", "HEAD", "refs/heads/nowhere");
   const next = repo.push();
-  const heads = await sources.heads(repository, asOf("HEAD points nowhere", true));
+  const heads = await sources.heads(repository, since("HEAD points nowhere"));
   expect(heads.commits.get("refs/heads/main")).toBe(next);
   expect(commitOf({}, heads)).toBeUndefined();
   expect(seen.fetches).toBe(fetches + 1);
@@ -75,7 +75,7 @@ test("refs are listed if there is no mirror, or if the fetch does not reveal the
   repo.git("tag", "-a", "-m", "inner", "inner");
   repo.git("tag", "-a", "-m", "outer", "outer", "inner");
   repo.git("push", "-q", "origin", "--tags");
-  const tagged = await sources.heads(repository, asOf("a tag of a tag", true));
+  const tagged = await sources.heads(repository, since("a tag of a tag"));
   expect(commitOf({ tag: "outer" }, tagged)).toBe(next);
 });
 
@@ -87,7 +87,7 @@ test("a damaged mirror is created again by the fetch that finds it", async () =>
   writeFileSync(join(mirror, "HEAD"), "garbage");
   const commit = repo.push();
 
-  const checkout = await checkOut(watched, repo.url, "push", true);
+  const checkout = await checkOut(watched, repo.url, "push");
 
   expect(checkout.commit).toBe(commit);
   await checkout.release();
@@ -98,5 +98,5 @@ test("a failed fetch reports the same error as listing would have", async () => 
   await (await checkOut(watched, repo.url)).release();
   rmSync(repo.bare, { recursive: true });
 
-  await expect(watched.sources.heads(repository, asOf("push", true))).rejects.toMatchObject({ problem: "not-found" });
+  await expect(watched.sources.heads(repository, since("push"))).rejects.toMatchObject({ problem: "not-found" });
 });

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { GitRef, Repository } from "../../../src/model.ts";
-import { asOf, login, useDirectory, useGitHost, useSources, type Watched } from "../../support/source.ts";
+import { since, login, useDirectory, useGitHost, useSources, type Watched } from "../../support/source.ts";
 
 const signal = new AbortController().signal;
 
@@ -97,7 +97,7 @@ test("a wrong or revoked login is refused, although another login has fetched th
   for (const ref of [{}, { commit: next }, { commit }]) {
     await expect(take("wrong", ref)).rejects.toMatchObject(unauthorized);
   }
-  await expect(sources.heads(as("wrong"), asOf("1", true))).rejects.toMatchObject(unauthorized);
+  await expect(sources.heads(as("wrong"), since("1"))).rejects.toMatchObject(unauthorized);
   await expect(sources.changes(as("wrong"), commit, next, signal)).rejects.toMatchObject(unauthorized);
   const merge = { ...as("wrong"), base: commit, head: next };
   await expect(sources.merge(merge, signal)).rejects.toMatchObject(unauthorized);

@@ -468,53 +468,45 @@ test("a recovery without a deploy is reported once", async () => {
   ]);
 });
 
-test("interval checks share a recent answer of git, whatever move is known", async () => {
+test("interval checks share a recent answer of git, but none from before the last known move", async () => {
   const asking = (spec: Partial<DeploymentSpec>) => {
     const world = aWorld(aDeployment({ spec, status: upToDate }));
     const ask = async (cause: Cause, attempt = 1) => {
       if (attempt === 1) world.time.now += 3_600_000;
       await world.reconcile({ ...push, cause }, world.attempt({ attempt }));
-      return world.sources.asOfs.pop()?.name;
+      return world.sources.required.pop();
     };
     return { ask, known: world.known };
   };
   const { ask, known } = asking({ intervalMs: 60_000 });
-  const first = await ask("interval");
-  expect(first).toMatch(/^move-1, interval 30000 \d+$/);
-  // A drift and a retry do not use an answer older than the one that an interval check got after the move.
-  for (const cause of ["interval", "drift", "push", "change"] as const) expect(await ask(cause, 2)).toBe(first);
-  expect(await ask("interval")).not.toBe(first);
+  for (const cause of ["interval", "drift"] as const) {
+    expect(await ask(cause)).toEqual({ since: "move-1", maxAgeMs: 18_000 });
+  }
+  // A second attempt follows a failure: the answer that the first one had may be the reason.
+  for (const cause of ["interval", "drift", "push", "change"] as const) {
+    expect(await ask(cause, 2)).toEqual({ since: "move-1", maxAgeMs: 2_000 });
+  }
 
   // No move is recorded for a deployment that was blocked or that another one waits for, so it shares an answer too.
   const heldBack = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }));
   await heldBack.reconcile({ ...push, cause: "change" }, heldBack.attempt());
-  expect(heldBack.sources.asOfs.at(-1)?.name).toMatch(/^move-1, interval 30000 \d+$/);
+  expect(heldBack.sources.required.at(-1)).toEqual({ since: "move-1", maxAgeMs: 90_000 });
 
   known.move = undefined;
-  expect(await ask("interval")).toMatch(/^no move, interval 30000 \d+$/);
-  expect(await ask("interval", 2)).toBeUndefined();
+  expect(await ask("interval")).toEqual({ since: undefined, maxAgeMs: 18_000 });
+  expect(await ask("interval", 2)).toEqual({ since: undefined, maxAgeMs: 2_000 });
   expect(await ask("change", 2)).toBeUndefined();
 
   // With an interval of a few seconds, a new commit has to be found within a few seconds.
-  expect(await asking({ intervalMs: 6_000 }).ask("interval")).toMatch(/^move-1, interval 6000 /);
-  expect(await asking({ retryIntervalMs: 5_000 }).ask("interval")).toMatch(/^move-1, interval 5000 /);
-  expect(await asking({ intervalMs: 1 }).ask("interval")).toMatch(/^move-1, interval 2000 /);
+  expect(await asking({ intervalMs: 10_000 }).ask("interval")).toMatchObject({ maxAgeMs: 3_000 });
+  expect(await asking({ retryIntervalMs: 10_000 }).ask("interval")).toMatchObject({ maxAgeMs: 3_000 });
+  expect(await asking({ intervalMs: 1 }).ask("interval")).toMatchObject({ maxAgeMs: 2_000 });
 });
 
-test("after a reported move the remote is fetched at once, and a retry lists its refs first", async () => {
-  const isMoved = async (cause: Cause, attempt = 1) => {
-    const status = { ...upToDate, observedCommit: "c0" };
-    const world = aWorld(aDeployment({ status, ...(cause === "manual" && { annotations: { ...wanted } }) }));
-    world.time.now += 3_600_000;
-    await world.reconcile({ ...push, cause }, world.attempt({ attempt }));
-    return world.sources.asOfs.at(-1)?.moved;
-  };
-  const wanted = { [requestAnnotation("reconcile")]: "now" };
-  for (const cause of ["push", "sweep", "manual"] as const) {
-    expect(await isMoved(cause)).toBe(true);
-    expect(await isMoved(cause, 2)).toBe(false);
-  }
-  for (const cause of ["interval", "drift"] as const) expect(await isMoved(cause)).toBe(false);
+test("all deployments of one push share an answer, however long the last of them waits", async () => {
+  const world = aWorld(aDeployment({ status: { ...upToDate, observedCommit: "c0" } }));
+  await world.reconcile(push, world.attempt());
+  expect(world.sources.required.at(-1)).toEqual({ since: "move-1", maxAgeMs: undefined });
 });
 
 test("a request uses git's current state, and no later reconciliation uses an older one", async () => {
@@ -522,11 +514,11 @@ test("a request uses git's current state, and no later reconciliation uses an ol
   const world = aWorld(aDeployment({ annotations: asks, status: upToDate }));
   await world.reconcile({ ...push, cause: "interval" }, world.attempt());
   expect(world.known.move).toBe("move-1, asked");
-  expect(world.sources.asOfs.at(-1)?.name).toMatch(/^move-1, asked, interval /);
+  expect(world.sources.required.at(-1)?.since).toBe("move-1, asked");
   // The request is answered, so the next reconciliation asks no more than usual.
   world.sources.refs["refs/heads/main"] = "c2";
   await world.reconcile(push, world.attempt());
-  expect(world.sources.asOfs.at(-1)?.name).toBe("move-1, asked");
+  expect(world.sources.required.at(-1)?.since).toBe("move-1, asked");
 });
 
 test("the longer a slow remote takes, the later a waiting reconciliation is tried again", async () => {

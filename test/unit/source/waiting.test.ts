@@ -101,7 +101,7 @@ test("a request is aborted once no caller waits for it, and is then sent again",
     given = signal;
     return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
   };
-  const waiting = controllers.map((controller) => share.get("a", ask, controller.signal));
+  const waiting = controllers.map((controller) => share.get("a", ask, { signal: controller.signal }));
   controllers[0]?.abort(new Error("first"));
   await expect(waiting[0]).rejects.toThrow("first");
   expect(given?.aborted).toBe(false);

@@ -380,35 +380,22 @@ test("the skip check is not repeated for a job that this server queued itself", 
   const world = aSkippingWorld(aStanding());
   expect(await world.ask()).toBe("not-seen");
   await world.loop();
-  expect(await world.skipping.skipJob(aStanding())).toBe("check");
-  expect(await world.skipping.skipJob(aStanding())).toBe("skipped");
+  expect(await world.skipping.skipJob(aStanding(), {})).toBe("check");
+  expect(await world.skipping.skipJob(aStanding(), {})).toBe("skipped");
 });
 
-test("a job does not use an answer of a remote from before a known move", async () => {
-  const world = aSkippingWorld();
+test("a check accepts an answer of the remote by the deployment's interval, and none from before a known move", async () => {
+  const world = aSkippingWorld(aStanding({ spec: alone }));
+  const { required } = world.sources;
   await world.loop();
-  expect(await world.ask()).toBe("skipped"); // and the remote's answer is cached
-  const skipJob = (move: string) => world.skipping.skipJob(aStanding(), undefined, { move });
-  expect(await skipJob("before")).toBe("skipped");
-  // Another replica receives a push, and its request joins a job that was queued because of an interval.
-  world.sources.refs["refs/heads/main"] = "c2";
-  expect(await skipJob("before")).toBe("skipped");
-  expect(await skipJob("the push")).toBe("check");
-});
-
-test("several checks within a short time share one answer of the remote", async () => {
-  const world = aSkippingWorld();
-  let asked = 0;
-  const { heads } = world.sources;
-  world.sources.heads = (...of) => {
-    asked++;
-    return heads(...of);
-  };
-  await world.loop();
-  await world.ask();
-  const later = asked;
-  await world.skipping.skipCheck(aStanding());
-  expect(asked).toBe(later);
+  expect(await world.ask()).toBe("skipped");
+  expect(required.at(-1)).toEqual({ since: undefined, maxAgeMs: 90_000 });
+  const often = aStanding({ spec: { ...alone, intervalMs: 60_000 } });
+  expect(await world.skipping.skipJob(often, { since: "a push" })).toBe("skipped");
+  expect(required.at(-1)).toEqual({ since: "a push", maxAgeMs: 18_000 });
+  // Another server has recorded a commit, perhaps from a newer answer than this one has.
+  expect(await world.ask(aStanding({ spec: alone, status: { observedCommit: "c0" } }))).toBe("skipped");
+  expect(required.at(-1)).toEqual({ since: undefined, maxAgeMs: 5_000 });
 });
 
 const signal = new AbortController().signal;
