@@ -6,7 +6,7 @@ import { isLive } from "../src/config/live-keys.ts";
 const sections: Readonly<Record<string, string>> = {
   webhooks: "Receiving webhooks",
   admin: "Health and metrics",
-  ui: "Page",
+  page: "Page",
   log: "Log",
   audit: "Audit log",
   redis: "Redis",

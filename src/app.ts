@@ -44,7 +44,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     admin: adminPort,
     metrics: config.metrics.bindAddress?.port,
     probes: config.probes.bindAddress?.port,
-    ...(config.ui && { page: pagePort }),
+    ...(config.page && { page: pagePort }),
   };
   log.info({ ...ports, forges: config.forges.map(({ id }) => id) }, "listening");
 

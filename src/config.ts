@@ -60,7 +60,7 @@ interface Listening {
 export type PageRole = (typeof pageRoles)[number];
 
 /** At least one of `token`, `proxy` and `oidc` is set. */
-export interface UiConfig {
+export interface PageConfig {
   readonly host: string;
   readonly port: number;
   readonly token?: Secret | undefined;
@@ -112,7 +112,7 @@ export interface Config {
   readonly metrics: Listening;
   readonly probes: Listening;
   /** Absent: the page is disabled. */
-  readonly ui?: UiConfig | undefined;
+  readonly page?: PageConfig | undefined;
   readonly sourceOverride: Listening;
   readonly log: { readonly level: LogLevel; readonly format: LogFormat };
   readonly audit: { readonly file?: string | undefined };
@@ -217,13 +217,13 @@ export function loadConfig({ env, argvFlags = {}, flagNames, defaults, readFile 
 }
 
 /** Warnings about a valid configuration, logged at start. */
-export function configWarnings({ forges, ui }: Config): readonly string[] {
+export function configWarnings({ forges, page }: Config): readonly string[] {
   const warnings = forges
     .filter((forge) => forge.insecureAllowUnsigned)
     .map(({ id }) => `forge ${id} accepts unsigned webhooks: anyone who can reach the port can send them`);
-  if (ui?.proxy && !ui.proxy.secret && ui.proxy.addresses.some(isBlock)) {
+  if (page?.proxy && !page.proxy.secret && page.proxy.addresses.some(isBlock)) {
     warnings.push(
-      "ui.proxyAddresses has address blocks and ui.proxySecret is not set: every client in these blocks can impersonate any user of the page",
+      "page.proxyAddresses has address blocks and page.proxySecret is not set: every client in these blocks can impersonate any user of the page",
     );
   }
   if (forges.length === 0) warnings.push("no git host (forge) is configured: no webhooks, git is only polled");
@@ -231,15 +231,15 @@ export function configWarnings({ forges, ui }: Config): readonly string[] {
 }
 
 /** Values of all secrets, for redaction. */
-export function secretValues({ forges, redis, ui, preview }: Config): readonly string[] {
+export function secretValues({ forges, redis, page, preview }: Config): readonly string[] {
   const secrets = forges.flatMap(({ token, app, webhookSecrets }) => [
     ...webhookSecrets,
     ...(token ? [token] : []),
     ...(app ? [app.privateKey] : []),
   ]);
-  if (ui?.token) secrets.push(ui.token);
-  if (ui?.proxy?.secret) secrets.push(ui.proxy.secret.value);
-  if (ui?.oidc) secrets.push(ui.oidc.clientSecret);
+  if (page?.token) secrets.push(page.token);
+  if (page?.proxy?.secret) secrets.push(page.proxy.secret.value);
+  if (page?.oidc) secrets.push(page.oidc.clientSecret);
   if (preview.runner.token) secrets.push(preview.runner.token);
   if (redis.sentinelPassword) secrets.push(redis.sentinelPassword);
   const url = redis.url?.reveal();
@@ -271,10 +271,10 @@ function resolveConfig(sources: ConfigSources): LoadedConfig {
 /** Memory of the server and of one kluctl. */
 const [ownBytes, kluctlBytes] = [300 * 1024 ** 2, 200 * 1024 ** 2];
 
-type ParsedUi = z.output<typeof configSchema>["ui"];
+type ParsedPage = z.output<typeof configSchema>["page"];
 
 function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env"]): Config {
-  const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, ui, ...same } =
+  const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, page, ...same } =
     parsed;
   const cores = availableParallelism();
   const fitting = Math.floor((readMemory().limitBytes - ownBytes) / kluctlBytes);
@@ -287,7 +287,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
       maxBodyBytes: webhooks.maxBody,
       proxyAddresses: webhooks.proxyAddresses,
     },
-    ui: toUi(ui),
+    page: toPage(page),
     dataDir: dataDir ?? defaultDataDir(env),
     redis: toRedis(redis),
     kluctl: {
@@ -321,10 +321,16 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
   };
 }
 
-function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: parsedOidc, ...ui }: ParsedUi): Config["ui"] {
-  const { proxySecret, proxySecretHeader } = ui;
+function toPage({
+  proxyHeader,
+  proxyGroupsHeader,
+  proxyAddresses,
+  oidc: parsedOidc,
+  ...page
+}: ParsedPage): Config["page"] {
+  const { proxySecret, proxySecretHeader } = page;
   const oidc = toOidc(parsedOidc);
-  if (ui.token === undefined && proxyHeader === undefined && oidc === undefined) return undefined;
+  if (page.token === undefined && proxyHeader === undefined && oidc === undefined) return undefined;
   const {
     host,
     port,
@@ -336,7 +342,7 @@ function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: parsedOidc
     actAs,
     userPrefix,
     groupPrefix,
-  } = ui;
+  } = page;
   const proxy =
     proxyHeader === undefined
       ? undefined
@@ -358,7 +364,7 @@ function toRunner({ address, token, bindAddress }: z.output<typeof configSchema>
 }
 
 /** `undefined` unless complete; `checkDocument` reports missing keys. */
-function toOidc({ issuer, clientId, clientSecret, redirectUrl, session, ...rest }: ParsedUi["oidc"]) {
+function toOidc({ issuer, clientId, clientSecret, redirectUrl, session, ...rest }: ParsedPage["oidc"]) {
   if (!issuer || !clientId || !clientSecret || !redirectUrl) return undefined;
   const { scopes, nameClaim, groupsClaim } = rest;
   return { issuer, clientId, clientSecret, redirectUrl, scopes, nameClaim, groupsClaim, sessionMs: session };

@@ -235,7 +235,7 @@ function TokenForm({ isMain, onDone }: { readonly isMain: boolean; readonly onDo
         onInput={(event) => setToken(event.currentTarget.value)}
       />
       <p id="token-hint" class="quiet">
-        The server's administrator sets it: ui.token in the configuration, or the file named by --ui-token-file.
+        The server's administrator sets it: page.token in the configuration, or the file named by --page-token-file.
       </p>
       <button type="submit" class={isMain ? "main-button" : undefined}>
         Log in

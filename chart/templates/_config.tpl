@@ -6,7 +6,7 @@
 
 {{- /* Not empty if the page is enabled. */ -}}
 {{- define "towline.hasPage" -}}
-{{- with .Values }}{{ if or .page.existingSecret .config.ui.proxyHeader .config.ui.tokenFile .config.ui.oidc.issuer }}yes{{ end }}{{ end }}
+{{- with .Values }}{{ if or .page.existingSecret .config.page.proxyHeader .config.page.tokenFile .config.page.oidc.issuer }}yes{{ end }}{{ end }}
 {{- end }}
 
 {{- define "towline.redis.fullname" -}}{{ include "towline.fullname" . }}-redis{{- end }}
@@ -66,11 +66,11 @@
 {{- $_ := set $config "kubernetes" (merge $kubernetes (get $config "kubernetes" | default dict)) }}
 {{- if .Values.page.existingSecret }}
 {{- $dir := include "towline.page.secretDir" . }}
-{{- $ui := dict }}
-{{- if .Values.page.tokenKey }}{{ $_ := set $ui "tokenFile" (printf "%s/token" $dir) }}{{ end }}
-{{- if .Values.page.oidcSecretKey }}{{ $_ := set $ui "oidc" (dict "clientSecretFile" (printf "%s/oidc" $dir)) }}{{ end }}
-{{- if .Values.page.proxySecretKey }}{{ $_ := set $ui "proxySecretFile" (printf "%s/proxy" $dir) }}{{ end }}
-{{- $_ := set $config "ui" (merge $ui (get $config "ui" | default dict)) }}
+{{- $page := dict }}
+{{- if .Values.page.tokenKey }}{{ $_ := set $page "tokenFile" (printf "%s/token" $dir) }}{{ end }}
+{{- if .Values.page.oidcSecretKey }}{{ $_ := set $page "oidc" (dict "clientSecretFile" (printf "%s/oidc" $dir)) }}{{ end }}
+{{- if .Values.page.proxySecretKey }}{{ $_ := set $page "proxySecretFile" (printf "%s/proxy" $dir) }}{{ end }}
+{{- $_ := set $config "page" (merge $page (get $config "page" | default dict)) }}
 {{- end }}
 {{- with include "towline.defaultServiceAccount" . }}{{ $_ := set $config "defaultServiceAccount" . }}{{ end }}
 {{- with .Values.preview.serviceAccount.name }}
@@ -119,7 +119,7 @@
 {{- if has $key (list "type" "selector" "ports") }}{{ fail (printf "service.%s.extraSpec: %s is set by the chart." $part $key) }}{{ end }}
 {{- end }}
 {{- end }}
-{{- range $part, $port := dict "webhooks" .config.webhooks.port "admin" .config.admin.port "ui" .config.ui.port }}
+{{- range $part, $port := dict "webhooks" .config.webhooks.port "admin" .config.admin.port "page" .config.page.port }}
 {{- if eq (int $port) 0 }}{{ fail (printf "config.%s.port is 0, but a Service needs a fixed port: set one." $part) }}{{ end }}
 {{- end }}
 {{- if and .ingress.enabled (not .ingress.hosts) }}
@@ -128,8 +128,8 @@
 {{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}
 {{- fail "httpRoute.enabled requires httpRoute.parentRefs: the gateways that receive webhooks." }}
 {{- end }}
-{{- if and (eq .config.ui.actAs "server") (ne .rbac.tier "cluster-admin") }}
-{{- fail "config.ui.actAs server requires rbac.tier cluster-admin: the server's account has no permission to send requests. Use caller, and list users in rbac.pageUsers." }}
+{{- if and (eq .config.page.actAs "server") (ne .rbac.tier "cluster-admin") }}
+{{- fail "config.page.actAs server requires rbac.tier cluster-admin: the server's account has no permission to send requests. Use caller, and list users in rbac.pageUsers." }}
 {{- end }}
 {{- if and .config.defaultServiceAccount .rbac.create (ne .rbac.tier "cluster-admin") }}
 {{- $name := .config.defaultServiceAccount }}

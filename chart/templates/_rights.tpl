@@ -173,21 +173,21 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- /* Cluster-wide rules for users of the page, because users and groups have no namespace; empty if they are not needed. */ -}}
 {{- define "towline.rules.people" -}}
 {{- with .Values }}
-{{- if and (eq .config.ui.actAs "caller") (or .config.ui.proxyHeader .config.ui.oidc.issuer) (include "towline.hasPage" $) }}
+{{- if and (eq .config.page.actAs "caller") (or .config.page.proxyHeader .config.page.oidc.issuer) (include "towline.hasPage" $) }}
 # Access reviews for what users may see on the page. They grant nothing by themselves.
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]
   verbs: [create]
 {{- end }}
 {{- $users := .rbac.pageUsers }}
-{{- if eq .config.ui.tokenRole "operator" }}{{ $users = append $users "towline:page-token" }}{{ end }}
+{{- if eq .config.page.tokenRole "operator" }}{{ $users = append $users "towline:page-token" }}{{ end }}
 {{- $groups := list }}
 {{- if .rbac.pageUsers }}
-{{- range concat .config.ui.operatorGroups .config.ui.viewerGroups | uniq }}
-{{- if ne . "*" }}{{ $groups = append $groups (printf "%s%s" ($.Values.config.ui.groupPrefix | default "") .) }}{{ end }}
+{{- range concat .config.page.operatorGroups .config.page.viewerGroups | uniq }}
+{{- if ne . "*" }}{{ $groups = append $groups (printf "%s%s" ($.Values.config.page.groupPrefix | default "") .) }}{{ end }}
 {{- end }}
 {{- end }}
-{{- if and $users (eq .config.ui.actAs "caller") (include "towline.hasPage" $) }}
+{{- if and $users (eq .config.page.actAs "caller") (include "towline.hasPage" $) }}
 # Impersonation of users for requests on the page.
 - apiGroups: [""]
   resources: [users]

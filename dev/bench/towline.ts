@@ -99,7 +99,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [secret], ...forge }],
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
-    ...(pageToken && { ui: { host: "127.0.0.1", port: pagePort, token: pageToken } }),
+    ...(pageToken && { page: { host: "127.0.0.1", port: pagePort, token: pageToken } }),
     log: { format: "json" },
     preview: {
       enabled: forge !== undefined,

@@ -12,7 +12,7 @@ const written = [
   "webhooks.host",
   "admin.enabled",
   "admin.host",
-  "ui.host",
+  "page.host",
   "kluctl.path",
   "kluctl.cacheDir",
   "kluctl.unpackedDir",
@@ -226,7 +226,7 @@ export const valuesSchema = z.strictObject({
       "Allows the server to read all Secrets of these namespaces. If false, the Secrets of a deployment are read with its service account, which needs `get` on them.",
     ),
     pageUsers: texts(
-      "Users, by their names in the cluster, that the server may impersonate for requests on the page, with their groups in `config.ui.operatorGroups` and `config.ui.viewerGroups`. `*`: all, which gives the server the permissions of every user.",
+      "Users, by their names in the cluster, that the server may impersonate for requests on the page, with their groups in `config.page.operatorGroups` and `config.page.viewerGroups`. `*`: all, which gives the server the permissions of every user.",
     ),
     awsRoles: flag(
       false,
@@ -302,13 +302,13 @@ export const valuesSchema = z.strictObject({
       "Installs the CRD, unless the cluster has one that this release did not install. It is kept when the release is uninstalled.",
     ),
   }),
-  page: section("The page: docs/page.md. Enabled by one of these secrets or `config.ui.proxyHeader`.", {
+  page: section("The page: docs/page.md. Enabled by one of these secrets or `config.page.proxyHeader`.", {
     existingSecret: text(
-      "Secret with the page's token, the client secret of `config.ui.oidc` or the secret of a proxy. Not needed for an authenticating proxy with `config.ui.proxyHeader` only.",
+      "Secret with the page's token, the client secret of `config.page.oidc` or the secret of a proxy. Not needed for an authenticating proxy with `config.page.proxyHeader` only.",
     ),
     tokenKey: text("Key of the token; empty: no token.", "token"),
-    oidcSecretKey: text("Key of the client secret of `config.ui.oidc.clientId`; empty: no client secret."),
-    proxySecretKey: text("Key of the secret that the proxy of `config.ui.proxyHeader` sends; empty: no secret."),
+    oidcSecretKey: text("Key of the client secret of `config.page.oidc.clientId`; empty: no client secret."),
+    proxySecretKey: text("Key of the secret that the proxy of `config.page.proxyHeader` sends; empty: no secret."),
   }),
   service: section("One Service per port, so that only the webhooks' Service can be exposed to the internet.", {
     webhooks: service(80, "Service for webhooks."),

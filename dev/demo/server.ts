@@ -57,7 +57,7 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
     // Allows the page's buttons to be tried: only the server has a login to this cluster.
-    ui: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
+    page: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
     log: { format: "json" },
     // Only the user of the demo can push to its Gitea: previews are isolated as far as this machine's kernel supports
     // it, and no account for them has to be created in the user's cluster.

@@ -101,8 +101,8 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
   });
 
   const page =
-    config.ui &&
-    (await startPage(config.ui, {
+    config.page &&
+    (await startPage(config.page, {
       ...infrastructure,
       accept,
       audit: (write) => auditLog.info(write, `page: ${write.action} ${write.result}`),
@@ -111,7 +111,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
       knownSecrets: () => knownSecrets(live.now),
     }));
   live.onChange((next, previous) => {
-    if (next.ui && !same(next.ui, previous.ui)) page?.replace(next.ui);
+    if (next.page && !same(next.page, previous.page)) page?.replace(next.page);
   });
 
   const sourceOverrides = await openSourceOverrides(config, { client, log });

@@ -5,7 +5,7 @@ import type { JobQueue } from "../../jobs/queue.ts";
 import type { Access } from "../web/access.ts";
 import { type PageActions, type Possible, type PossibleActions, whyNotOperator } from "../web/writes.ts";
 import type { FindSight } from "../web/sight.ts";
-import type { UiConfig } from "../config.ts";
+import type { PageConfig } from "../config.ts";
 import { ApiError, RequestError } from "../errors.ts";
 import type { Accept } from "../intake/intake.ts";
 import { approvePatch, askingManager, type DeploymentApi, groupOf, resourcePath, suspendPatch } from "../apis/api.ts";
@@ -37,7 +37,7 @@ export interface PageActionsDeps {
   readonly clock: Clock;
 }
 
-export type Mapping = Pick<UiConfig, "actAs" | "userPrefix" | "groupPrefix" | "viewerGroups" | "operatorGroups">;
+export type Mapping = Pick<PageConfig, "actAs" | "userPrefix" | "groupPrefix" | "viewerGroups" | "operatorGroups">;
 
 /** The cluster user for requests with the page token. */
 const tokenUser = "towline:page-token";
@@ -237,7 +237,7 @@ export function asWhom(
     throw new RequestError(
       403,
       "The cluster cannot be accessed under your name.",
-      "It starts with system:, or has characters that are not allowed in a header. Set ui.oidc.nameClaim or ui.userPrefix.",
+      "It starts with system:, or has characters that are not allowed in a header. Set page.oidc.nameClaim or page.userPrefix.",
     );
   const known = new Set([...viewerGroups, ...operatorGroups]);
   const told = groups.filter((group) => known.has(group)).map((group) => groupPrefix + group);

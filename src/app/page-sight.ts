@@ -4,7 +4,7 @@
  */
 import { seesAll, type FindSight, type Sees } from "../web/sight.ts";
 import type { Access } from "../web/access.ts";
-import type { UiConfig } from "../config.ts";
+import type { PageConfig } from "../config.ts";
 import { ApiError, RequestError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
@@ -15,7 +15,7 @@ import { asWhom, type Mapping } from "./page-actions.ts";
 export interface PageSightDeps {
   readonly deployments: Pick<WatchedDeployments, "all">;
   readonly client: Pick<KubeClient, "request">;
-  readonly mapping: Mapping & Pick<UiConfig, "namespacesByGroup">;
+  readonly mapping: Mapping & Pick<PageConfig, "namespacesByGroup">;
   readonly now: () => number;
 }
 

@@ -6,7 +6,7 @@ import { createPageEvents } from "../web/events.ts";
 import { createPageLog, type PageLogDeps } from "../web/log.ts";
 import { createPageRoutes } from "../web/routes.ts";
 import type { PageWrite } from "../web/writes.ts";
-import type { UiConfig } from "../config.ts";
+import type { PageConfig } from "../config.ts";
 import { createNetworks } from "../config/network.ts";
 import type { Logger } from "../log.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
@@ -33,17 +33,17 @@ export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping"
 
 export interface Page extends Listener {
   /** Uses new secrets, also for open pages. */
-  replace(next: UiConfig): void;
+  replace(next: PageConfig): void;
 }
 
 /** Throws if the address is in use or not available. */
-export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
+export async function startPage(config: PageConfig, deps: PageDeps): Promise<Page> {
   const { deployments, clock, audit, log } = deps;
   const now = () => clock.now();
-  const { host, port } = ui;
+  const { host, port } = config;
   const facts = createPageFacts(deps);
 
-  function build(config: UiConfig) {
+  function build(config: PageConfig) {
     const { access, provider } = openWays(config, { now, log });
     const events = createPageEvents({ describe: facts.describe });
     const lines = createPageLog(deps.logLines);
@@ -72,9 +72,9 @@ export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
     };
   }
 
-  let current = build(ui);
+  let current = build(config);
   deployments.onChange(({ deployment }) => current.changed(deployment.key));
-  const address = { host, port, purpose: "the page", variable: "TOWLINE_UI" };
+  const address = { host, port, purpose: "the page", variable: "TOWLINE_PAGE" };
   const listener = await startListener((req, res) => void current.app(req, res), address);
   return {
     port: listener.port,
@@ -90,7 +90,7 @@ export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
 }
 
 /** Builds the configured ways to authenticate. */
-function openWays(config: UiConfig, { now, log }: { readonly now: () => number; readonly log: Logger }) {
+function openWays(config: PageConfig, { now, log }: { readonly now: () => number; readonly log: Logger }) {
   const { token, tokenRole, proxy, oidc, viewerGroups, operatorGroups } = config;
   const seal = oidc && createSeal(oidc.clientSecret.reveal(), now);
   const access = createPageAccess({

@@ -132,7 +132,7 @@ function openKluctl(
     expectsConfined: () => live.now.preview.enabled,
     jail: isolation && toDemands(isolation),
     tell(deployment, line) {
-      if (live.now.ui) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });
+      if (live.now.page) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });
     },
     observe: observerOf({ metrics, deploymentMetrics }),
   });

@@ -21,15 +21,15 @@ const Forges = z.array(
 /** Returns the server's answer. Throws with advice if it cannot be reached. */
 export async function replayStored(
   { delivery, forge, url }: StoredDelivery,
-  { ui }: Pick<Config, "ui">,
+  { page: configured }: Pick<Config, "page">,
 ): Promise<ServerAnswer> {
-  if (ui?.token === undefined) {
+  if (configured?.token === undefined) {
     throw new ConfigError(
-      "--delivery needs the page's token: set TOWLINE_UI_TOKEN_FILE, or replay the delivery from a file",
+      "--delivery needs the page's token: set TOWLINE_PAGE_TOKEN_FILE, or replay the delivery from a file",
     );
   }
-  const page = (url ?? localAddress(ui)).replace(/\/+$/, "");
-  const headers = { Authorization: `Bearer ${ui.token.reveal()}` };
+  const page = (url ?? localAddress(configured)).replace(/\/+$/, "");
+  const headers = { Authorization: `Bearer ${configured.token.reveal()}` };
   let known = forge;
   if (known === undefined) {
     const listed = await callServer(`${page}/api/deliveries`, { headers });

@@ -21,7 +21,7 @@ The delivery is signed again with the configured secret, so the payload may be o
 commit: the server reads the branch again.
 
 With --delivery nothing is sent: the server replays its stored event, like the button on the page. This needs the page's
-address and token (ui.token, with ui.tokenRole operator), and is recorded in the audit log.
+address and token (page.token, with page.tokenRole operator), and is recorded in the audit log.
 
 Examples:
   towline webhook replay delivery.json                              To the server on this machine

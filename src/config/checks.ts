@@ -73,8 +73,8 @@ function checkPorts(document: ConfigSection): Problem[] {
     const { host, port = 9090 } = admin;
     addresses.push(["admin.port", "health and metrics", host, port]);
   }
-  const ui = sectionOf(document, "ui");
-  if (hasAccess(ui)) addresses.push(["ui.port", "the page and its API", ui["host"], ui["port"] ?? 8090]);
+  const page = sectionOf(document, "page");
+  if (hasAccess(page)) addresses.push(["page.port", "the page and its API", page["host"], page["port"] ?? 8090]);
   for (const [key, purpose] of [
     ["metrics", "metrics"],
     ["probes", "probes"],
@@ -91,29 +91,31 @@ function checkPorts(document: ConfigSection): Problem[] {
   });
 }
 
-function hasAccess(ui: ConfigSection): boolean {
-  return ui["token"] !== undefined || ui["proxyHeader"] !== undefined || sectionOf(ui, "oidc")["issuer"] !== undefined;
+function hasAccess(page: ConfigSection): boolean {
+  return (
+    page["token"] !== undefined || page["proxyHeader"] !== undefined || sectionOf(page, "oidc")["issuer"] !== undefined
+  );
 }
 
 function checkUi(document: ConfigSection): Problem[] {
-  return [...checkProxy(document), ...checkOidc(sectionOf(document, "ui"))];
+  return [...checkProxy(document), ...checkOidc(sectionOf(document, "page"))];
 }
 
 const neededForOidc = ["issuer", "clientId", "clientSecret", "redirectUrl"];
 
-function checkOidc(ui: ConfigSection): Problem[] {
-  const oidc = sectionOf(ui, "oidc");
+function checkOidc(page: ConfigSection): Problem[] {
+  const oidc = sectionOf(page, "oidc");
   const missing = neededForOidc.filter((key) => oidc[key] === undefined);
   if (missing.length === neededForOidc.length) return [];
   const problems = missing.map((key) => ({
-    where: `ui.oidc.${key}`,
+    where: `page.oidc.${key}`,
     what: "is missing: logins need issuer, clientId, clientSecret (or clientSecretFile) and redirectUrl",
   }));
   const isEmpty = (list: unknown) => list === undefined || list === "" || (Array.isArray(list) && list.length === 0);
-  if (isEmpty(ui["viewerGroups"]) && isEmpty(ui["operatorGroups"]))
+  if (isEmpty(page["viewerGroups"]) && isEmpty(page["operatorGroups"]))
     problems.push({
-      where: "ui.viewerGroups",
-      what: 'and ui.operatorGroups are both empty: list groups, or "*" for every user who can log in at the provider',
+      where: "page.viewerGroups",
+      what: 'and page.operatorGroups are both empty: list groups, or "*" for every user who can log in at the provider',
     });
   return problems;
 }
@@ -129,21 +131,21 @@ function checkPreview({ forks, isolation }: ConfigSection): Problem[] {
 }
 
 function checkProxy(document: ConfigSection): Problem[] {
-  const { proxyHeader, proxyGroupsHeader, proxySecret, proxyAddresses = [] } = sectionOf(document, "ui");
+  const { proxyHeader, proxyGroupsHeader, proxySecret, proxyAddresses = [] } = sectionOf(document, "page");
   if (proxyGroupsHeader !== undefined && proxyHeader === undefined)
-    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyGroupsHeader needs it" }];
+    return [{ where: "page.proxyHeader", what: "is missing: page.proxyGroupsHeader needs it" }];
   if (proxySecret !== undefined && proxyHeader === undefined)
-    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxySecret needs it" }];
+    return [{ where: "page.proxyHeader", what: "is missing: page.proxySecret needs it" }];
   const some = Array.isArray(proxyAddresses) ? proxyAddresses.length > 0 : proxyAddresses !== "";
   if (proxyHeader !== undefined && !some)
     return [
       {
-        where: "ui.proxyAddresses",
-        what: "is empty, so any client could send ui.proxyHeader: set the proxy's addresses",
+        where: "page.proxyAddresses",
+        what: "is empty, so any client could send page.proxyHeader: set the proxy's addresses",
       },
     ];
   if (proxyHeader === undefined && some)
-    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyAddresses has no effect without it" }];
+    return [{ where: "page.proxyHeader", what: "is missing: page.proxyAddresses has no effect without it" }];
   return [];
 }
 

@@ -1,5 +1,5 @@
 /** The keys that take effect while the server runs: values that are read when they are needed, and secrets. */
-import type { Config, ForgeConfig, UiConfig } from "../config.ts";
+import type { Config, ForgeConfig, PageConfig } from "../config.ts";
 import type { Secret } from "./secret.ts";
 
 type LiveKeys = {
@@ -23,7 +23,7 @@ const liveKeys: LiveKeys = {
 
 /** Keys with secrets, as in the file; those of a forge without its prefix. */
 const secretKeys =
-  /^(?:redis\.(?:password|sentinelPassword)|ui\.(?:token|proxySecret|oidc\.clientSecret)|webhookSecrets?|token|appPrivateKey)(?:Files?)?$/;
+  /^(?:redis\.(?:password|sentinelPassword)|page\.(?:token|proxySecret|oidc\.clientSecret)|webhookSecrets?|token|appPrivateKey)(?:Files?)?$/;
 
 /** `current` with the values of `next` for keys that take effect while the server runs. */
 export function takeLive(current: Config, next: Config): Config {
@@ -32,7 +32,7 @@ export function takeLive(current: Config, next: Config): Config {
     const [was, becomes] = [current, next].map((config) => config[name as keyof Config]);
     taken[name] = keys === true ? becomes : { ...(was as object), ...pick(becomes as Section, keys) };
   }
-  const { redis, forges, ui } = current;
+  const { redis, forges, page } = current;
   return {
     ...(taken as unknown as Config),
     redis: {
@@ -41,7 +41,7 @@ export function takeLive(current: Config, next: Config): Config {
       sentinelPassword: next.redis.sentinelPassword,
     },
     forges: forges.map((forge) => takeForgeSecrets(forge, next.forges.find(({ id }) => id === forge.id) ?? forge)),
-    ui: ui && takePageSecrets(ui, next.ui ?? ui),
+    page: page && takePageSecrets(page, next.page ?? page),
   };
 }
 
@@ -64,7 +64,7 @@ function takeForgeSecrets(was: ForgeConfig, next: ForgeConfig): ForgeConfig {
   return { ...was, ...rotated(login(was), login(next)), ...(isSigned && { webhookSecrets: next.webhookSecrets }) };
 }
 
-function takePageSecrets(was: UiConfig, next: UiConfig): UiConfig {
+function takePageSecrets(was: PageConfig, next: PageConfig): PageConfig {
   return { ...was, token: next.token, proxy: rotated(was.proxy, next.proxy), oidc: rotated(was.oidc, next.oidc) };
 }
 

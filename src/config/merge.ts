@@ -198,9 +198,9 @@ function readSecretFiles(
   const redis = document["redis"];
   if (isSection(redis)) for (const key of ["url", "password", "sentinelPassword"]) readInto(redis, ["redis"], key);
 
-  const ui = document["ui"];
-  if (isSection(ui)) for (const key of ["token", "proxySecret"]) readInto(ui, ["ui"], key);
-  if (isSection(ui) && isSection(ui["oidc"])) readInto(ui["oidc"], ["ui", "oidc"], "clientSecret");
+  const page = document["page"];
+  if (isSection(page)) for (const key of ["token", "proxySecret"]) readInto(page, ["page"], key);
+  if (isSection(page) && isSection(page["oidc"])) readInto(page["oidc"], ["page", "oidc"], "clientSecret");
 
   const preview = document["preview"];
   const runner = isSection(preview) ? preview["runner"] : undefined;

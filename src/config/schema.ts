@@ -56,7 +56,7 @@ const webhookSecret = z
   .min(shortestWebhookSecret, `is too short: a webhook secret needs ${shortestWebhookSecret} characters or more`)
   .transform((value) => new Secret(value));
 
-const uiToken = z
+const pageToken = z
   .string({ error: "must be text: put it in quotes" })
   .trim()
   .min(shortestUiToken, `is too short: the page's token needs ${shortestUiToken} characters or more`)
@@ -311,14 +311,14 @@ export const configSchema = z.strictObject({
       }),
     })
     .prefault({}),
-  ui: z
+  page: z
     .strictObject({
       host: text.prefault("0.0.0.0").meta({ description: "Address of the page." }),
       port: port.prefault(8090).meta({
         description:
           "Port of the page and its API, which are enabled by `token`, `proxyHeader` or `oidc.issuer`: see docs/page.md. Must differ from the webhooks' port; 0: any free port.",
       }),
-      token: uiToken.optional().meta({
+      token: pageToken.optional().meta({
         secret: true,
         description: `Token for access to the page, ${shortestUiToken} characters or more.`,
       }),

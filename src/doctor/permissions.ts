@@ -290,7 +290,7 @@ async function reviewsAccess(cluster: Pick<DoctorCluster, "may">): Promise<Findi
     : warning(
         subject,
         "may not create them: users who log in see nothing on the page",
-        "grant create on subjectaccessreviews to the server's service account, or set ui.actAs: server; see docs/rights.md",
+        "grant create on subjectaccessreviews to the server's service account, or set page.actAs: server; see docs/rights.md",
       );
 }
 

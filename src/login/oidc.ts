@@ -104,7 +104,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
       return new RequestError(
         502,
         `The identity provider rejected the server's client: ${code}.`,
-        "ui.oidc.clientId, clientSecret and redirectUrl must match the provider's configuration. See the server's log for details.",
+        "page.oidc.clientId, clientSecret and redirectUrl must match the provider's configuration. See the server's log for details.",
       );
     return new RequestError(
       503,
@@ -178,14 +178,14 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
       throw new RequestError(
         403,
         `The identity provider did not send your name: its tokens have no claim ${nameClaim}.`,
-        "Set ui.oidc.nameClaim to a claim that they have, or add a scope to ui.oidc.scopes that provides it.",
+        "Set page.oidc.nameClaim to a claim that they have, or add a scope to page.oidc.scopes that provides it.",
       );
     // Users can claim any address; some providers send the flag as a string.
     if (nameClaim === "email" && String(claims["email_verified"]) !== "true")
       throw new RequestError(
         403,
         "Your email address is not verified at the identity provider.",
-        "Verify it there. If the provider never sends email_verified, set ui.oidc.nameClaim to a claim that users cannot choose themselves.",
+        "Verify it there. If the provider never sends email_verified, set page.oidc.nameClaim to a claim that users cannot choose themselves.",
       );
     return name.trim();
   }

@@ -64,7 +64,11 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
 
   function open() {
     if (provider === undefined)
-      throw new RequestError(404, "No identity provider is configured.", "Set ui.oidc in the server's configuration.");
+      throw new RequestError(
+        404,
+        "No identity provider is configured.",
+        "Set page.oidc in the server's configuration.",
+      );
     return provider;
   }
 
@@ -119,7 +123,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
         throw new RequestError(
           403,
           `You are logged in as ${person.name}, but none of your groups has access to this page.`,
-          "ui.viewerGroups and ui.operatorGroups in the server's configuration list the groups that have access.",
+          "page.viewerGroups and page.operatorGroups in the server's configuration list the groups that have access.",
         );
       }
       const options = { ...ownCookie(req), path: leavingPath };
@@ -133,7 +137,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
       if (groupsLeftOut > 0)
         log.warn(
           { person: person.name, groups: person.groups.length, groupsLeftOut },
-          "session cookie too small for all groups of the user: kept only those named in ui.viewerGroups and ui.operatorGroups",
+          "session cookie too small for all groups of the user: kept only those named in page.viewerGroups and page.operatorGroups",
         );
       res.redirect(303, `/${place}`);
     }),

@@ -84,12 +84,12 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
       return next();
     }
     if (caller !== undefined) {
-      const hint = "None of your groups is in ui.viewerGroups or ui.operatorGroups.";
+      const hint = "None of your groups is in page.viewerGroups or page.operatorGroups.";
       return sendProblem(res, 403, { error: `${caller.name} has no access to this page.`, hint });
     }
     const logins = access.logins();
     if (access.hasBearer(req)) {
-      const hint = "The token is ui.token in the server's configuration, or in the file named by --ui-token-file.";
+      const hint = "The token is page.token in the server's configuration, or in the file named by --page-token-file.";
       return void res.status(401).json({ error: "Invalid page token.", hint, byToken: logins.token, logins });
     }
     const hint = logins.token

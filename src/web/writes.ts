@@ -252,8 +252,8 @@ export function isSameSite(req: Request): boolean {
 /** Explains how to get write access. */
 export function whyNotOperator({ by, name = "" }: Access): [error: string, hint: string] {
   return by === "token" || by === "session"
-    ? ["The page token is read-only.", "Set ui.tokenRole to operator, or log in with an account."]
-    : [`${name} has read-only access.`, "None of your groups is in ui.operatorGroups."];
+    ? ["The page token is read-only.", "Set page.tokenRole to operator, or log in with an account."]
+    : [`${name} has read-only access.`, "None of your groups is in page.operatorGroups."];
 }
 
 function textOf(req: Request, name: string): string {

@@ -48,9 +48,9 @@ async function install(values: {
   rbac?: object;
   preview?: object;
   previews?: object;
-  ui?: object;
+  page?: object;
 }): Promise<Installed> {
-  const { ui, previews, ...others } = values;
+  const { page, previews, ...others } = values;
   const release = await useCluster();
   const helm = await useHelm(release);
   const results = uniqueName("results");
@@ -65,7 +65,7 @@ async function install(values: {
       controllerNamespace: release.namespace,
       results: { namespace: results },
       sourceOverride: { bindAddress: ":8082" },
-      ...(ui && { ui }),
+      ...(page && { page }),
       ...(previews && { preview: previews }),
     },
   });
@@ -399,14 +399,14 @@ test("as cluster-admin, the server deploys with its own permissions, like kluctl
 
 test("the server may impersonate the named users of the page and their groups, and no others", async () => {
   const cluster = await useCluster();
-  const ui = {
+  const page = {
     proxyHeader: "X-User",
     proxyAddresses: ["10.0.0.7"],
     groupPrefix: "team:",
     operatorGroups: ["ops", "others"],
     viewerGroups: ["*"],
   };
-  const { login } = await install({ rbac: { pageUsers: ["ann"] }, ui });
+  const { login } = await install({ rbac: { pageUsers: ["ann"] }, page });
   const deployment = cluster.deployment("shop");
   await deployment.create(aSpec("https://git.example.com/shop"));
   const group = "rbac.authorization.k8s.io";

@@ -105,7 +105,7 @@ const matrix: Readonly<Record<string, Values>> = {
     page: { existingSecret: "page", tokenKey: "", oidcSecretKey: "client", proxySecretKey: "proxy" },
     rbac: { pageUsers: ["ann@example.com"] },
     config: {
-      ui: {
+      page: {
         oidc: {
           issuer: "https://login.example.com",
           clientId: "towline",
@@ -162,7 +162,7 @@ const matrix: Readonly<Record<string, Values>> = {
       shutdown: { drain: "2m30s" },
       webhooks: { port: 8000 },
       log: { level: "debug" },
-      ui: { port: 8091, proxyHeader: "X-User", proxyAddresses: ["10.0.0.7"] },
+      page: { port: 8091, proxyHeader: "X-User", proxyAddresses: ["10.0.0.7"] },
     },
     extraArgs: ["--log-format=json"],
     extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy:3128" }],
@@ -379,12 +379,12 @@ test("with any of these values, the API server and our configuration accept the 
   const services = (title: string) =>
     (byTitle[title] ?? []).filter(({ kind }) => kind === "Service").map(({ metadata }) => metadata.name);
   const withPage = byTitle["several git hosts and an Ingress"] ?? [];
-  expect(configOf(withPage).ui).toMatchObject({ port: 8090, token: expect.anything() });
+  expect(configOf(withPage).page).toMatchObject({ port: 8090, token: expect.anything() });
   expect(podOf(withPage).containers[0]?.volumeMounts?.map(({ mountPath }) => mountPath)).toContain("/etc/towline/page");
   expect(services("several git hosts and an Ingress")).toContainEqual(expect.stringMatching(/-page$/));
-  expect(configOf(more).ui).toMatchObject({ port: 8091, proxy: { header: "X-User", addresses: ["10.0.0.7"] } });
+  expect(configOf(more).page).toMatchObject({ port: 8091, proxy: { header: "X-User", addresses: ["10.0.0.7"] } });
   const people = byTitle["people who log in"] ?? [];
-  expect(configOf(people).ui).toMatchObject({
+  expect(configOf(people).page).toMatchObject({
     token: undefined,
     oidc: { clientSecret: expect.anything() },
     proxy: { secret: { header: "X-Towline-Proxy-Secret", value: expect.anything() } },

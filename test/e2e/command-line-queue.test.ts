@@ -20,8 +20,8 @@ test("the queue shows why a job failed and when it is retried, on the command li
   const { cluster } = world;
   const { namespace } = cluster;
   const git = await useGitServer();
-  const ui = { TOWLINE_UI_HOST: "127.0.0.1", TOWLINE_UI_PORT: "0", TOWLINE_UI_TOKEN: pageToken };
-  const server = await useTowline(world, ui);
+  const withPage = { TOWLINE_PAGE_HOST: "127.0.0.1", TOWLINE_PAGE_PORT: "0", TOWLINE_PAGE_TOKEN: pageToken };
+  const server = await useTowline(world, withPage);
   const env = environment(world);
   const queue = async (): Promise<ShownJob[]> =>
     JSON.parse((await commandLine(["get", "queue", "-n", namespace, "-o", "json"], { env })).out) as ShownJob[];

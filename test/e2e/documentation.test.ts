@@ -29,7 +29,7 @@ test("every command in the documentation works", async () => {
   await repo.push(aProject(project));
   putOnDesk(dir, namespace, repo.url);
   const { hooks, ...hosts } = await useHosts();
-  const server = await useTowline(world, { TOWLINE_UI_TOKEN_FILE: join(dir, "secrets/page") });
+  const server = await useTowline(world, { TOWLINE_PAGE_TOKEN_FILE: join(dir, "secrets/page") });
   for (const name of ["staging", "prod"]) {
     await world.cluster.deployment(name).create(aSpec(repo.url, { args: { name } }));
     await world.cluster.deployment(name).reaches("Ready");

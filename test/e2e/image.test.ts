@@ -123,9 +123,9 @@ test.skipIf(!mayMount)(
       ...environment(world),
       TOWLINE_LOG_FORMAT: "json",
       TOWLINE_ADMIN_PORT: adminPort,
-      TOWLINE_UI_PORT: "0",
+      TOWLINE_PAGE_PORT: "0",
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-      TOWLINE_UI_TOKEN: "the-token-of-this-page-123",
+      TOWLINE_PAGE_TOKEN: "the-token-of-this-page-123",
     };
     for (const name of ["TOWLINE_KLUCTL", "TOWLINE_KLUCTL_CACHE_DIR", "TOWLINE_DATA_DIR"]) delete settings[name];
     const kubeconfig = "/tmp/kubeconfig";

@@ -14,10 +14,10 @@ const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
 test("operators can use all actions of the page, viewers see why they cannot, and no displayed text is executed", async () => {
   const world = await useWorld();
   const server = await usePageServer(world, {
-    TOWLINE_UI_TOKEN_ROLE: "operator",
-    TOWLINE_UI_PROXY_HEADER: "X-User",
-    TOWLINE_UI_PROXY_ADDRESSES: "127.0.0.1",
-    TOWLINE_UI_ACT_AS: "server",
+    TOWLINE_PAGE_TOKEN_ROLE: "operator",
+    TOWLINE_PAGE_PROXY_HEADER: "X-User",
+    TOWLINE_PAGE_PROXY_ADDRESSES: "127.0.0.1",
+    TOWLINE_PAGE_ACT_AS: "server",
   });
   await Promise.all([useEachButton(world, server), runNothing(server.pageUrl)]);
 });

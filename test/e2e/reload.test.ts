@@ -15,7 +15,7 @@ const [oldToken, newToken] = ["the-first-token-of-the-page", "the-second-token-o
 function aConfiguration({ page = oldToken, more = "" }) {
   return `
 ${more}
-ui: { host: 127.0.0.1, port: 0, token: ${page} }
+page: { host: 127.0.0.1, port: 0, token: ${page} }
 redis: { passwordFile: PASSWORD_FILE }
 `;
 }

@@ -10,8 +10,8 @@ export type PageServer = Towline & { readonly pageUrl: string };
 /** Starts a server with the page; its token logs users in. */
 export async function usePageServer(world: TestWorld, extra: Record<string, string> = {}): Promise<PageServer> {
   await buildPage();
-  const ui = { TOWLINE_UI_HOST: "127.0.0.1", TOWLINE_UI_PORT: "0", TOWLINE_UI_TOKEN: pageToken };
-  const server = await useTowline(world, { ...ui, ...extra });
+  const withPage = { TOWLINE_PAGE_HOST: "127.0.0.1", TOWLINE_PAGE_PORT: "0", TOWLINE_PAGE_TOKEN: pageToken };
+  const server = await useTowline(world, { ...withPage, ...extra });
   return { ...server, pageUrl: server.pageUrl ?? "" };
 }
 

@@ -100,7 +100,7 @@ test("no secret is an option, because every user of the machine can read a proce
     options
       .filter((name) => /password|token|secret|redis-url/.test(name ?? ""))
       .filter((name) => !name?.endsWith("-file")),
-  ).toEqual(["ui-token-role", "ui-proxy-secret-header", "kubernetes-read-secrets-as"]); // no secrets
+  ).toEqual(["page-token-role", "page-proxy-secret-header", "kubernetes-read-secrets-as"]); // no secrets
 });
 
 test("config print masks secrets, config validate reports a valid configuration, and version prints JSON", async () => {

@@ -179,7 +179,7 @@ test("a remembered delivery is replayed through the page, with the page's token"
   const url = `http://127.0.0.1:${(server.address() as { port: number }).port}`;
   const token = "the-token-of-this-page-123";
   const replay = (...argv: string[]) =>
-    towline(["webhook", "replay", "--url", url, ...argv], { env: { ...env, TOWLINE_UI_TOKEN: token } });
+    towline(["webhook", "replay", "--url", url, ...argv], { env: { ...env, TOWLINE_PAGE_TOKEN: token } });
 
   expect(await replay("--delivery", "a/b")).toEqual({
     code: 0,
@@ -201,7 +201,7 @@ test("a remembered delivery is replayed through the page, with the page's token"
   });
 
   const without = await towline(["webhook", "replay", "--delivery", "a/b"], { env });
-  expect(without).toMatchObject({ code: 2, err: expect.stringContaining("TOWLINE_UI_TOKEN_FILE") as string });
+  expect(without).toMatchObject({ code: 2, err: expect.stringContaining("TOWLINE_PAGE_TOKEN_FILE") as string });
   const both = await replay("push.json", "--delivery", "a/b");
   expect(both).toMatchObject({
     code: 2,

@@ -92,26 +92,26 @@ test.each<[string, Changes, readonly string[], readonly string[]]>([
 });
 
 test("the page starts, stops and changes with a restart, and its secrets without one", () => {
-  const token = { TOWLINE_UI_TOKEN: "the-token-of-the-page-12345" };
-  expect(compare(token).usable.ui).toBeUndefined();
-  expect(compare({ TOWLINE_UI_TOKEN: undefined }, token).usable.ui?.token?.reveal()).toBe(token.TOWLINE_UI_TOKEN);
-  const moved = compare({ TOWLINE_UI_PORT: "1234", TOWLINE_UI_TOKEN: "another-token-of-the-page-1" }, token);
-  expect([moved.now, moved.restart]).toEqual([["ui.token"], ["ui.port"]]);
+  const token = { TOWLINE_PAGE_TOKEN: "the-token-of-the-page-12345" };
+  expect(compare(token).usable.page).toBeUndefined();
+  expect(compare({ TOWLINE_PAGE_TOKEN: undefined }, token).usable.page?.token?.reveal()).toBe(token.TOWLINE_PAGE_TOKEN);
+  const moved = compare({ TOWLINE_PAGE_PORT: "1234", TOWLINE_PAGE_TOKEN: "another-token-of-the-page-1" }, token);
+  expect([moved.now, moved.restart]).toEqual([["page.token"], ["page.port"]]);
 
   const provider = {
-    TOWLINE_UI_OIDC_ISSUER: "https://login.example.com",
-    TOWLINE_UI_OIDC_CLIENT_ID: "towline",
-    TOWLINE_UI_OIDC_CLIENT_SECRET: "client-secret-1",
-    TOWLINE_UI_OIDC_REDIRECT_URL: "https://towline.example.com/auth/callback",
-    TOWLINE_UI_VIEWER_GROUPS: "developers",
+    TOWLINE_PAGE_OIDC_ISSUER: "https://login.example.com",
+    TOWLINE_PAGE_OIDC_CLIENT_ID: "towline",
+    TOWLINE_PAGE_OIDC_CLIENT_SECRET: "client-secret-1",
+    TOWLINE_PAGE_OIDC_REDIRECT_URL: "https://towline.example.com/auth/callback",
+    TOWLINE_PAGE_VIEWER_GROUPS: "developers",
   };
-  const rotated = compare({ TOWLINE_UI_OIDC_CLIENT_SECRET: "client-secret-2" }, provider);
-  expect(rotated.usable.ui?.oidc?.clientSecret.reveal()).toBe("client-secret-2");
+  const rotated = compare({ TOWLINE_PAGE_OIDC_CLIENT_SECRET: "client-secret-2" }, provider);
+  expect(rotated.usable.page?.oidc?.clientSecret.reveal()).toBe("client-secret-2");
   const elsewhere = {
-    TOWLINE_UI_OIDC_CLIENT_SECRET: "client-secret-2",
-    TOWLINE_UI_OIDC_ISSUER: "https://id.example.com",
+    TOWLINE_PAGE_OIDC_CLIENT_SECRET: "client-secret-2",
+    TOWLINE_PAGE_OIDC_ISSUER: "https://id.example.com",
   };
-  expect(compare(elsewhere, provider).usable.ui?.oidc?.clientSecret.reveal()).toBe("client-secret-1");
+  expect(compare(elsewhere, provider).usable.page?.oidc?.clientSecret.reveal()).toBe("client-secret-1");
 });
 
 test("the documentation of a key says correctly whether changing it needs a restart", () => {
@@ -119,7 +119,7 @@ test("the documentation of a key says correctly whether changing it needs a rest
   const live = paths.filter((path) => isLive(path) === true);
   for (const path of ["webhooks.port", "lease.duration", "dataDir", "redis.prefix", "preview.enabled", "kluctl.path"])
     expect(live).not.toContain(path);
-  for (const path of ["log.level", "concurrency", "ui.token", "ui.oidc.clientSecretFile", "redis.password"])
+  for (const path of ["log.level", "concurrency", "page.token", "page.oidc.clientSecretFile", "redis.password"])
     expect(live).toContain(path);
   const ofForges = forgeFields("github").filter(({ path }) => isLive(path) === true);
   expect(ofForges.map(({ path }) => path)).toEqual([

@@ -111,7 +111,7 @@ test("a user without a group sees nothing, and gets the reason", async () => {
   expect(res.status).toBe(403);
   expect(await res.json()).toMatchObject({
     error: "eve has no access to this page.",
-    hint: expect.stringContaining("ui.viewerGroups") as string,
+    hint: expect.stringContaining("page.viewerGroups") as string,
   });
   expect((await page.get("/api/events", { "X-User": "eve" })).status).toBe(403);
   expect((await page.get("/api/deployments/shop/prod/actions", { "X-User": "eve" })).status).toBe(403);
