@@ -30,7 +30,7 @@ export interface WebhookRoutesDeps {
 }
 
 /** A delivery and its response. */
-export interface Answered extends Told {
+export interface Answered extends Handled {
   readonly forge: string;
   /** Epoch milliseconds. */
   readonly at: number;
@@ -38,7 +38,7 @@ export interface Answered extends Told {
   readonly status: number;
 }
 
-interface Told {
+interface Handled {
   readonly event?: GitEvent | undefined;
   readonly receipt?: Receipt | undefined;
   /** Why verification failed. */
@@ -82,12 +82,12 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
     const { id } = req.params;
     const forge = typeof id === "string" && sources.has(id) ? id : "unknown";
     res.once("close", () => {
-      const told = (res.locals["told"] as Told | undefined) ?? {};
+      const handled = (res.locals["handled"] as Handled | undefined) ?? {};
       const status = res.headersSent ? res.statusCode : clientClosedRequest;
       const ms = performance.now() - startedAt;
-      observe?.delivery(forge, told.event?.kind ?? "none", status, ms / 1_000);
+      observe?.delivery(forge, handled.event?.kind ?? "none", status, ms / 1_000);
       if (forge !== "unknown" && req.method === "POST") {
-        remember?.({ ...told, forge, status, ms: Math.round(ms), at: Math.round(Date.now() - ms) });
+        remember?.({ ...handled, forge, status, ms: Math.round(ms), at: Math.round(Date.now() - ms) });
       }
     });
   }
@@ -99,15 +99,15 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
     const verdict = await source.verify(headers, body);
     if (!verdict.genuine) {
       log.warn({ forge: source.id, reason: verdict.reason }, "delivery rejected");
-      res.locals["told"] = { refused: verdict.reason };
+      res.locals["handled"] = { refused: verdict.reason };
       return sendProblem(res, 401, { error: "The delivery could not be verified.", hint: verdict.reason });
     }
     // Unverified requests start no trace.
     const receipt = await tracing.inSpan("receive", { forge: source.id, bytes: body.length }, async () => {
       const event = source.parse(headers, body);
-      res.locals["told"] = { event };
+      res.locals["handled"] = { event };
       const receipt = await acceptInTime(accept, event);
-      res.locals["told"] = { event, receipt };
+      res.locals["handled"] = { event, receipt };
       return receipt;
     });
     sendReceipt(res, receipt);

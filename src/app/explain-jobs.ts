@@ -38,6 +38,6 @@ async function explain(
   const deployment = request.kind === "reconcile" ? find(request.deployment) : undefined;
   if (deployment === undefined) return { why, nextAt };
   const retryAt = isMalformed(deployment) ? undefined : retries.nextAt(deployment);
-  const { why: told, nextCheckAt } = stateOf(deployment, now, retryAt);
-  return { why: told ?? why, nextAt: state === "failed" ? nextCheckAt : nextAt };
+  const { why: ofDeployment, nextCheckAt } = stateOf(deployment, now, retryAt);
+  return { why: ofDeployment ?? why, nextAt: state === "failed" ? nextCheckAt : nextAt };
 }

@@ -67,8 +67,8 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
   });
   const forges = await openLiveForges(live, { metrics, clock, log });
   const { controllerNamespace: namespace, controllerName: component } = config;
-  const tell = createServerEvents({ client, namespace, component, identity, log });
-  const stopReloading = reading && startReload({ live, reading, metrics, tell, log });
+  const emitEvent = createServerEvents({ client, namespace, component, identity, log });
+  const stopReloading = reading && startReload({ live, reading, metrics, emitEvent, log });
 
   return {
     ...{ config, live, clock, identity, tracing, metrics, deploymentMetrics, auditLog, isolation, log },

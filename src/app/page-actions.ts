@@ -86,10 +86,10 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       return Object.fromEntries(each) as PossibleActions;
     },
 
-    async act(key, { action, hash }, caller, told) {
+    async act(key, { action, hash }, caller, onRequest) {
       const as = asWhom(caller, mapping);
       const request = isRequest(action) ? randomUUID() : undefined;
-      told({ request, actedAs: as.as });
+      onRequest({ request, actedAs: as.as });
       for (let tries = 1; ; tries++) {
         // Read from the API server, since the watch may be behind: the approved change must be the one that the user saw.
         const deployment = await deployments.get(key).catch((error: unknown) => {
@@ -114,9 +114,9 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       }
     },
 
-    async replay(forge, delivery, caller, told) {
+    async replay(forge, delivery, caller, onRequest) {
       const as = asWhom(caller, mapping);
-      told({ actedAs: as.as });
+      onRequest({ actedAs: as.as });
       const event = await deliveries.event(forge, delivery);
       if (event === undefined)
         throw new RequestError(
@@ -128,9 +128,9 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       return accept(event);
     },
 
-    async retry(lane, subject, caller, told) {
+    async retry(lane, subject, caller, onRequest) {
       const as = asWhom(caller, mapping);
-      told({ actedAs: as.as });
+      onRequest({ actedAs: as.as });
       const retried = await queue.retryFailed(lane, subject, (request) => mayAskAll(concerned(request), caller, as));
       if (retried === undefined) throw new RequestError(404, "No failed job with this subject is stored.");
       return retried;
@@ -240,8 +240,8 @@ export function asWhom(
       "It starts with system:, or has characters that are not allowed in a header. Set page.oidc.nameClaim or page.userPrefix.",
     );
   const known = new Set([...viewerGroups, ...operatorGroups]);
-  const told = groups.filter((group) => known.has(group)).map((group) => groupPrefix + group);
-  return { as: user, asGroups: told.filter(mayBeTold) };
+  const impersonated = groups.filter((group) => known.has(group)).map((group) => groupPrefix + group);
+  return { as: user, asGroups: impersonated.filter(mayBeImpersonated) };
 }
 
 /** All groups that may be passed to the cluster. Operators may also be in viewer groups. */
@@ -256,10 +256,10 @@ export function groupsToImpersonate({
   return [...groups]
     .filter((group) => group !== "*")
     .map((group) => groupPrefix + group)
-    .filter(mayBeTold);
+    .filter(mayBeImpersonated);
 }
 
-function mayBeTold(group: string): boolean {
+function mayBeImpersonated(group: string): boolean {
   return isPlain(group) && !isKept(group);
 }
 

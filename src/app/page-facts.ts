@@ -137,9 +137,9 @@ export function createPageFacts(
         listStoredCommands(client, resultsNamespace),
         Promise.all(forges().map(({ id }) => deliveries.latest(id))),
       ]);
-      const told = { commit, deliveries: known.flat() };
-      const pullRequests = await findProposals(reports, { ...told, repos: followed() });
-      const facts = { ...told, deployments: deployments.all(), results: stored, pullRequests };
+      const traced = { commit, deliveries: known.flat() };
+      const pullRequests = await findProposals(reports, { ...traced, repos: followed() });
+      const facts = { ...traced, deployments: deployments.all(), results: stored, pullRequests };
       return traceCommit({ ...facts, now: clock.now() });
     },
   };

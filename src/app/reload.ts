@@ -10,12 +10,12 @@ export interface ReloadDeps {
   readonly live: LiveConfig;
   readonly reading: Reading;
   readonly metrics: Pick<Metrics, "outside">;
-  readonly tell?: ReloadingDeps["tell"];
+  readonly emitEvent?: ReloadingDeps["emitEvent"];
   readonly log: Logger;
 }
 
 /** Returns a function that stops it. */
-export function startReload({ live, reading, metrics, tell, log }: ReloadDeps): () => Promise<void> {
+export function startReload({ live, reading, metrics, emitEvent, log }: ReloadDeps): () => Promise<void> {
   live.onChange((next, previous) => {
     // Child loggers follow.
     if (next.log.level !== previous.log.level) log.level = next.log.level;
@@ -28,7 +28,7 @@ export function startReload({ live, reading, metrics, tell, log }: ReloadDeps): 
     // them.
     onRead: (next) => reading.secrets.add(knownSecrets(next)),
     observe: metrics.outside,
-    tell,
+    emitEvent,
     log,
   });
 }

@@ -25,7 +25,7 @@ export interface ToolsDeps {
   /** `undefined`: the server itself renders previews. */
   readonly dispatch: Dispatch | undefined;
   /** Receives kluctl's own log lines, for the page. */
-  readonly logLines: Pick<LogLines, "tell">;
+  readonly logLines: Pick<LogLines, "add">;
   readonly secretList: Pick<SecretList, "scrub">;
   readonly metrics: Metrics;
   readonly deploymentMetrics: Pick<DeploymentMetrics, "kluctlRan">;
@@ -131,8 +131,8 @@ function openKluctl(
     confine: dispatch ? undefined : isolation && confine && refusing(isolation, confine),
     expectsConfined: () => live.now.preview.enabled,
     jail: isolation && toDemands(isolation),
-    tell(deployment, line) {
-      if (live.now.page) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });
+    onLine(deployment, line) {
+      if (live.now.page) logLines.add(deployment, { ...line, text: secretList.scrub(line.text) });
     },
     observe: observerOf({ metrics, deploymentMetrics }),
   });

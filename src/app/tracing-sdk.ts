@@ -94,11 +94,11 @@ function toSampler({ AlwaysOnSampler, ParentBasedSampler, TraceIdRatioBasedSampl
 
 /** Logs each kind of problem once: a collector that is down must not flood the log. */
 function tellTrouble(log: Logger): void {
-  const told = new Set<string>();
+  const logged = new Set<string>();
   const tell = (message: string) => {
     const kind = message.slice(0, 40);
-    if (told.size < 20 && !told.has(kind)) log.warn({ error: message.slice(0, 500) }, "could not send traces");
-    told.add(kind);
+    if (logged.size < 20 && !logged.has(kind)) log.warn({ error: message.slice(0, 500) }, "could not send traces");
+    logged.add(kind);
   };
   const quiet = () => undefined;
   diag.setLogger({ error: tell, warn: tell, info: quiet, debug: quiet, verbose: quiet }, DiagLogLevel.WARN);

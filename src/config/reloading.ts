@@ -17,7 +17,7 @@ export interface ReloadingDeps {
   readonly onRead?: ((next: Config) => void) | undefined;
   readonly observe: { configLoaded(ok: boolean, restart: boolean): void };
   /** Writes an Event. */
-  readonly tell?: ((type: "Normal" | "Warning", reason: string, message: string) => void) | undefined;
+  readonly emitEvent?: ((type: "Normal" | "Warning", reason: string, message: string) => void) | undefined;
   readonly log: Logger;
   readonly everyMs?: number | undefined;
 }
@@ -26,7 +26,7 @@ export interface ReloadingDeps {
 const settleMs = 500;
 
 /** Returns a function that stops it. */
-export function startReloading({ live, load, onRead, observe, tell, log, everyMs = 5_000 }: ReloadingDeps) {
+export function startReloading({ live, load, onRead, observe, emitEvent, log, everyMs = 5_000 }: ReloadingDeps) {
   const stopped = new AbortController();
   const { signal } = stopped;
   let seen = live.now;
@@ -51,7 +51,7 @@ export function startReloading({ live, load, onRead, observe, tell, log, everyMs
     if (keys.length > 0) {
       live.change(usable);
       log.info({ keys }, "configuration reloaded");
-      tell?.("Normal", "ConfigReloaded", `Configuration reloaded: ${keys.join(", ")}.`);
+      emitEvent?.("Normal", "ConfigReloaded", `Configuration reloaded: ${keys.join(", ")}.`);
     }
     seen = next;
     return true;
@@ -68,7 +68,7 @@ export function startReloading({ live, load, onRead, observe, tell, log, everyMs
       if (problem !== message) {
         const what = "configuration not reloaded: the previous one stays in effect";
         log.error({ error: message }, what);
-        tell?.("Warning", "ConfigNotReloaded", `C${what.slice(1)}. ${message}`);
+        emitEvent?.("Warning", "ConfigNotReloaded", `C${what.slice(1)}. ${message}`);
       }
       problem = message;
     }
@@ -77,7 +77,7 @@ export function startReloading({ live, load, onRead, observe, tell, log, everyMs
     if (waiting !== reported && waiting !== "") {
       const what = "restart needed: changed keys take effect at start only";
       log.warn({ keys: restart }, what);
-      tell?.("Warning", "RestartNeeded", `R${what.slice(1)}: ${waiting}.`);
+      emitEvent?.("Warning", "RestartNeeded", `R${what.slice(1)}: ${waiting}.`);
     }
     reported = waiting;
     observe.configLoaded(problem === undefined, restart.length > 0);

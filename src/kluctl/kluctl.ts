@@ -23,7 +23,7 @@ import { type Environment, toSharedEnvironment, withDecryption, withLogins } fro
 import { type AnyRun, writeJobFiles } from "./job-files.ts";
 import { createKeyring, type Keyring } from "./keyring.ts";
 import { createLineLogger } from "./line-logger.ts";
-import { createLineTeller, type LineTeller, type TellLine } from "./said-lines.ts";
+import { createLineForwarder, type LineForwarder, type OnLine } from "./said-lines.ts";
 import { explainHostKey, explainRefusal, toLogins } from "./logins.ts";
 import { explainOffline, keepPrinted, noAccess, noNetwork, notIsolated, printedBytes, readRender } from "./offline.ts";
 import { toOrphans } from "./orphans.ts";
@@ -96,7 +96,7 @@ export interface KluctlDeps {
    * Gets lines of output for users who watch a run. Lines of previews are not passed on, because their code has not
    * been approved yet.
    */
-  readonly tell?: TellLine | undefined;
+  readonly onLine?: OnLine | undefined;
   readonly observe?: KluctlObserver | undefined;
 }
 
@@ -281,7 +281,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       }));
     const keyring = createKeyring({ home: job.keyring, searchPath: sharedEnv["PATH"] ?? "", limits, onLeft });
     const wanted = AbortSignal.any([signal, stopping.signal, ...(confined ? [confined.overfull] : [])]);
-    let teller: LineTeller | undefined;
+    let forwarder: LineForwarder | undefined;
     let outcome: T | undefined;
     let ended: Ended | undefined;
     try {
@@ -298,8 +298,14 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const places = { jobDir: job.path, projectDir: files.projectDir, overrides };
       const toWords = (text: string) => scrub(explainHostKey(toStableWords(text, places)));
       const { deployment, reconcileId, cold } = run;
-      if (deps.tell && !cold)
-        teller = createLineTeller({ deployment, reconcileId, command: call.command, known: secrets, tell: deps.tell });
+      if (deps.onLine && !cold)
+        forwarder = createLineForwarder({
+          deployment,
+          reconcileId,
+          command: call.command,
+          known: secrets,
+          onLine: deps.onLine,
+        });
       const logLine = createLineLogger(log, call.command, run);
       const args = [
         ...toArguments(call, run, files),
@@ -329,7 +335,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         onLine(line) {
           const words = toWords(line);
           logLine(line, words);
-          teller?.line(words);
+          forwarder?.line(words);
         },
       });
       onEnded(ended);
@@ -342,7 +348,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       if (confined) throw explainJail(error, confined, ended);
       throw explainRefusal(explainDecryption(error, run.decryption), run, ended?.stderr);
     } finally {
-      await teller?.end(outcome);
+      await forwarder?.end(outcome);
       await confined?.close();
       cleanUp(keyring, job);
     }

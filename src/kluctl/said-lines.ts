@@ -15,22 +15,22 @@ export interface SaidLine {
 }
 
 /** Never blocks and never throws. */
-export type TellLine = (deployment: Key, line: SaidLine) => void;
+export type OnLine = (deployment: Key, line: SaidLine) => void;
 
-export interface LineTeller {
+export interface LineForwarder {
   /** Takes one line, in which logins are already masked. */
   line(words: string): void;
   /** `result`: absent if there is none. Never rejects. */
   end(result: CommandResult | ValidateResult | undefined): Promise<void>;
 }
 
-export interface LineTellerOptions {
+export interface LineForwarderOptions {
   readonly deployment: Key;
   readonly reconcileId: string;
   readonly command: string;
   /** Secret values to mask. */
   readonly known: readonly string[];
-  readonly tell: TellLine;
+  readonly onLine: OnLine;
 }
 
 /** Limits per run; the complete output is in the server's log. */
@@ -40,13 +40,19 @@ const most = { lines: 300, length: 1_000, total: 32_000 };
  * Sends progress lines, which only name objects, at once. Any other line may quote the project, and with it a Secret,
  * so it is held until the result shows which values are secret.
  */
-export function createLineTeller({ deployment, reconcileId, command, known, tell }: LineTellerOptions): LineTeller {
+export function createLineForwarder({
+  deployment,
+  reconcileId,
+  command,
+  known,
+  onLine,
+}: LineForwarderOptions): LineForwarder {
   const from = performance.now();
   const held: string[] = [];
   let [lines, length, full] = [0, 0, false];
 
   function say(text: string): void {
-    tell(deployment, { at: Date.now(), job: reconcileId, command, text });
+    onLine(deployment, { at: Date.now(), job: reconcileId, command, text });
   }
 
   function sayBounded(text: string): void {

@@ -86,7 +86,7 @@ async function gather(child: ChildProcess, limits: WatchedLimits, onLines: Param
   const [stdout, stderr] = [createTail(limits.keptBytes), createTail(limits.keptBytes)];
   let lines: string[] = [];
   const reader = createLineReader(limits, (line) => lines.push(line));
-  const tell = () => {
+  const flush = () => {
     if (lines.length > 0) onLines(lines);
     lines = [];
   };
@@ -94,14 +94,14 @@ async function gather(child: ChildProcess, limits: WatchedLimits, onLines: Param
   child.stderr?.on("data", (chunk: Buffer) => {
     stderr.push(chunk);
     reader.push(chunk);
-    tell();
+    flush();
   });
   try {
     const [code, signal] = await exit;
     killGroup(child.pid, "SIGKILL"); // processes that it started and did not end
     await within(1_000, closed, () => undefined, { ref: false }); // unless another process holds our pipes
     reader.end();
-    tell();
+    flush();
     return { code, signal, stdout: stdout.text(), stderr: stderr.text() };
   } finally {
     for (const stream of child.stdio) stream?.destroy();

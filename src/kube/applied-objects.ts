@@ -92,7 +92,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
   const watched = new Map<string, Watched>();
   const ending = new Set<Promise<void>>();
   const callbacks: Parameters<AppliedObjects["onChange"]>[0][] = [];
-  const told = new Set<string>();
+  const logged = new Set<string>();
   let count = 0;
 
   function find(discriminator: string, { impersonate, kinds: wanted }: Parameters<AppliedObjects["find"]>[1]) {
@@ -134,8 +134,8 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
 
   /** Logs only what neither login may watch: if the server may not, the account that deploys usually may. */
   function tellOnce(why: string): string {
-    if (!told.has(why)) {
-      told.add(why);
+    if (!logged.has(why)) {
+      logged.add(why);
       log.info({ why }, "objects not watched; deployments with such objects are compared at each interval");
     }
     return why;
@@ -175,8 +175,8 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
   }
 
   function overBudget(why: string): string {
-    if (!told.has(why)) {
-      told.add(why);
+    if (!logged.has(why)) {
+      logged.add(why);
       log.warn({ why }, "object watch limit reached; the other deployments are compared at each interval");
     }
     return why;
@@ -228,7 +228,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
       others?.delete(id);
       if (others?.size === 0) objects.delete(owner);
       count--;
-      tell(owner, id, true);
+      notify(owner, id, true);
     }
 
     function set({ metadata = {} }: PartialMetadata): string | undefined {
@@ -244,7 +244,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
       if (before === undefined) count++;
       objects.set(discriminator, mine.set(id, version));
       owners.set(id, discriminator);
-      tell(discriminator, id, false);
+      notify(discriminator, id, false);
       return id;
     }
 
@@ -271,7 +271,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
     return { watch, objects, owners, usedAt: now() };
   }
 
-  function tell(discriminator: string, id: string, deleted: boolean): void {
+  function notify(discriminator: string, id: string, deleted: boolean): void {
     for (const callback of callbacks) callback({ discriminator, id, deleted });
   }
 

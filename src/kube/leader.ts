@@ -113,7 +113,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
     const key = { namespace, name: leaderLease };
     const store = createLeaseStore(client, key, durationMs);
     const others = watchLeases(durationMs, now);
-    let told: string | undefined;
+    let logged: string | undefined;
     let late = false;
 
     /** Tries to take or renew the Lease; returns its holder if another controller has it. */
@@ -157,9 +157,9 @@ export function startLeadership(deps: LeaderDeps): Leadership {
         if (status === 404) win();
         else if (status === 403) {
           const { message } = error as Error;
-          if (told !== message)
+          if (logged !== message)
             log.warn({ lease: id, error: message }, "cannot check whether kluctl's own controller is running");
-          told = message;
+          logged = message;
           win();
         } else if (!working) fail(error);
         else {

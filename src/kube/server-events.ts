@@ -22,7 +22,7 @@ const longestMessage = 1024; // the API server refuses longer messages
 
 /** Never throws, never blocks. */
 export function createServerEvents({ client, namespace, component, identity, log }: ServerEventsDeps): TellServerEvent {
-  return function tell(type, reason, text) {
+  return function emitEvent(type, reason, text) {
     const time = new Date().toISOString().replace(/\.\d+Z$/, "Z");
     const body = {
       apiVersion: "v1",

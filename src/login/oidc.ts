@@ -92,8 +92,8 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
   /** The provider's message is logged; the user sees only the standard's error code. */
   function explain(what: string, error: unknown): RequestError {
     if (error instanceof RequestError) return error;
-    const { code, told } = describe(error);
-    log.warn({ issuer, what, ...told }, "login failed");
+    const { code, details } = describe(error);
+    log.warn({ issuer, what, ...details }, "login failed");
     if (error instanceof client.AuthorizationResponseError)
       return new RequestError(
         403,
@@ -150,14 +150,14 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
           expectedNonce: nonce,
           idTokenExpected: true,
         });
-        const told: Record<string, unknown> = { ...tokens.claims() };
+        const known: Record<string, unknown> = { ...tokens.claims() };
         const { id_token: token = "" } = tokens;
         const needed = [nameClaim, groupsClaim, ...(nameClaim === "email" ? ["email_verified"] : [])];
-        const whole = needed.every((claim) => claim in told);
-        if (whole || !provider.serverMetadata().userinfo_endpoint) return { claims: told, idToken: token };
+        const whole = needed.every((claim) => claim in known);
+        if (whole || !provider.serverMetadata().userinfo_endpoint) return { claims: known, idToken: token };
         // Some providers include fewer claims in the token than they have.
         const more = await client.fetchUserInfo(provider, tokens.access_token, String(tokens.claims()?.sub));
-        return { claims: { ...more, ...told } as Record<string, unknown>, idToken: token };
+        return { claims: { ...more, ...known } as Record<string, unknown>, idToken: token };
       });
       return { name: nameOf(claims), groups: groupsOf(claims[groupsClaim]), idToken };
     },
@@ -202,7 +202,7 @@ function describe(error: unknown) {
   const why = cause instanceof Error ? cause.message : undefined;
   return {
     code: /^[a-z_]{1,60}$/.test(word ?? "") ? String(word) : "no reason given",
-    told: { name, code: word, error: message, cause: why },
+    details: { name, code: word, error: message, cause: why },
   };
 }
 

@@ -25,8 +25,8 @@ type Kept = Metric | TextMetric;
 /** prom-client's registry, extended by metrics that format themselves. */
 export class TextRegistry extends Registry {
   addText(metric: TextMetric): void {
-    const told = { ...metric, get: () => Promise.resolve({ ...metric, values: [] }) };
-    this.registerMetric(told as unknown as Metric);
+    const withoutValues = { ...metric, get: () => Promise.resolve({ ...metric, values: [] }) };
+    this.registerMetric(withoutValues as unknown as Metric);
   }
 
   /**

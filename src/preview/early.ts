@@ -11,19 +11,19 @@ export interface EarlyDeps {
   readonly afterMs: number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
   /** Never rejects. */
-  readonly tell: () => Promise<void>;
+  readonly announce: () => Promise<void>;
 }
 
 /** Reports once after a while, and after that on each call of `again`. Never reports once the signal has aborted. */
-export function startEarly({ afterMs, sleep, tell }: EarlyDeps, signal: AbortSignal): Early {
+export function startEarly({ afterMs, sleep, announce }: EarlyDeps, signal: AbortSignal): Early {
   const stopping = new AbortController();
   const ended = AbortSignal.any([signal, stopping.signal]);
   let late = false;
-  let telling = Promise.resolve();
+  let announcing = Promise.resolve();
 
   const again = (): void => {
     if (!late) return;
-    telling = telling.then(() => (ended.aborted ? undefined : tell()));
+    announcing = announcing.then(() => (ended.aborted ? undefined : announce()));
   };
   void sleep(afterMs, ended).then(
     () => {
@@ -37,7 +37,7 @@ export function startEarly({ afterMs, sleep, tell }: EarlyDeps, signal: AbortSig
     again,
     async stop() {
       stopping.abort();
-      await telling;
+      await announcing;
     },
   };
 }

@@ -146,7 +146,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     const verdict = (state: "working" | "done") =>
       toVerdict({ state, ...findings, previews: [...findings.previews] }, members);
 
-    const tell = () =>
+    const announce = () =>
       report(verdict("working")).catch((error: unknown) => {
         log.debug({ err: error }, "could not post the early status; the final one will follow");
       });
@@ -155,7 +155,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       if (group.following.length > 0 && !(await isInGit(group.group, group.following, deps, signal))) return "ended";
       if (!deps.enabled) return { state: "success", description: "not compared: previews are disabled" };
       if (candidates.length === 0) return verdict("done");
-      early = startEarly({ afterMs: earlyAfterMs, sleep, tell }, signal);
+      early = startEarly({ afterMs: earlyAfterMs, sleep, announce }, signal);
       const opened = await openGroup(group, candidates, deps, signal);
       if (opened.kind === "ended") return "ended";
       if (opened.kind === "refused") return { state: "success", description: `not rendered: ${opened.why}` };

@@ -80,13 +80,13 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   }
 
   const unchanged = findUnchanged(open);
-  const tell = async () => {
+  const announce = async () => {
     if (unchanged !== undefined) return;
     await open.save(toReport(open, findings, { startedAt })).catch((error: unknown) => {
       log.debug({ err: error }, "could not post the early status; the final one will follow");
     });
   };
-  const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, tell }, signal);
+  const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, announce }, signal);
   try {
     const merges = await mergeForEachLogin(pullRequest, candidates, deps, signal);
     if (pullRequest.fork && allowed.length > 0 && merges.some(({ kind }) => kind === "merged")) {

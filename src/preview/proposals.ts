@@ -22,7 +22,7 @@ export interface ProposalsQuery {
   readonly deliveries: readonly DeliveryRecord[];
 }
 
-interface Told {
+interface Proposed {
   readonly key: PullRequestKey;
   readonly head: string;
   /** From the last delivery about it, if there is one. */
@@ -35,7 +35,7 @@ export async function findProposals(
   { commit, repos, deliveries }: ProposalsQuery,
 ): Promise<readonly TracedPullRequest[]> {
   const known = (await Promise.all([...new Set(repos)].map(open))).flat();
-  const told: Told[] = [
+  const proposed: Proposed[] = [
     ...deliveries.toSorted((a, b) => a.at - b.at).flatMap(pullRequestOf),
     ...known.map(({ pullRequest, head }) => ({ key: pullRequest, head })),
   ];
@@ -44,7 +44,7 @@ export async function findProposals(
       event === "push" && [last, ...others].some((pushed) => pushed?.startsWith(commit)),
   );
   const byName = new Map(
-    told.filter(({ head }) => head.startsWith(commit)).map((one) => [pullRequestText(one.key), one]),
+    proposed.filter(({ head }) => head.startsWith(commit)).map((one) => [pullRequestText(one.key), one]),
   );
   const found = await Promise.all(
     [...byName.values()].map(async (one) => toProposal(one, await find(one.key), { commit, isPushed })),
@@ -52,14 +52,14 @@ export async function findProposals(
   return found.toSorted((a, b) => Number(isOver(a)) - Number(isOver(b)));
 }
 
-function pullRequestOf({ event, forge, repoName, pullRequest, commit, reason }: DeliveryRecord): Told[] {
+function pullRequestOf({ event, forge, repoName, pullRequest, commit, reason }: DeliveryRecord): Proposed[] {
   if (event !== "pull-request" || !repoName || !pullRequest || !commit) return [];
   return [{ key: { forge, repoName, number: pullRequest }, head: commit, reason }];
 }
 
 /** `isPushed`: a stored delivery shows that the commit was pushed to some branch. */
 function toProposal(
-  { key, head, reason }: Told,
+  { key, head, reason }: Proposed,
   report: Report | undefined,
   { commit, isPushed }: { readonly commit: string; readonly isPushed: boolean },
 ): TracedPullRequest {
@@ -74,9 +74,9 @@ function toProposal(
         }
       : describeProposal(report);
   const isHead = about.head.startsWith(commit);
-  const told = { ...about, isHead, words: wordsFor({ ...about, isHead }, isPushed) };
+  const proposal = { ...about, isHead, words: wordsFor({ ...about, isHead }, isPushed) };
   // What a merge would have changed is irrelevant once the pull request is closed.
-  return isOver(about) ? { ...told, verdict: "", previews: [] } : told;
+  return isOver(about) ? { ...proposal, verdict: "", previews: [] } : proposal;
 }
 
 function wordsFor(

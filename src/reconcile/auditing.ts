@@ -27,7 +27,7 @@ export async function audited<T extends Pick<CommandResult, "objects" | "errors"
 ): Promise<T> {
   const { deps, deployment, request, reconcileId, status, asked } = work;
   const startedAt = deps.clock.now();
-  const tell = (came: Pick<Change, "result" | "objects" | "objectsHash">, target: TargetKey | undefined) =>
+  const record = (came: Pick<Change, "result" | "objects" | "objectsHash">, target: TargetKey | undefined) =>
     deps.audit?.({
       ...doing,
       ...sourceOf(deployment),
@@ -48,14 +48,14 @@ export async function audited<T extends Pick<CommandResult, "objects" | "errors"
   try {
     const result = await act();
     const { errors, objectsHash } = result;
-    tell(
+    record(
       { result: errors.length > 0 ? "errors" : "ok", objects: countChanged(result), objectsHash },
       targetKeyOf(result),
     );
     return result;
   } catch (error) {
     const nothingDone = error instanceof PrepareError || error instanceof KluctlUnavailableError;
-    if (!nothingDone) tell({ result: "interrupted" }, deployment.status.targetKey);
+    if (!nothingDone) record({ result: "interrupted" }, deployment.status.targetKey);
     throw error;
   }
 }

@@ -80,9 +80,9 @@ async function deleteObjects(
   const { dryRun } = toDeployOptions(deployment, settings.dryRun);
   const startedAt = deps.clock.now();
   const reconcileID = deps.newId();
-  const told = { dryRun, reconcileID };
-  const tell = (came: Pick<Change, "result" | "objects">) =>
-    deps.audit?.(deletion({ deployment, request }, { ...told, ...came, ms: deps.clock.now() - startedAt }));
+  const run = { dryRun, reconcileID };
+  const record = (came: Pick<Change, "result" | "objects">) =>
+    deps.audit?.(deletion({ deployment, request }, { ...run, ...came, ms: deps.clock.now() - startedAt }));
   const deleting = deps.kluctl.delete(
     {
       ...identity,
@@ -103,10 +103,10 @@ async function deleteObjects(
     signal,
   );
   const result = await deleting.catch((error: unknown) => {
-    tell({ result: "interrupted" });
+    record({ result: "interrupted" });
     throw error;
   });
-  tell({ result: result.errors.length > 0 ? "errors" : "ok", objects: countChanged(result) });
+  record({ result: result.errors.length > 0 ? "errors" : "ok", objects: countChanged(result) });
   const { objects, errors, warnings } = await maskSafely(result, { known: identity.secrets, signal, log: deps.log });
   const deleted = objects.filter((object) => object.deleted).length;
   const counts = { deleted, errors: errors.length, warnings: warnings.length };

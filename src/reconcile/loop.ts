@@ -61,18 +61,18 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
 const soonMs = 1_000;
 
 async function reportingProgress({ status, request, signal }: Work, doIt: () => Promise<Ending>): Promise<Ending> {
-  const tell = () => {
+  const announce = () => {
     if (!status.hasProgress && !signal.aborted) status.progress("Initializing");
   };
   if (request.cause !== "interval") {
-    tell();
+    announce();
     return doIt();
   }
-  const timer = setTimeout(tell, soonMs);
+  const timer = setTimeout(announce, soonMs);
   try {
     const ending = await doIt();
     // The retry time is derived from reconciliations that are seen to end, so a failed one must be seen to start.
-    if (ending.ready.status !== "True") tell();
+    if (ending.ready.status !== "True") announce();
     return ending;
   } finally {
     clearTimeout(timer);
@@ -116,18 +116,22 @@ async function attempt(work: Work): Promise<Ending> {
     const message = await redactText(failure.message, secrets);
     // A deploy without a prior comparison is the first step to render: if rendering fails, nothing was applied.
     const unprepared = stage === "prepare" || (stage === "deploy" && cause instanceof PrepareError);
-    const told = unprepared ? await describePrepareError(failure, deps.kluctl, secrets) : undefined;
-    const ready: Verdict = told?.ready ?? {
+    const described = unprepared ? await describePrepareError(failure, deps.kluctl, secrets) : undefined;
+    const ready: Verdict = described?.ready ?? {
       status: "False",
       reason: stage === "deploy" ? reason.deployFailed : reason.validateFailed,
       message,
     };
-    if (told) status.set({ lastPrepareError: told.error });
+    if (described) status.set({ lastPrepareError: described.error });
     // What was applied is unknown, so the next reconciliation must deploy, whatever the project renders to.
     else if (stage === "deploy") status.set({ lastObjectsHash: undefined });
     log.warn({ phase: stage, retry: failure.retry, error: message }, "reconciliation failed");
     if (!work.signal.aborted) deps.deployments.event(deployment, "Warning", ready.reason, message);
-    return { outcome: { kind: "failed", retry: failure.retry, message }, ready, commandError: told?.error ?? message };
+    return {
+      outcome: { kind: "failed", retry: failure.retry, message },
+      ready,
+      commandError: described?.error ?? message,
+    };
   }
 }
 
@@ -180,8 +184,8 @@ export async function settleProject(work: Work, project: Project): Promise<LoopR
 
 /** Whether nothing is left to do and there is nothing to report. */
 function isClean(result: CommandResult, validated: ValidateResult | undefined, notes: readonly string[]): boolean {
-  const told = [...result.errors, ...result.warnings, ...(validated?.warnings ?? []), ...notes];
-  return !differs(result) && told.length === 0;
+  const problems = [...result.errors, ...result.warnings, ...(validated?.warnings ?? []), ...notes];
+  return !differs(result) && problems.length === 0;
 }
 
 interface Ended {

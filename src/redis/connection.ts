@@ -56,15 +56,15 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
   useServerTime(redis);
   if ("url" in address) address.logins?.follow(redis);
   /** The errors logged since the connection last worked: each reason once, because several may follow each other. */
-  const told = new Set<string>();
+  const logged = new Set<string>();
   redis.on("error", (error) => {
     const reason = describeRedisError(error);
-    if (!told.has(reason)) log.warn({ error: reason }, "Redis connection failed");
-    told.add(reason);
+    if (!logged.has(reason)) log.warn({ error: reason }, "Redis connection failed");
+    logged.add(reason);
   });
   redis.on("ready", () => {
-    if (told.size > 0) log.info("Redis connection restored");
-    told.clear();
+    if (logged.size > 0) log.info("Redis connection restored");
+    logged.clear();
   });
   return redis;
 }

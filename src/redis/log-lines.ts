@@ -29,7 +29,7 @@ export interface ReadLines {
 
 export interface LogLines {
   /** Returns at once and never throws. */
-  tell(deployment: Key, line: LogLine): void;
+  add(deployment: Key, line: LogLine): void;
   /**
    * Reads the lines after `last` for each deployment, in one round trip; `"0"` is the beginning. Throws
    * QueueUnavailableError.
@@ -57,7 +57,7 @@ export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLi
 
   return {
     flush: writer.flush,
-    tell: (deployment, line) => writer.add(nameOf(deployment), line),
+    add: (deployment, line) => writer.add(nameOf(deployment), line),
     async read(wanted) {
       const answers = await withinDeadline("return log lines", 2_000, async (signal) => {
         await ready(signal);

@@ -38,10 +38,10 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const headOf = await readHeads(repo, following, signal);
     const followers = following.map((deployment) => ({ deployment, head: headOf(deployment) }));
     const written = (await reports.statuses(commit)).filter((line) => !isPreviewLine(line));
-    const told = deployStatuses(commit.commit, followers, written);
+    const current = deployStatuses(commit.commit, followers, written);
     // While a pull request proposes the commit, the summary belongs to the pull request: a check may depend on it.
     const proposed = (await reports.proposing(repo, commit.commit)).length > 0;
-    const statuses = proposed ? told.filter(({ context }) => context !== aggregateContext) : told;
+    const statuses = proposed ? current.filter(({ context }) => context !== aggregateContext) : current;
     const unsettled = statuses.some(({ state }) => state === "pending");
     try {
       // First, so that no forgotten status stays pending.

@@ -55,12 +55,16 @@ export function createReportWriter(deps: ReportWriterDeps) {
   return async function writeReport({ pullRequest: key }: ReportRequest, signal?: AbortSignal): Promise<Outcome> {
     const forge = forges.get(key.forge);
     if (forge === undefined) return { kind: "skipped", why: "the forge is no longer configured" };
-    const outcome = await tell(forge, key, signal);
+    const outcome = await writeUnlessStale(forge, key, signal);
     if (outcome.kind !== "later") await reports.setRefused(key, outcome.kind === "failed");
     return outcome;
   };
 
-  async function tell(forge: Forge, key: PullRequestKey, signal: AbortSignal | undefined): Promise<Outcome> {
+  async function writeUnlessStale(
+    forge: Forge,
+    key: PullRequestKey,
+    signal: AbortSignal | undefined,
+  ): Promise<Outcome> {
     const report = await reports.find(key);
     if (report === undefined) return { kind: "skipped", why: "there is no record of this pull request any more" };
     try {
@@ -71,7 +75,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
       return { kind: "skipped", why: stale.why };
     } catch (error) {
-      return told(report, toForgeOutcome(error));
+      return logged(report, toForgeOutcome(error));
     }
   }
 
@@ -119,7 +123,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     for (const earlier of report.earlierHeads) {
       await attempt(() => leave(forge, report, earlier, signal));
     }
-    return told(report, worstOf(outcomes));
+    return logged(report, worstOf(outcomes));
   }
 
   async function postComment(forge: Forge, report: Report, signal: AbortSignal | undefined) {
@@ -174,7 +178,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     return all.filter((one) => pullRequestText(one.pullRequest) !== pullRequestText(pullRequest));
   }
 
-  function told(report: Report, outcome: Outcome): Outcome {
+  function logged(report: Report, outcome: Outcome): Outcome {
     const about = { pullRequest: pullRequestText(report.pullRequest), head: report.head, state: report.state };
     if (outcome.kind === "failed") log.warn({ ...about, error: outcome.message }, "forge rejected the report");
     else if (outcome.kind === "later") log.info({ ...about, why: outcome.why }, "forge temporarily unavailable");

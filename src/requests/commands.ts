@@ -61,15 +61,15 @@ async function attempt(kind: ManualCommand, work: Work): Promise<RequestAnswer> 
     const failure = toFailure(cause);
     const message = await redactText(failure.message, secrets);
     const unprepared = stage === "prepare" || cause instanceof PrepareError;
-    const told = unprepared ? await describePrepareError(failure, deps.kluctl, secrets) : undefined;
-    if (told && concernsIt) {
-      status.set({ lastPrepareError: told.error });
-      status.progress(`Performed ${kind}`, told.ready);
+    const described = unprepared ? await describePrepareError(failure, deps.kluctl, secrets) : undefined;
+    if (described && concernsIt) {
+      status.set({ lastPrepareError: described.error });
+      status.progress(`Performed ${kind}`, described.ready);
     }
     log.warn({ request: kind, phase: stage, error: message }, "request failed");
     const why = unprepared ? reason.prepareFailed : reasons[kind];
     if (!signal.aborted) deps.deployments.event(deployment, "Warning", why, message);
-    return { commandError: told?.error ?? message };
+    return { commandError: described?.error ?? message };
   }
 }
 

@@ -48,7 +48,7 @@ interface Watchfulness {
   lookedAt: number;
   gapMs: number;
   /** What was already reported: id → version. */
-  told: ReadonlyMap<string, string>;
+  reported: ReadonlyMap<string, string>;
   readonly deleted: Set<string>;
 }
 
@@ -65,7 +65,7 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     const text = keyText(key);
     let one = attention.get(text);
     if (one === undefined) {
-      one = { lookedAt: -Infinity, gapMs: 0, told: new Map(), deleted: new Set() };
+      one = { lookedAt: -Infinity, gapMs: 0, reported: new Map(), deleted: new Set() };
       attention.set(text, one);
     }
     return one;
@@ -97,7 +97,7 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     if (objects === undefined) return;
     const drifted = findDrifted(known.objects, objects, one.deleted);
     const news = [...drifted].filter(
-      ([id, version]) => one.told.get(id) !== version && (!known.hooks || known.objects.has(id)),
+      ([id, version]) => one.reported.get(id) !== version && (!known.hooks || known.objects.has(id)),
     );
     if (news.length === 0) return;
     const now = performance.now();
@@ -107,8 +107,8 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     const calm = now - one.lookedAt > 4 * one.gapMs;
     one.gapMs = calm ? timing.shortestGapMs : Math.min(one.gapMs * 2, timing.longestGapMs);
     one.lookedAt = now;
-    const before = one.told;
-    one.told = drifted;
+    const before = one.reported;
+    one.reported = drifted;
     observe?.drifted();
     log.info(
       { ...key, objects: news.slice(0, 5).map(([id]) => id), more: Math.max(0, news.length - 5) },
@@ -117,7 +117,7 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     queue
       .enqueue([{ kind: "reconcile", deployment: key, cause: "drift", repo: deployment.repo }])
       .catch((error: unknown) => {
-        one.told = before;
+        one.reported = before;
         log.warn(
           { ...key, error: error instanceof Error ? error.message : String(error) },
           "could not queue a reconciliation; retrying",

@@ -44,14 +44,14 @@ function endIfAlone(): void {
   if (!process.connected && calls.size === 0 && processes.size === 0) process.exit();
 }
 
-function tell(answer: StarterAnswer): void {
+function send(answer: StarterAnswer): void {
   if (process.connected) process.send?.(answer, () => undefined);
 }
 
 async function run({ id, args, call }: Extract<Order, { args: unknown }>): Promise<void> {
   const controller = new AbortController();
   calls.set(id, controller);
-  tell(
+  send(
     await git!(args, { ...call, signal: controller.signal }).then(
       (printed) => ({ id, printed }),
       (error: unknown) => ({ id, failed: toFailed(error) }),
@@ -67,7 +67,7 @@ async function start({ id, start: spec }: Extract<Order, { start: unknown }>): P
   const flush = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    if (said.length > 0) tell({ id, lines: said });
+    if (said.length > 0) send({ id, lines: said });
     said = [];
   };
   const watched = startWatched(spec, (lines) => {
@@ -75,13 +75,13 @@ async function start({ id, start: spec }: Extract<Order, { start: unknown }>): P
     timer ??= setTimeout(flush, gatherMs);
   });
   processes.set(id, watched);
-  tell({ id, pid: watched.pid });
+  send({ id, pid: watched.pid });
   const end = await watched.ended.then(
     (ended) => ({ id, ended }),
     (error: unknown) => ({ id, failed: toFailed(error) }),
   );
   flush();
-  tell(end);
+  send(end);
   processes.delete(id);
   endIfAlone();
 }
@@ -90,10 +90,10 @@ async function start({ id, start: spec }: Extract<Order, { start: unknown }>): P
 async function remove({ id, remove: path }: Extract<Order, { remove: unknown }>): Promise<void> {
   try {
     rmSync(path, { recursive: true, force: true });
-    tell({ id, removed: true });
+    send({ id, removed: true });
   } catch {
     // A process may still be writing into it; `removeDirectory` waits for that.
-    tell(
+    send(
       await removeDirectory(path).then(
         () => ({ id, removed: true }) as const,
         (error: unknown) => ({ id, failed: toFailed(error) }),

@@ -103,10 +103,10 @@ function traceOne(facts: TraceFacts): Trace {
     .filter((one) => one.event === "push" && isMeant(one.commit))
     .toSorted((a, b) => a.at - b.at);
   const results = facts.results.filter((one) => isMeant(one.commit)).toSorted((a, b) => a.endedAt - b.endedAt);
-  const told = new Set([...deliveries.flatMap(concernedBy), ...results.map((one) => one.deployment)]);
+  const concerned = new Set([...deliveries.flatMap(concernedBy), ...results.map((one) => one.deployment)]);
   const traced = deployments.filter(
     (one) =>
-      told.has(keyText(one.key)) ||
+      concerned.has(keyText(one.key)) ||
       isMeant(one.status.observedCommit) ||
       (!isMalformed(one) && isMeant(pendingCommitOf(one))) ||
       isMeant(stateOf(one, facts.now).deployedCommit),

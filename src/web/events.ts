@@ -39,7 +39,7 @@ export function createPageEvents({
   const clients = new Map<Response, { readonly until: number; readonly sees: Sees }>();
   const changed = new Map<string, Key>();
   let gathering: NodeJS.Timeout | undefined;
-  let toldAt = -Infinity;
+  let sentAt = -Infinity;
   let stopped = false;
 
   function send(textFor: (sees: Sees) => string | undefined): void {
@@ -59,9 +59,9 @@ export function createPageEvents({
     else res.end();
   }
 
-  function tell(): void {
+  function sendChanges(): void {
     gathering = undefined;
-    toldAt = performance.now();
+    sentAt = performance.now();
     const keys = [...changed.values()];
     changed.clear();
     if (clients.size === 0 || keys.length === 0) return;
@@ -85,7 +85,7 @@ export function createPageEvents({
     changed(key) {
       if (clients.size === 0) return; // a new client reads everything first
       changed.set(keyText(key), { namespace: key.namespace, name: key.name });
-      gathering ??= setTimeout(tell, Math.max(atOnceMs, toldAt + gatherMs - performance.now()));
+      gathering ??= setTimeout(sendChanges, Math.max(atOnceMs, sentAt + gatherMs - performance.now()));
     },
     open(res, until, sees = seesAll) {
       if (stopped || clients.size >= mostClients) return false;

@@ -73,7 +73,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
   }
 
   router.get("/login", (req, res) =>
-    told(res, async () => {
+    answering(res, async () => {
       const { oidc, seal } = open();
       const { url, flow } = await oidc.begin(req.query["switch"] !== undefined);
       res.cookie(flowCookie, await seal.close("login", { flow, place: placeOf(req) }, now() + flowMs), {
@@ -85,7 +85,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
   );
 
   router.get("/callback", (req, res) =>
-    told(res, async () => {
+    answering(res, async () => {
       const { oidc, seal } = open();
       // The provider also redirects here after a logout.
       if (req.query["code"] === undefined && req.query["error"] === undefined) return res.redirect(303, "/");
@@ -146,7 +146,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
   router.use((_req, res) => tellPerson(res, 404, "Not found.", "The page is at /."));
   return router;
 
-  async function told(res: Response, work: () => Promise<void>): Promise<void> {
+  async function answering(res: Response, work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (error) {

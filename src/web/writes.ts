@@ -61,20 +61,20 @@ export interface Asked {
 /** Every obstacle is thrown as a RequestError. */
 export interface PageActions {
   possible(key: Key, caller: Access): Promise<PossibleActions>;
-  /** `told` is called with what is known before the request to the cluster. */
+  /** `onRequest` is called with what is known before the request to the cluster. */
   act(
     key: Key,
     wanted: { action: Action; hash?: string | undefined },
     caller: Access,
-    told: (asked: Asked) => void,
+    onRequest: (asked: Asked) => void,
   ): Promise<void>;
   /** Both check with the cluster that the user is allowed to change each affected deployment. */
-  replay(forge: string, delivery: string, caller: Access, told: (asked: Asked) => void): Promise<Receipt>;
+  replay(forge: string, delivery: string, caller: Access, onRequest: (asked: Asked) => void): Promise<Receipt>;
   retry(
     lane: string,
     subject: string,
     caller: Access,
-    told: (asked: Asked) => void,
+    onRequest: (asked: Asked) => void,
   ): Promise<{ readonly queued: boolean }>;
 }
 
@@ -101,7 +101,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
   const router = express.Router();
   const body = express.json({ limit: "4kb" });
 
-  function tell(
+  function record(
     req: Request,
     what: What,
     caller: Access | undefined,
@@ -130,13 +130,13 @@ export function createPageWrites(deps: PageWritesDeps): Router {
       const what = describe(req);
       try {
         const [status, answer] = await act(req, mayWrite(req, caller), what);
-        tell(req, what, caller, { result: "ok", status });
+        record(req, what, caller, { result: "ok", status });
         res.status(status).json(answer);
       } catch (error) {
         const status =
           error instanceof RequestError ? error.status : error instanceof QueueUnavailableError ? 503 : 500;
         const why = error instanceof RequestError ? error.message.slice(0, 500) : undefined;
-        tell(req, what, caller, { result: status < 500 ? "refused" : "failed", status, why });
+        record(req, what, caller, { result: status < 500 ? "refused" : "failed", status, why });
         throw error;
       }
     };

@@ -102,7 +102,7 @@ export function createGitRepositories({ client, log, onChange, retryMs }: GitRep
       if (repository) known.set(keyText(repository.key), repository);
       return repository;
     };
-    const tell = (repository: GitRepository | undefined) => repository && onChange(repository.key);
+    const notify = (repository: GitRepository | undefined) => repository && onChange(repository.key);
     const watch = startWatch({
       client,
       log,
@@ -113,12 +113,12 @@ export function createGitRepositories({ client, log, onChange, retryMs }: GitRep
       onList(objects) {
         const before = [...known.values()];
         known.clear();
-        [...before, ...objects.map(take)].forEach(tell);
+        [...before, ...objects.map(take)].forEach(notify);
       },
       onEvent(type, object) {
         const repository = take(object);
         if (repository && type === "DELETED") known.delete(keyText(repository.key));
-        tell(repository);
+        notify(repository);
       },
     });
     const begun = { watch, known };

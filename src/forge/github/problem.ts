@@ -115,8 +115,8 @@ function rateLimitMs(answer: GithubAnswer, said: string): number | undefined {
   const used = headers.get("x-ratelimit-remaining") === "0";
   // Every response has this time. It only matters once the quota is used up, not for secondary limits.
   if (!used) headers.delete("x-ratelimit-reset");
-  const told = used || headers.has("retry-after") || /secondary rate limit|abuse detection/i.test(said);
-  if (answer.status === 403 && !told) return undefined;
+  const isRateLimited = used || headers.has("retry-after") || /secondary rate limit|abuse detection/i.test(said);
+  if (answer.status === 403 && !isRateLimited) return undefined;
   const now = Date.parse(headers.get("date") ?? "") || Date.now();
   return Math.max(findRetryAfterMs(headers, now) ?? defaultWaitMs, 1_000);
 }

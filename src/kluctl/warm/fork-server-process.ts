@@ -32,7 +32,7 @@ export interface ForkServer {
    * Announces a run of a preview before it begins (with `reads`) and after it has ended (without). Messages to a fork
    * server that has ended are lost.
    */
-  tell(run: { readonly run: string; readonly reads?: readonly string[] }): Promise<void>;
+  send(run: { readonly run: string; readonly reads?: readonly string[] }): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -76,7 +76,7 @@ export async function startForkServer(options: ForkServerOptions): Promise<ForkS
   });
   return {
     pid: child.pid ?? 0, // it listens, so it has a pid
-    tell: (run) => new Promise((resolve) => child.stdin.write(`${JSON.stringify(run)}\n`, () => resolve())),
+    send: (run) => new Promise((resolve) => child.stdin.write(`${JSON.stringify(run)}\n`, () => resolve())),
     async stop() {
       stopping = true;
       await stop();

@@ -137,7 +137,7 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
     { layout, dir, socket, script }: { layout: Layout; dir: string; socket: string; script: string },
     libraries: readonly string[],
   ): Promise<Served | undefined> {
-    let [told, ended] = [false, false];
+    let [logged, ended] = [false, false];
     const given = {
       read: [...libraries, ...common],
       filter: rendererFilter({ starts: false }),
@@ -155,8 +155,8 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
         limits,
         jail: JSON.stringify(given),
         onRefused(why) {
-          if (!told) log.warn({ why }, "preview renderer starts cold, which takes longer");
-          told = true;
+          if (!logged) log.warn({ why }, "preview renderer starts cold, which takes longer");
+          logged = true;
         },
         onEnded(error) {
           ended = true;
@@ -193,11 +193,11 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
         admitted++;
         const pass = randomBytes(32).toString("base64url");
         const run = createHash("sha256").update(pass).digest("hex");
-        await server?.tell({ run, reads });
+        await server?.send({ run, reads });
         return {
           env: { [readsVariable]: reads.join("\n"), [passVariable]: pass },
           end() {
-            void server?.tell({ run });
+            void server?.send({ run });
             admitted--;
             closeIfUnused();
           },

@@ -15,22 +15,22 @@ test("another replica reads new log lines from where it stopped; their number is
   const prefix = uniquePrefix();
   const open = () => createLogLines({ connection: redis.producer(), prefix, log: pino({ level: "silent" }) });
   const [writer, reader] = [open(), open()];
-  writer.tell(shop, aLine("first"));
-  writer.tell(shop, aLine("second"));
+  writer.add(shop, aLine("first"));
+  writer.add(shop, aLine("second"));
   await writer.flush();
   const from = [shop, other].map((key) => ({ key, last: "0" }));
   const [told, nothing] = await reader.read(from);
   expect(told?.lines.map(({ text }) => text)).toEqual(["first", "second"]);
   expect(nothing).toEqual({ lines: [], last: "0" });
 
-  writer.tell(shop, aLine("third"));
+  writer.add(shop, aLine("third"));
   await writer.flush();
   const [news] = await reader.read([{ key: shop, last: told?.last ?? "" }]);
   expect(news?.lines).toEqual([aLine("third")]);
   expect(await reader.read([{ key: shop, last: news?.last ?? "" }])).toEqual([{ lines: [], last: news?.last }]);
 
   for (let n = 0; n < 70; n++) {
-    writer.tell(shop, aLine(`entry ${n}`));
+    writer.add(shop, aLine(`entry ${n}`));
     await writer.flush();
   }
   const client = redis.client();
@@ -43,7 +43,7 @@ test("another replica reads new log lines from where it stopped; their number is
 
   // Without Redis, lines are dropped and the writer does not block.
   await redis.stop();
-  writer.tell(shop, aLine("lost"));
+  writer.add(shop, aLine("lost"));
   await writer.flush();
   await expect(reader.read(from)).rejects.toThrow("Redis did not return log lines");
 });

@@ -19,7 +19,7 @@ function useReloading() {
     observe: {
       configLoaded: (ok, restart) => void Object.assign(seen, { ok, restart, looks: seen.looks + 1 }),
     },
-    tell: (type, reason) => void events.push(`${type} ${reason}`),
+    emitEvent: (type, reason) => void events.push(`${type} ${reason}`),
     log: createLogger({ level: "info", format: "json", destination: { write: (line) => void lines.push(line) } }),
     everyMs: 5,
   });

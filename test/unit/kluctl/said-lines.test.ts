@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
-import { createLineTeller, type SaidLine } from "../../../src/kluctl/said-lines.ts";
+import { createLineForwarder, type SaidLine } from "../../../src/kluctl/said-lines.ts";
 import type { CommandResult } from "../../../src/model.ts";
 
 const deployment = { namespace: "shop", name: "prod" };
 const password = "hunter2-hunter2";
 
-function useTeller(known: readonly string[] = []) {
+function useForwarder(known: readonly string[] = []) {
   const lines: SaidLine[] = [];
   const options = { deployment, reconcileId: "one", command: "deploy", known };
-  const teller = createLineTeller({ ...options, tell: (_, line) => void lines.push(line) });
-  return { teller, lines, texts: () => lines.map(({ text }) => text) };
+  const forwarder = createLineForwarder({ ...options, onLine: (_, line) => void lines.push(line) });
+  return { forwarder, lines, texts: () => lines.map(({ text }) => text) };
 }
 
 function aResult(contents: object | undefined): CommandResult {
@@ -21,44 +21,44 @@ function aResult(contents: object | undefined): CommandResult {
 }
 
 test("progress is reported at once, with its job and command", async () => {
-  const { teller, lines, texts } = useTeller();
-  teller.line("Failed to detect git project root. This might cause follow-up errors"); // kluctl prints this for every working copy
-  teller.line("Rendering templates");
-  teller.line("app: Applying 3 objects");
+  const { forwarder, lines, texts } = useForwarder();
+  forwarder.line("Failed to detect git project root. This might cause follow-up errors"); // kluctl prints this for every working copy
+  forwarder.line("Rendering templates");
+  forwarder.line("app: Applying 3 objects");
   expect(lines).toMatchObject([
     { job: "one", command: "deploy", text: "Rendering templates" },
     { job: "one", command: "deploy", text: "app: Applying 3 objects" },
   ]);
-  await teller.end(aResult({}));
+  await forwarder.end(aResult({}));
   expect(texts().at(-1)).toMatch(/^done after \d+\.\d s$/);
 });
 
 test("a line that may quote a Secret is held back until the secrets in the result are known", async () => {
-  const { teller, texts } = useTeller(["a-known-password"]);
-  teller.line(`the Secret s is wrong: expected a number, got ${password}`);
-  teller.line("and the login a-known-password, and ghp_0123456789abcdefghijklmnopqrstuvwxyzAB");
-  teller.line("Rendering templates");
+  const { forwarder, texts } = useForwarder(["a-known-password"]);
+  forwarder.line(`the Secret s is wrong: expected a number, got ${password}`);
+  forwarder.line("and the login a-known-password, and ghp_0123456789abcdefghijklmnopqrstuvwxyzAB");
+  forwarder.line("Rendering templates");
   expect(texts()).toEqual(["Rendering templates"]);
-  await teller.end(aResult({ stringData: { password } }));
+  await forwarder.end(aResult({ stringData: { password } }));
   const told = texts().join("\n");
   expect(told).toContain("the Secret s is wrong: expected a number, got *****");
   expect(told).not.toMatch(/hunter2|a-known-password|ghp_/);
 });
 
 test("lines that cannot be masked, and those beyond a limit, are not reported", async () => {
-  const doubtful = useTeller();
-  doubtful.teller.line(`got ${password}`);
-  await doubtful.teller.end(aResult(undefined));
+  const doubtful = useForwarder();
+  doubtful.forwarder.line(`got ${password}`);
+  await doubtful.forwarder.end(aResult(undefined));
   expect(doubtful.texts()).toMatchObject([expect.stringContaining("1 lines are in the server's log only"), {}]);
 
-  const failed = useTeller([password]);
-  failed.teller.line(`template error: ${password}`);
-  await failed.teller.end(undefined);
+  const failed = useForwarder([password]);
+  failed.forwarder.line(`template error: ${password}`);
+  await failed.forwarder.end(undefined);
   expect(failed.texts()).toMatchObject(["template error: *****", expect.stringMatching(/^failed after/)]);
 
-  const flood = useTeller();
-  for (let n = 0; n < 1_000; n++) flood.teller.line(`app-${n}: Applying ${n} objects`);
-  await flood.teller.end(undefined);
+  const flood = useForwarder();
+  for (let n = 0; n < 1_000; n++) flood.forwarder.line(`app-${n}: Applying ${n} objects`);
+  await flood.forwarder.end(undefined);
   expect(flood.texts()).toHaveLength(301);
   expect(flood.texts().at(-2)).toContain("further lines");
 });
