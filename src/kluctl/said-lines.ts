@@ -72,9 +72,9 @@ export function createLineForwarder({
     },
     async end(result) {
       if (held.length > 0) {
-        const { text, doubt } = await redactSafely(held, result, known);
-        if (doubt === undefined) for (const line of text.split("\n")) sayBounded(line);
-        else sayBounded(`(${held.length} lines are in the server's log only: ${doubt})`);
+        const { text, whyIncomplete } = await redactSafely(held, result, known);
+        if (whyIncomplete === undefined) for (const line of text.split("\n")) sayBounded(line);
+        else sayBounded(`(${held.length} lines are in the server's log only: ${whyIncomplete})`);
       }
       const seconds = ((performance.now() - from) / 1_000).toFixed(1);
       say(`${result === undefined ? "failed" : endOf(result)} after ${seconds} s`);
@@ -84,7 +84,7 @@ export function createLineForwarder({
 
 interface Redacted {
   readonly text: string;
-  readonly doubt?: string | undefined;
+  readonly whyIncomplete?: string | undefined;
 }
 
 async function redactSafely(
@@ -100,7 +100,7 @@ async function redactSafely(
   const parts = withSecrets && withoutPlainObjects(withSecrets);
   return inThread(import.meta.url, redactLines, [text, parts, known]).catch(() => ({
     text: "",
-    doubt: "could not find the secrets in them",
+    whyIncomplete: "could not find the secrets in them",
   }));
 }
 
@@ -111,7 +111,7 @@ async function redactSafely(
  */
 export function redactLines(text: string, result: CommandResult | undefined, known: readonly string[]): Redacted {
   const redactor = result ? redactorOf(result, known) : createRedactor(known);
-  return { text: redactor.text(text), doubt: redactor.doubt() };
+  return { text: redactor.text(text), whyIncomplete: redactor.whyIncomplete() };
 }
 
 function endOf({ errors }: CommandResult | ValidateResult): string {

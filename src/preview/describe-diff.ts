@@ -69,8 +69,8 @@ export function describeDiff(
     const redactor = redactorOf(result, hidden);
     const objects = undecrypted ? withoutEncrypted(result.objects, undecrypted) : result.objects;
     const description = describe({ ...result, objects }, redactor, prune);
-    const doubt = redactor.doubt();
-    return doubt === undefined ? description : conceal(description, doubt);
+    const whyIncomplete = redactor.whyIncomplete();
+    return whyIncomplete === undefined ? description : conceal(description, whyIncomplete);
   } catch {
     return unreadable;
   }

@@ -22,7 +22,7 @@ const longestName = 253;
 
 /** If the project contains only a part of a value, the other parts remain hidden. */
 export function withoutSaid(values: readonly string[], objects: readonly ResultObject[]): string[] {
-  if (createRedactor(values).doubt() !== undefined) return [...values]; // then nothing is shown anyway
+  if (createRedactor(values).whyIncomplete() !== undefined) return [...values]; // then nothing is shown anyway
   const texts = [...new Set(objects.flatMap(textsOf))].map(withoutShapes);
   const work = { left: mostWork };
   const said = new Set(saidAmong(values, texts, work));

@@ -71,7 +71,7 @@ export function maskStored(result: CommandResult, known: readonly string[] = [])
 export function maskParts(result: CommandResult, known: readonly string[]): MaskedParts {
   const redactor = redactorOf(result, known);
   const masked = maskWith(result, redactor);
-  return redactor.doubt() === undefined ? masked : conceal(result);
+  return redactor.whyIncomplete() === undefined ? masked : conceal(result);
 }
 
 function withParts(result: CommandResult, { changes, errors, warnings }: MaskedParts): MaskedResult {

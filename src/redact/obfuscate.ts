@@ -42,10 +42,10 @@ export function obfuscate(result: CommandResult, known: readonly string[]): Comm
     ...fieldsOf(document, ["command", "target", "overridesPatch"], (value) => redactLeaves(value, redactor)),
     ...fieldsOf(document, ["seenImages"], (value) => hideImages(value, redactor)),
   };
-  const doubt = redactor.doubt();
-  if (doubt === undefined) return withDocument({ ...result, objects }, result, hidden);
+  const whyIncomplete = redactor.whyIncomplete();
+  if (whyIncomplete === undefined) return withDocument({ ...result, objects }, result, hidden);
 
-  const message = `Only the names of objects are stored: ${doubt}.`;
+  const message = `Only the names of objects are stored: ${whyIncomplete}.`;
   const bare = {
     ...result,
     objects: result.objects.map((object) => withTexts(object, namesIn)),

@@ -13,7 +13,7 @@ export interface Redactor {
   /**
    * Why a secret may be missed; then only names and counts may leave the server. `undefined` if all secrets are found.
    */
-  doubt(): string | undefined;
+  whyIncomplete(): string | undefined;
   /** Masks secrets in any text, and keeps its number of lines. */
   text(text: string): string;
   /**
@@ -31,13 +31,13 @@ const maxValueBytes = 4_000_000;
 const maxPieces = 20_000;
 const maxPieceBytes = 12_000_000;
 
-/** Creates a redactor for these values; `doubt` says why there may be more. */
-export function createRedactor(values: readonly (Buffer | string)[], doubt?: string): Redactor {
+/** Creates a redactor for these values; `whyIncomplete` says why there may be more. */
+export function createRedactor(values: readonly (Buffer | string)[], whyIncomplete?: string): Redactor {
   const { plain, symbolic, named, leaves, tooMany } = collect(values.map((value) => Buffer.from(value)));
   const findPlain = createMatcher(plain, false);
   const findSymbolic = createMatcher(symbolic, true);
   const findNamed = createMatcher(named, false);
-  let reason = doubt ?? tooMany;
+  let reason = whyIncomplete ?? tooMany;
 
   function hide(text: string, finders: readonly ((text: string) => Range[])[]): string {
     if (tooMany !== undefined) return maskLines(text);
@@ -56,7 +56,7 @@ export function createRedactor(values: readonly (Buffer | string)[], doubt?: str
   }
 
   return {
-    doubt: () => reason,
+    whyIncomplete: () => reason,
     text: (text) => hide(text, [findPlain, findSymbolic]),
     leaf: (text) => (leaves.has(text.trim()) ? maskLines(text) : text),
     name: (text) => {
@@ -68,8 +68,8 @@ export function createRedactor(values: readonly (Buffer | string)[], doubt?: str
 
 /** Creates a redactor for the values of all Secrets in the result and the secrets already known. */
 export function redactorOf(result: CommandResult, knownSecrets: readonly string[]): Redactor {
-  const { values, doubt } = secretsOf(result);
-  return createRedactor([...values, ...knownSecrets], doubt);
+  const { values, whyIncomplete } = secretsOf(result);
+  return createRedactor([...values, ...knownSecrets], whyIncomplete);
 }
 
 function collect(values: readonly Buffer[]) {

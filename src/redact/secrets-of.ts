@@ -7,7 +7,7 @@ export const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 export interface SecretValues {
   readonly values: readonly Buffer[];
   /** Why some of the values may be unknown; absent if all are known. */
-  readonly doubt?: string | undefined;
+  readonly whyIncomplete?: string | undefined;
 }
 
 export function isSecret({ kind, group }: ObjectRef): boolean {
@@ -21,22 +21,23 @@ export function isSecret({ kind, group }: ObjectRef): boolean {
 export function secretsOf({ objects, document }: CommandResult): SecretValues {
   const secrets = objects.filter(({ ref }) => isSecret(ref));
   const values = secretVars(document["deployment"]);
-  if (values === undefined) return { values: [], doubt: "the result includes deployments too deeply to be read" };
+  if (values === undefined)
+    return { values: [], whyIncomplete: "the result includes deployments too deeply to be read" };
   if (secrets.length === 0 && rendersSecrets(document["deployment"], 0)) {
-    return { values, doubt: "the result references Secrets, but does not contain them" };
+    return { values, whyIncomplete: "the result references Secrets, but does not contain them" };
   }
-  let doubt: string | undefined;
+  let whyIncomplete: string | undefined;
   for (const secret of secrets) {
-    if (!isComplete(secret)) doubt = "the result lacks the contents of a Secret";
+    if (!isComplete(secret)) whyIncomplete = "the result lacks the contents of a Secret";
     for (const json of [secret.rendered, secret.remote, secret.applied]) {
       const contents = json === undefined ? new Map<string, Buffer>() : readSecret(json);
-      if (contents === undefined) doubt = "could not read the contents of a Secret";
+      if (contents === undefined) whyIncomplete = "could not read the contents of a Secret";
       else values.push(...contents.values());
       if (json !== undefined) values.push(...formerValues(json));
     }
     values.push(...changedValues(secret));
   }
-  return { values, doubt };
+  return { values, whyIncomplete };
 }
 
 /** Returns a Secret's keys with their decoded values; `undefined` if the object does not have a Secret's structure. */
