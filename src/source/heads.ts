@@ -41,6 +41,7 @@ export function createFindHeads({ readerOf, list, fetch, slowness, maxAgeMs }: H
     ask: (signal: AbortSignal, hasMoved: boolean) => Promise<Heads>,
     signal: AbortSignal | undefined,
   ): Promise<Heads> {
+    signal?.throwIfAborted(); // or the move would count as answered
     const move = `${reader} ${since}`;
     const hasMoved = since !== undefined && moves.get(move) === undefined;
     if (hasMoved) moves.set(move, true);

@@ -44,7 +44,7 @@ function useRemote(over: Partial<HeadsDeps> = {}) {
   });
   const get = async (freshness: Freshness | undefined, username = "deploy") =>
     commitIn(await find(as(username), freshness, {}));
-  return { state, get, find, now };
+  return { state, get, find, as, now };
 }
 
 test("without a freshness git is asked, and its answer serves those who require less", async () => {
@@ -68,6 +68,17 @@ test("a move asks once, with a fetch, whatever their order, and a later answer s
   await get({ since: "a", maxAgeMs: 0 });
   expect(await get({ since: "b" })).toBe(2);
   expect(state).toMatchObject({ listed: 1, fetched: 2 });
+});
+
+test("a caller that is gone before it could ask leaves the move to the next one", async () => {
+  const { state, get, find, as } = useRemote();
+  await get({ since: "a" });
+  state.at = 2;
+  for (const leaves of [false, true]) {
+    const gone = find(as("deploy"), { since: "b" }, { signal: AbortSignal.abort(new Error("stopped")), leaves });
+    await expect(gone).rejects.toThrow("stopped");
+  }
+  expect(await get({ since: "b" })).toBe(2);
 });
 
 test("refs are listed if they cannot be fetched", async () => {
@@ -132,7 +143,7 @@ test("no answer is older than required, or than an answer that was given before"
         }
         if (event.kind === "fail") {
           state.down = true;
-          await get(undefined).catch(() => undefined);
+          await get({ since: move?.name, maxAgeMs: 0 }).catch(() => undefined);
           state.down = false;
         }
         if (event.kind === "evict") for (let i = 0; i < 1_001; i++) await get({}, `other ${i}`);
