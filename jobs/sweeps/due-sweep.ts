@@ -75,6 +75,16 @@ const waitedForMs = 5_000;
 /** Its previous request may have failed just before the cause of the interruption was over. */
 const unendedAgainMs = 15_000;
 
+/**
+ * The watch may not have shown that a reconciliation ended: one that starts and fails while the watch is being opened
+ * again leaves the status as it was. So nothing is taken for answered longer than the deployment's own interval.
+ */
+function checkedEveryMs(deployment: Entry): number {
+  if (isMalformed(deployment)) return Infinity;
+  const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
+  return Math.max(unendedAgainMs, Math.min(intervalMs, retryIntervalMs));
+}
+
 export function createDueSweep(deps: DueSweepDeps): DueSweep {
   const { deployments, dueAt, retries, queue, skipCheck, againMs, clock, log } = deps;
   const lastLoopAt = new Map<string, number>();
@@ -96,7 +106,8 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       return undefined;
     const unended = at > (seen.progressAt ?? Infinity);
     const before = asked.get(key);
-    const patienceMs = Math.min(againMs(), isAnnotated(deployment) ? waitedForMs : unended ? unendedAgainMs : Infinity);
+    const ownMs = isAnnotated(deployment) ? waitedForMs : unended ? unendedAgainMs : checkedEveryMs(deployment);
+    const patienceMs = Math.min(againMs(), ownMs);
     const isAnswered = before?.due === due && now < before.at + patienceMs;
     return isAnswered ? undefined : { at: now, due, retried: retryAt === due, unended };
   }

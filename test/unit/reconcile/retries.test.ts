@@ -11,7 +11,7 @@ const minute = 60 * second;
 const start = Date.parse("2026-01-01T00:00:00Z");
 
 /** A deployment that always fails, the sweep that requests it, and a clock that the test controls. */
-function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}) {
+function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}, againMs = minute) {
   let now = start;
   let tries = 0;
   const clock = { now: () => now };
@@ -46,7 +46,7 @@ function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}) {
           return { queued: length };
         },
       },
-      againMs: () => minute,
+      againMs: () => againMs,
       clock,
       log: silentLog,
     });
@@ -80,6 +80,11 @@ function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}) {
     retryAt: () => (retries.nextAt(current) ?? NaN) - now,
     pass: (ms: number) => void (now += ms),
     restart: () => void ({ retries, sweep } = begin()),
+    async requests(): Promise<number> {
+      const before = asked;
+      await sweep.run();
+      return asked - before;
+    },
     /** The seconds until each of the sweep's requests; each request fails at once. */
     async pauses(count: number): Promise<number[]> {
       const waited: number[] = [];
@@ -131,6 +136,17 @@ test("the queue's quick attempts count as one, and the pause starts after the la
   }
   failing.fail();
   expect(failing.retryAt()).toBe(30 * second);
+});
+
+test("a retry whose end the watch did not show is requested again after the interval, however rare sweeps are", async () => {
+  const failing = useFailing({ intervalMs: minute }, 24 * 60 * minute);
+  failing.fail();
+  failing.pass(40 * second);
+  expect(await failing.requests()).toBe(1); // it starts and fails while the watch is being opened again
+  failing.pass(59 * second);
+  expect(await failing.requests()).toBe(0);
+  failing.pass(second);
+  expect(await failing.requests()).toBe(1);
 });
 
 test("a reconciliation without a deploy neither delays the next retry nor lengthens the pause", () => {
