@@ -155,6 +155,8 @@ export function createSources(deps: SourcesDeps): GitSources {
     slowness,
     maxAgeMs: limits.headsMs,
   });
+  /** An answer that was requested to repeat an earlier one → the earlier one. */
+  const repeated = new WeakMap<Heads, Heads>();
   const ancestries = createShare<boolean>({ maxAgeMs: limits.headsMs, entries: 1_000 });
   const oci = createOciSources({
     cacheDir,
@@ -209,17 +211,9 @@ export function createSources(deps: SourcesDeps): GitSources {
     }
   }
 
-  async function resolve(
-    remote: Remote,
-    ref: GitRef,
-    freshness: Freshness | undefined,
-    waiting: Waiting,
-  ): Promise<string> {
-    if (ref.commit !== undefined) {
-      if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(ref.commit)) return ref.commit.toLowerCase();
-      throw new SourceError("ref-not-found", `${JSON.stringify(ref.commit)} is not the full hash of a commit`);
-    }
-    return commitIn(await findHeads(remote, freshness, waiting), ref);
+  function resolvePinned(commit: string): string {
+    if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(commit)) return commit.toLowerCase();
+    throw new SourceError("ref-not-found", `${JSON.stringify(commit)} is not the full hash of a commit`);
   }
 
   function commitIn(heads: Heads, ref: GitRef): string {
@@ -240,14 +234,19 @@ export function createSources(deps: SourcesDeps): GitSources {
     waiting: Waiting,
   ): Promise<string> {
     const { signal } = waiting;
-    const first = await resolve(remote, ref, freshness, waiting);
-    const isComparable = ref.commit === undefined && seen !== undefined && /^[0-9a-f]{40,64}$/.test(seen);
+    if (ref.commit !== undefined) return resolvePinned(ref.commit);
+    const answer = await findHeads(remote, freshness, waiting);
+    const first = commitIn(answer, ref);
+    const isComparable = seen !== undefined && /^[0-9a-f]{40,64}$/.test(seen);
     if (!isComparable || seen === first || !(await mayGoBack(remote, first, seen, waiting))) return first;
+    const earlier = repeated.get(answer);
+    if (earlier !== undefined && commitOf(ref, earlier) === first) return first;
     const from = performance.now();
     await sleep(limits.goesBackMs, undefined, { signal });
-    // The other deployments of the same push wait as well, and share this answer.
-    const heads = await findHeads(remote, { maxAgeMs: performance.now() - from - limits.goesBackMs / 2 }, { signal });
-    const second = commitIn(heads, ref);
+    // Other deployments with the same first answer wait as well, and share this one.
+    const again = await findHeads(remote, { maxAgeMs: performance.now() - from - limits.goesBackMs / 2 }, { signal });
+    repeated.set(again, answer);
+    const second = commitIn(again, ref);
     log.info({ repo: remote.label, seen, first, second }, "git returned an older commit; checked again");
     return second;
   }

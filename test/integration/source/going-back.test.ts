@@ -84,3 +84,12 @@ test("checkouts for the same move share the second answer too", async () => {
   expect(new Set(all)).toEqual(new Set([newer]));
   expect(seen.lsRemotes).toBe(1); // the first answer comes with a fetch
 });
+
+test("a reset that git has returned twice is accepted at once for the deployments that come later", async () => {
+  const { older, newer, at, commitNow, seen } = await useShop({ goesBackMs: 50 });
+  at(1, older);
+  expect(await commitNow(newer, "push")).toBe(older);
+  const { lsRemotes, fetches } = seen;
+  for (let i = 0; i < 3; i++) expect(await commitNow(newer, "push")).toBe(older);
+  expect(seen).toEqual({ lsRemotes, fetches });
+});
