@@ -58,12 +58,13 @@ export function createFindHeads({ readerOf, list, fetch, slowness, maxAgeMs }: H
       const fetched = hasMoved ? await fetch(remote, asking) : undefined;
       return fetched ?? list(remote, asking);
     };
-    if (!leaves) {
-      return get(id, freshness, ask, signal).catch((error: unknown) => {
-        // Another caller started the call and left because the remote is slow.
-        if (!(error instanceof RemoteBusyError)) throw error;
-        return get(`${id} stays`, freshness, ask, signal);
-      });
+    while (!leaves) {
+      try {
+        return await get(id, freshness, ask, signal);
+      } catch (error) {
+        // Another caller started the call and left because the remote is slow. This one's own call does not leave.
+        if (isMine || !(error instanceof RemoteBusyError)) throw error;
+      }
     }
     return slowness.wait(remote, (leave) => {
       const gone = new AbortController();

@@ -1,6 +1,6 @@
 /** Whether an earlier answer of git is recent enough. The real git is in test/integration/source. */
 import fc from "fast-check";
-import { expect, test, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { RemoteBusyError } from "../../../src/errors.ts";
 import type { Freshness, Heads, RepoId } from "../../../src/model.ts";
 import { createFindHeads, type HeadsDeps } from "../../../src/source/heads.ts";
@@ -19,10 +19,12 @@ const remote: Remote = {
 const headsAt = (commit: number): Heads => ({ commits: new Map([["refs/heads/main", String(commit)]]) });
 const commitIn = ({ commits }: Heads): number => Number(commits.get("refs/heads/main"));
 
+afterEach(() => void vi.restoreAllMocks());
+
 /** A remote whose branch is at commit `at`, and a clock. */
 function useRemote(over: Partial<HeadsDeps> = {}) {
   const state = { at: 1, now: 0, down: false, listed: 0, fetched: 0 };
-  const now = vi.spyOn(performance, "now").mockImplementation(() => state.now);
+  vi.spyOn(performance, "now").mockImplementation(() => state.now);
   const answer = async (): Promise<Heads> => {
     const { at } = state;
     await Promise.resolve();
@@ -44,7 +46,7 @@ function useRemote(over: Partial<HeadsDeps> = {}) {
   });
   const get = async (freshness: Freshness | undefined, username = "deploy") =>
     commitIn(await find(as(username), freshness, {}));
-  return { state, get, find, as, now };
+  return { state, get, find, as };
 }
 
 test("without a freshness git is asked, and its answer serves those who require less", async () => {
@@ -130,7 +132,7 @@ const events = fc.array(
 test("no answer is older than required, or than an answer that was given before", async () => {
   await fc.assert(
     fc.asyncProperty(events, async (all) => {
-      const { state, get, now } = useRemote();
+      const { state, get } = useRemote();
       let move: { name: string; commit: number } | undefined;
       let last = 0;
       /** The commit at each time: what an answer of some age may be at the least. */
@@ -156,7 +158,6 @@ test("no answer is older than required, or than an answer that was given before"
         expect(commit).toBeGreaterThanOrEqual(Math.max(last, since?.commit ?? 0, least));
         last = commit;
       }
-      now.mockRestore();
     }),
     { numRuns: 100 },
   );
