@@ -10,6 +10,7 @@ import {
   type Request,
   requestAnnotation,
 } from "../../src/model.ts";
+import { retryAfterMs } from "../../src/reconcile/decide.ts";
 import { isReconciling } from "../../src/reconcile/status/conditions.ts";
 import type { Head } from "../../src/reconcile/parts.ts";
 import { isAnnotated } from "../../src/requests/requests.ts";
@@ -76,13 +77,13 @@ const waitedForMs = 5_000;
 const unendedAgainMs = 15_000;
 
 /**
- * The watch may not have shown that a reconciliation ended: one that starts and fails while the watch is being opened
- * again leaves the status as it was. So nothing is taken for answered longer than the deployment's own interval.
+ * How long a request counts as answered. The watch may never show that a reconciliation ended: one that starts and fails
+ * while the watch reconnects leaves the status as it was.
  */
-function checkedEveryMs(deployment: Entry): number {
+function answeredForMs(deployment: Entry): number {
   if (isMalformed(deployment)) return Infinity;
-  const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
-  return Math.max(unendedAgainMs, Math.min(intervalMs, retryIntervalMs));
+  const { spec } = deployment;
+  return Math.max(unendedAgainMs, Math.min(spec.intervalMs, retryAfterMs(spec)));
 }
 
 export function createDueSweep(deps: DueSweepDeps): DueSweep {
@@ -106,7 +107,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       return undefined;
     const unended = at > (seen.progressAt ?? Infinity);
     const before = asked.get(key);
-    const ownMs = isAnnotated(deployment) ? waitedForMs : unended ? unendedAgainMs : checkedEveryMs(deployment);
+    const ownMs = isAnnotated(deployment) ? waitedForMs : unended ? unendedAgainMs : answeredForMs(deployment);
     const patienceMs = Math.min(againMs(), ownMs);
     const isAnswered = before?.due === due && now < before.at + patienceMs;
     return isAnswered ? undefined : { at: now, due, retried: retryAt === due, unended };

@@ -3,6 +3,7 @@ import type { Deployment, Freshness, MalformedDeployment, ReconcileRequest } fro
 import { followsGit } from "../model.ts";
 import type { Logger } from "../log.ts";
 import type { Queue } from "../ports.ts";
+import { retryAfterMs } from "./decide.ts";
 
 export interface FreshnessDeps {
   readonly lastMove: Queue["lastMove"];
@@ -10,18 +11,21 @@ export interface FreshnessDeps {
   readonly log: Logger;
 }
 
-/** An interval promises no more than to look once in that time, so a part of it may have passed already. */
+/** An interval promises one check in that time, so an answer may be a part of it old. */
 const partOfInterval = 0.3;
 const longestMs = 90_000;
 const shortestMs = 2_000;
+/** For requests: somebody, or another deployment, waits for the result. */
+const longestRequestedMs = 30_000;
 
 /**
  * The age up to which an interval check may reuse an answer of git, in milliseconds. It is less than the time between two
- * checks of the same deployment, so that the second, also on another server, never goes back to a commit before that of
- * the first.
+ * interval checks of a deployment, so that the second uses a newer answer than the first, also on another server. Other
+ * work may follow sooner: should another server then have an older answer, the checkout asks git a second time before
+ * the deployment goes back to an ancestor.
  */
-export function checkedWithinMs({ intervalMs, retryIntervalMs = intervalMs }: Deployment["spec"]): number {
-  return Math.max(shortestMs, Math.min(longestMs, partOfInterval * Math.min(intervalMs, retryIntervalMs)));
+export function checkedWithinMs(spec: Deployment["spec"]): number {
+  return Math.max(shortestMs, Math.min(longestMs, partOfInterval * Math.min(spec.intervalMs, retryAfterMs(spec))));
 }
 
 /**
@@ -40,7 +44,9 @@ export async function freshnessFor(
   if (since === undefined && cause !== "interval") return undefined;
   if (attempt > 1) return { since, maxAgeMs: shortestMs };
   // Only a push is certain to have recorded the move first; other requests may come long after it.
-  return { since, maxAgeMs: cause === "push" ? undefined : checkedWithinMs(deployment.spec) };
+  if (cause === "push") return { since };
+  const maxAgeMs = checkedWithinMs(deployment.spec);
+  return { since, maxAgeMs: cause === "interval" ? maxAgeMs : Math.min(maxAgeMs, longestRequestedMs) };
 }
 
 /**

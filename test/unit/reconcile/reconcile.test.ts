@@ -490,7 +490,7 @@ test("interval checks share a recent answer of git, but none from before the las
   // No move is recorded for a deployment that was blocked or that another one waits for, so it shares an answer too.
   const heldBack = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }));
   await heldBack.reconcile({ ...push, cause: "change" }, heldBack.attempt());
-  expect(heldBack.sources.required.at(-1)).toEqual({ since: "move-1", maxAgeMs: 90_000 });
+  expect(heldBack.sources.required.at(-1)).toEqual({ since: "move-1", maxAgeMs: 30_000 });
 
   known.move = undefined;
   expect(await ask("interval")).toEqual({ since: undefined, maxAgeMs: 18_000 });
@@ -506,7 +506,7 @@ test("interval checks share a recent answer of git, but none from before the las
 test("all deployments of one push share an answer, however long the last of them waits", async () => {
   const world = aWorld(aDeployment({ status: { ...upToDate, observedCommit: "c0" } }));
   await world.reconcile(push, world.attempt());
-  expect(world.sources.required.at(-1)).toEqual({ since: "move-1", maxAgeMs: undefined });
+  expect(world.sources.required.at(-1)).toStrictEqual({ since: "move-1" });
 });
 
 test("a request uses git's current state, and no later reconciliation uses an older one", async () => {
