@@ -111,13 +111,26 @@ const wave = Array.from({ length: 40 }, (_, index) => {
   });
 });
 
+const regions = Array.from({ length: 200 }, (_, index) =>
+  samplePreview(`region-${String(index + 1).padStart(3, "0")}`, {
+    objects: index % 3 === 0 ? [image("frontend", "1.4.2", `1.5.${index}`)] : [settings],
+    cluster: `eu-${(index % 20) + 1}`,
+  }),
+);
+const alike = Array.from({ length: 200 }, (_, index) =>
+  object("ConfigMap", `settings-${String(index + 1).padStart(3, "0")}`, { diff: settings.diff }),
+);
+
 const staging = samplePreview("staging");
 const legacy = samplePreview("legacy", { suspended: true });
 
 export const samples: Readonly<Record<string, Report>> = {
   unchanged: sampleReport([samplePreview("prod"), staging, legacy]),
   change: sampleReport([samplePreview("prod", { objects: frontend }), staging, legacy]),
+  "one-deployment": sampleReport([samplePreview("prod", { objects: frontend, approval: "after-merge" })]),
   "200-objects": sampleReport([samplePreview("prod", { objects: many })]),
+  "200-alike": sampleReport([samplePreview("prod", { objects: alike }), staging]),
+  "200-deployments": sampleReport(regions),
   deletion: sampleReport([
     samplePreview("prod", { objects: [...lost, ...frontend], approval: "after-merge", drift: 1 }),
     staging,

@@ -5,7 +5,7 @@ import { renderFooter, renderNotes, renderVerdict } from "./frame.ts";
 import { groupPreviews } from "./groups.ts";
 import { renderObstacle } from "./obstacle.ts";
 import { renderSections, type Sections } from "./sections.ts";
-import { renderTable } from "./table.ts";
+import { describeOnly, renderTable } from "./table.ts";
 import { isChanged, plural } from "../preview/summary.ts";
 
 export interface CommentOptions {
@@ -49,9 +49,13 @@ function renderBody(report: Report, room: number, over: boolean): string {
   const groups = groupPreviews(previews);
   const dangers = renderDangers(groups, previews.length, Math.floor(room * dangerShare));
   const roomForTable = room - dangers.length - leftOutLength;
-  const table = renderTable(previews, { over, room: roomForTable });
-  const sections = renderSections(groups, roomForTable - table.length - 6);
-  return [dangers, table, sections.text, describeLeftOut(sections)].filter(Boolean).join("\n\n");
+  const [first, second] = previews;
+  // The verdict and the section of a single deployment say what its row would.
+  const only = second === undefined ? first : undefined;
+  const table = only === undefined ? renderTable(groups, { over, room: roomForTable }) : "";
+  const sections = renderSections(groups, { room: roomForTable - table.length - 6, only: only !== undefined });
+  const line = only !== undefined && sections.text === "" ? describeOnly(only, over) : "";
+  return [dangers, table, line, sections.text, describeLeftOut(sections)].filter(Boolean).join("\n\n");
 }
 
 /** Compared, and there is nothing to report. */

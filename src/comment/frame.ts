@@ -4,7 +4,8 @@ import {
   areIsolated,
   describeChangedObjects,
   describeChanges,
-  describeFailed,
+  describeFailing,
+  describeNotRun,
   type Effect,
   effectOf,
   grouped,
@@ -38,7 +39,7 @@ export function renderVerdict(report: Report): string {
 
 function describeMerge({ state, previews, baseBranch }: Report): string {
   const totals = totalsOf(previews);
-  const { deployments, working, changes } = totals;
+  const { deployments, working } = totals;
   if (deployments === 0) {
     return state === "working" ? "checking what merging would change …" : "merging affects no deployment";
   }
@@ -46,11 +47,16 @@ function describeMerge({ state, previews, baseBranch }: Report): string {
     const live = areIsolated(previews) ? code(baseBranch) : "the live cluster";
     return `comparing ${plural(deployments, "deployment")} with ${live} …`;
   }
-  const broken = describeFailed(totals);
+  const failing = describeFailing(totals);
+  const unknown = describeNotRun(totals);
   const effect = effectOf(previews);
-  if (effect !== undefined) return [broken, `merging ${describeEffect(effect)}`].filter(Boolean).join("; ");
-  const errors = changes.errors > 0 ? ` · ${plural(changes.errors, "error")}` : "";
-  return `${broken || `merging ${nothingIn(deployments)}`}${errors}`;
+  const merging = failing === "" ? "merging" : "it";
+  const parts = [
+    failing && `merging **would fail**: ${failing}`,
+    unknown,
+    effect ? `${merging} ${describeEffect(effect)}` : failing + unknown === "" && `merging ${nothingIn(deployments)}`,
+  ];
+  return parts.filter((part) => typeof part === "string" && part !== "").join("; ");
 }
 
 /** Deletions come first, so that they cannot be overlooked. */
@@ -113,17 +119,23 @@ function describeSuspended(previews: readonly Preview[]): string[] {
 export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, obstacle, previews }: Report): string {
   const at = base === undefined ? "" : ` at ${code(shortHash(base))}`;
   const compared = base !== undefined && obstacle === undefined;
-  const live = areIsolated(previews)
-    ? `compared with ${code(baseBranch)}, without the cluster`
-    : "compared with the live cluster";
   const parts = [
     compared
-      ? `Merge of ${code(shortHash(head))} into ${code(baseBranch)}${at}, ${live}`
+      ? `Merge of ${code(shortHash(head))} into ${code(baseBranch)}${at}${describeComparison(previews, baseBranch)}`
       : `Head ${code(shortHash(head))}, base ${code(baseBranch)}${at}`,
     finishedAt === undefined ? `since ${time(startedAt)}` : time(finishedAt),
     finishedAt !== undefined && compared && `took ${duration(finishedAt - startedAt)}`,
   ];
   return `<sub>${parts.filter((part) => part !== false).join(" · ")}</sub>`;
+}
+
+/** Says nothing if nothing was compared: the footer is what readers go by. */
+function describeComparison(previews: readonly Preview[], baseBranch: string): string {
+  const compared = previews.filter(({ state }) => state === "done");
+  if (compared.length === 0) return "";
+  return areIsolated(compared)
+    ? `, compared with ${code(baseBranch)}, without the cluster`
+    : ", compared with the live cluster";
 }
 
 function shortHash(commit: string): string {

@@ -16,7 +16,7 @@ export interface Group {
 /** The urgency of a preview; smaller comes first. */
 export type Urgency = 0 | 1 | 2 | 3 | 4 | 5;
 
-/** Returns the groups, the most urgent first, otherwise in the order of the report. */
+/** Returns the groups, the most urgent first, then the largest, otherwise in the order of the report. */
 export function groupPreviews(previews: readonly Preview[]): Group[] {
   const groups = new Map<string, Preview[]>();
   for (const preview of previews) {
@@ -30,7 +30,13 @@ export function groupPreviews(previews: readonly Preview[]): Group[] {
       const [preview] = members;
       return preview === undefined ? [] : [toGroup(preview, members)];
     })
-    .sort((a, b) => a.urgency - b.urgency);
+    .sort((a, b) => a.urgency - b.urgency || sizeOf(b) - sizeOf(a));
+}
+
+/** How many objects change in all its deployments. */
+function sizeOf({ previews, preview }: Group): number {
+  const { changed, new: added, deleted, orphan, errors } = preview.counts;
+  return (changed + added + deleted + orphan + errors) * previews.length;
 }
 
 function toGroup(preview: Preview, previews: readonly Preview[]): Group {
@@ -40,7 +46,7 @@ function toGroup(preview: Preview, previews: readonly Preview[]): Group {
   return { previews, preview, urgency: urgencyOf(preview), sameNamespaces };
 }
 
-export function urgencyOf(preview: Preview): Urgency {
+function urgencyOf(preview: Preview): Urgency {
   const { state, counts } = preview;
   const risky = (kind: string) => preview.objects.some(({ risks }) => risks.some((risk) => risk.kind === kind));
   if (state === "failed") return 0;

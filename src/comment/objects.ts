@@ -1,4 +1,4 @@
-/** Renders the objects of one deployment with as many objects and diff lines as fit. */
+/** Renders the objects of one deployment, equal changes once, with as many objects and diff lines as fit. */
 import type { PreviewObject } from "../model/report.ts";
 import { grouped, plural } from "../preview/summary.ts";
 import { diffOf, lineCount } from "./lines.ts";
@@ -25,14 +25,42 @@ const lineLimits = [Infinity, 200, 80, 40, 20, 10, 5, 0];
 /** Room for the line that counts what is left out. */
 const endingLength = 160;
 const mostSecretKeys = 30;
+/** From this many objects on, the same change is shown once. */
+const leastAlike = 3;
+const mostNames = 12;
+
+/** One object, or several of a kind with the same change. */
+type Item = readonly [PreviewObject, ...PreviewObject[]];
 
 export function renderObjects(objects: readonly PreviewObject[], options: ObjectsOptions): Part {
   const room = options.room - endingLength;
+  const items = toItems(objects);
   for (const limit of lineLimits) {
-    const part = withLines(objects, limit, room, options);
+    const part = withLines(items, limit, room, options);
     if (part !== undefined) return part;
   }
-  return cutList(objects, room, options);
+  return cutList(items, room, options);
+}
+
+/** The lines that the diffs of these objects take if all are shown. */
+export function linesOf(objects: readonly PreviewObject[]): number {
+  return toItems(objects).reduce((lines, [object]) => lines + lineCount(object) + 3, 0);
+}
+
+/** In the order of the objects. The keys of a Secret are its own. */
+function toItems(objects: readonly PreviewObject[]): Item[] {
+  const alike = new Map<string, [PreviewObject, ...PreviewObject[]]>();
+  for (const [index, object] of objects.entries()) {
+    const { ref, action, diff, risks, secretKeys, linesLeftOut = 0 } = object;
+    const isWhole = linesLeftOut === 0 && secretKeys === undefined;
+    const id = isWhole ? JSON.stringify([ref.group, ref.kind, action, diff, risks]) : String(index);
+    const others = alike.get(id);
+    if (others === undefined) alike.set(id, [object]);
+    else others.push(object);
+  }
+  return [...alike.values()].flatMap((item): Item[] =>
+    item.length >= leastAlike ? [item] : item.map((object): Item => [object]),
+  );
 }
 
 /** The title of an object. */
@@ -40,9 +68,20 @@ export function objectName(object: PreviewObject): string {
   return `${kindOf(object)} ${nameOf(object, true)}`;
 }
 
+const kindWord = /^[A-Za-z]{1,63}$/;
+
 /** A kind is one word; anything else is shown as code. */
 function kindOf({ ref }: PreviewObject): string {
-  return /^[A-Za-z]{1,63}$/.test(ref.kind) ? ref.kind : code(ref.kind);
+  return kindWord.test(ref.kind) ? ref.kind : code(ref.kind);
+}
+
+/** `200 ConfigMaps`, `3 Ingresses`. */
+function describeKinds(item: Item): string {
+  const [first] = item;
+  const { kind } = first.ref;
+  if (!kindWord.test(kind)) return `${grouped(item.length)} of kind ${code(kind)}`;
+  const kinds = /(?:s|x|ch|sh)$/.test(kind) ? `${kind}es` : kind.replace(/(?<=[^aeiou])y$/, "ie") + "s";
+  return plural(item.length, kind, kinds);
 }
 
 function nameOf({ ref }: PreviewObject, withNamespace: boolean): string {
@@ -51,7 +90,7 @@ function nameOf({ ref }: PreviewObject, withNamespace: boolean): string {
 
 /** Renders all objects with this many lines of each diff; `undefined` if that does not fit. */
 function withLines(
-  objects: readonly PreviewObject[],
+  items: readonly Item[],
   limit: number,
   room: number,
   { leftOut, withNamespace }: ObjectsOptions,
@@ -59,13 +98,14 @@ function withLines(
   let text = "";
   let afterItem = false;
   let linesLeftOut = 0;
-  for (const object of objects) {
+  for (const item of items) {
+    const [object] = item;
     const { diff = "" } = object;
-    const item = limit === 0 || diff === "";
-    const title = titleOf(object, withNamespace, item);
-    if (text !== "") text += afterItem && item ? "\n" : "\n\n";
-    text += item ? `- ${title}` : title;
-    if (item) {
+    const isListed = limit === 0 || diff === "";
+    const title = titleOf(item, withNamespace, isListed);
+    if (text !== "") text += afterItem && isListed ? "\n" : "\n\n";
+    text += isListed ? `- ${title}` : title;
+    if (isListed) {
       linesLeftOut += lineCount(object);
     } else {
       if (limit === Infinity && diff.length > room) return undefined;
@@ -74,41 +114,54 @@ function withLines(
       linesLeftOut += cutOff;
     }
     if (text.length > room) return undefined;
-    afterItem = item;
+    afterItem = isListed;
   }
   const ending = leftOut > 0 ? `… and ${plural(leftOut, "more object", "more objects")}` : "";
   return { text: [text, ending].filter(Boolean).join("\n\n"), objectsLeftOut: leftOut, linesLeftOut };
 }
 
 /** Renders as many names as fit, and the number of the others. */
-function cutList(objects: readonly PreviewObject[], room: number, { leftOut, withNamespace }: ObjectsOptions): Part {
-  const items: string[] = [];
+function cutList(items: readonly Item[], room: number, { leftOut, withNamespace }: ObjectsOptions): Part {
+  const lines: string[] = [];
   let used = 0;
   let linesLeftOut = 0;
-  for (const object of objects) {
-    const item = `- ${titleOf(object, withNamespace, true)}`;
-    used += item.length + 1;
+  for (const item of items) {
+    const line = `- ${titleOf(item, withNamespace, true)}`;
+    used += line.length + 1;
     if (used > room) break;
-    items.push(item);
-    linesLeftOut += lineCount(object);
+    lines.push(line);
+    linesLeftOut += lineCount(item[0]);
   }
-  const rest = objects.slice(items.length);
+  const rest = items.slice(lines.length).flat();
   const more = rest.length + leftOut;
   const kinds = (["changed", "new", "deleted", "orphan"] as const)
     .map((action) => ({ action, count: rest.filter((object) => object.action === action).length }))
     .filter(({ count }) => count > 0)
     .map(({ action, count }) => `${grouped(count)} ${action}`);
   const ending = `… and ${plural(more, "more object", "more objects")}${kinds.length > 0 ? `: ${kinds.join(", ")}` : ""}`;
-  return { text: [items.join("\n"), ending].filter(Boolean).join("\n\n"), objectsLeftOut: more, linesLeftOut };
+  return { text: [lines.join("\n"), ending].filter(Boolean).join("\n\n"), objectsLeftOut: more, linesLeftOut };
 }
 
-function titleOf(object: PreviewObject, withNamespace: boolean, item: boolean): string {
+function titleOf(item: Item, withNamespace: boolean, isListed: boolean): string {
+  const [object] = item;
   const { action, risks, secretKeys } = object;
-  const kind = kindOf(object);
-  const title = action === "changed" && !item ? `**${kind}**` : `**${action}** ${kind}`;
+  const isDiff = action === "changed" && !isListed;
   const keys = secretKeys === undefined || secretKeys.length === 0 ? "" : `: ${describeKeys(secretKeys)}`;
   const remarks = risks.filter(({ kind }) => kind !== "deletion" || action === "changed").slice(0, 3);
-  return `${title} ${nameOf(object, withNamespace)}${keys}${remarks.map(({ text }) => ` – ${prose(text)}`).join("")}`;
+  const why = remarks.map(({ text }) => ` – ${prose(text)}`).join("");
+  if (item.length > 1) {
+    const kinds = describeKinds(item);
+    const title = isDiff ? `**The same change in ${kinds}**` : `**${action}** ${kinds}`;
+    return `${title}: ${nameAll(item, withNamespace)}${why}`;
+  }
+  const title = isDiff ? `**${kindOf(object)}**` : `**${action}** ${kindOf(object)}`;
+  return `${title} ${nameOf(object, withNamespace)}${keys}${why}`;
+}
+
+function nameAll(item: Item, withNamespace: boolean): string {
+  const names = item.slice(0, mostNames).map((object) => nameOf(object, withNamespace));
+  if (item.length > names.length) names.push(`and ${grouped(item.length - names.length)} more`);
+  return names.join(", ");
 }
 
 /** Describes the changed keys of a Secret. */

@@ -4,8 +4,8 @@ import type { Preview } from "../model/report.ts";
 import { describeChanges, describeFailure, grouped, plural } from "../preview/summary.ts";
 import type { Group } from "./groups.ts";
 import { cutLines } from "./lines.ts";
-import { type Part, renderObjects } from "./objects.ts";
-import { iconOf } from "./table.ts";
+import { linesOf, type Part, renderObjects } from "./objects.ts";
+import { describeDrift, describeLimits, iconOf } from "./table.ts";
 import { code, fence, htmlCode, prose, toLines } from "./text.ts";
 
 export interface Sections {
@@ -21,21 +21,30 @@ const leastRoom = 700;
 /** The largest shares for errors, and then for warnings. */
 const errorShare = 0.5;
 const warningShare = 0.25;
-const mostOpen = 3;
+/** Sections with errors are open. With more of them the comment would be longer than a few screens. */
+const mostOpen = 12;
 const mostNames = 40;
+/** Up to this many lines, the section of the only deployment is open: it fits on the same screen as the verdict. */
+const mostLinesOpen = 30;
+
+export interface SectionsOptions {
+  readonly room: number;
+  /** There is no table: the section's title says what the row would. */
+  readonly only: boolean;
+}
 
 /** Renders as many sections as fit, the most urgent first, each with a fair share of the room. */
-export function renderSections(groups: readonly Group[], room: number): Sections {
+export function renderSections(groups: readonly Group[], { room, only }: SectionsOptions): Sections {
   const wanted = groups.filter(({ preview }) => hasDetails(preview));
   const shown = wanted.slice(0, Math.max(0, Math.floor(room / leastRoom)));
   const parts = new Map<Group, Part>();
   let left = room;
-  let opened = 0;
   // Room that small sections do not need goes to the large ones.
   const bySize = shown.map((group) => ({ group, size: sizeOf(group.preview) })).sort((a, b) => a.size - b.size);
+  const toOpen = new Set(shown.filter(({ preview }) => saysWhy(preview)).slice(0, mostOpen));
   for (const [index, { group }] of bySize.entries()) {
-    const open = saysWhy(group.preview) && opened++ < mostOpen;
-    const part = renderSection(group, open, Math.floor(left / (bySize.length - index)) - 2);
+    const open = toOpen.has(group) || (only && isShort(group.preview));
+    const part = renderSection(group, { open, only, room: Math.floor(left / (bySize.length - index)) - 2 });
     if (part === undefined) continue;
     left -= part.text.length + 2;
     parts.set(group, part);
@@ -55,9 +64,13 @@ function hasDetails({ state, objects, objectsLeftOut, errors, warnings, conceale
   return objects.length + objectsLeftOut + errors.length + warnings.length > 0;
 }
 
-/** Whether the section explains a failure or hidden details, so that it is shown open. */
-function saysWhy({ state, concealed }: Preview): boolean {
-  return state === "failed" || concealed !== undefined;
+/** Whether the section explains a failure, errors or hidden details, so that it is shown open. */
+function saysWhy({ state, counts, concealed }: Preview): boolean {
+  return state === "failed" || counts.errors > 0 || concealed !== undefined;
+}
+
+function isShort({ objects }: Preview): boolean {
+  return linesOf(objects) <= mostLinesOpen;
 }
 
 /** The approximate length of the whole section. */
@@ -66,9 +79,13 @@ function sizeOf({ objects, errors, warnings, failure = "" }: Preview): number {
   return objects.reduce((sum, { diff = "" }) => sum + diff.length + 100, failure.length + messages);
 }
 
-function renderSection(group: Group, open: boolean, room: number): Part | undefined {
+interface SectionOptions extends SectionsOptions {
+  readonly open: boolean;
+}
+
+function renderSection(group: Group, { open, only, room }: SectionOptions): Part | undefined {
   const { preview, previews, sameNamespaces } = group;
-  const start = `<details${open ? " open" : ""}><summary>${iconOf(preview, false)} ${titleOf(group)}</summary>`;
+  const start = `<details${open ? " open" : ""}><summary>${iconOf(preview, false)} ${titleOf(group, only)}</summary>`;
   const end = "</details>";
   const blocks = [start, ...(previews.length > 1 ? [listNames(previews)] : [])];
   let left = room - end.length - blocks.reduce((sum, block) => sum + block.length + 2, 0);
@@ -119,9 +136,15 @@ function describeEncrypted({ changed }: NonNullable<Preview["encrypted"]>): stri
   return changed.length === 0 ? note : `${note} Encrypted values change in ${changed.map(code).join(", ")}.`;
 }
 
-function titleOf({ previews, preview }: Group): string {
+function titleOf({ previews, preview }: Group, only: boolean): string {
   const what = preview.state === "failed" ? describeFailure(preview) : describeChanges(preview.counts) || "no change";
-  if (previews.length === 1) return `<b>${htmlCode(keyText(preview.deployment))}</b>: ${what}`;
+  const name = `<b>${htmlCode(keyText(preview.deployment))}</b>`;
+  if (only) {
+    const places = [preview.target, preview.cluster].filter(Boolean).map((place = "") => htmlCode(place));
+    const drift = preview.drift > 0 ? [describeDrift(preview.drift)] : [];
+    return `${[name, ...places].join(" · ")}: ${[what, ...describeLimits(preview), ...drift].join("; ")}`;
+  }
+  if (previews.length === 1) return `${name}: ${what}`;
   const same = preview.state === "failed" ? "the same failure" : "the same";
   return `<b>${same} in ${plural(previews.length, "deployment")}</b>: ${what}`;
 }

@@ -1,8 +1,11 @@
-/** Renders the table of deployments: a row for each while there is room, then a summary of the rest. */
+/**
+ * Renders the table of deployments on one screen: a row for each, or for those with the same result if there are many,
+ * the most urgent first. The rest is folded, and counted if there is no room for it.
+ */
 import { keyText } from "../model.ts";
 import type { Preview } from "../model/report.ts";
 import { describeChanges, describeFailure, grouped, isChanged, plural, totalsOf } from "../preview/summary.ts";
-import { urgencyOf } from "./groups.ts";
+import type { Group } from "./groups.ts";
 import { cellCode } from "./text.ts";
 
 interface Column {
@@ -20,31 +23,44 @@ export interface TableOptions {
   readonly room: number;
 }
 
+/** One deployment, or several with the same result. */
+interface Row {
+  readonly previews: readonly Preview[];
+  readonly cells: readonly string[];
+}
+
+/** The columns that say which deployment it is; the others say what merging does. */
+const names = "deployment";
+const places = "target · cluster";
+
+/** The rows that are visible at once. */
+const mostRows = 12;
 /** Up to this many unchanged deployments are listed in the same table as the others. */
 const mostUnchanged = 5;
 /** Room for the line that counts what is left out, twice. */
 const endingLength = 300;
 
-export function renderTable(previews: readonly Preview[], { over, room }: TableOptions): string {
-  const sorted = byUrgency(previews);
-  const quiet = sorted.filter(isQuiet);
-  if (quiet.length === sorted.length || quiet.length <= mostUnchanged) {
-    return renderRows(sorted, over, room - endingLength).text;
-  }
-  const noteworthy = sorted.filter((preview) => !isQuiet(preview));
-  const first = renderRows(noteworthy, over, room - endingLength);
-  const title = `${plural(quiet.length, "deployment")} without a change`;
-  const left = room - endingLength - first.text.length - title.length - foldLength;
-  const second = first.complete ? renderRows(quiet, over, left) : undefined;
-  if (second === undefined || second.shown === 0) return `${first.text}\n\nAnd ${title}.`;
-  return `${first.text}\n\n${fold(title, second.text)}`;
-}
+export function renderTable(groups: readonly Group[], { over, room }: TableOptions): string {
+  const rows = toRows(groups, columnsFor(over));
+  const quiet = rows.filter(({ previews }) => previews.every(isQuiet));
+  const unchanged = quiet.flatMap(({ previews }) => previews);
+  const foldsQuiet = quiet.length < rows.length && unchanged.length > mostUnchanged;
+  const listed = foldsQuiet ? rows.filter((row) => !quiet.includes(row)) : rows;
+  const [visible, more] = [listed.slice(0, mostRows), listed.slice(mostRows)];
 
-function byUrgency(previews: readonly Preview[]): Preview[] {
-  return previews
-    .map((preview) => ({ preview, urgency: urgencyOf(preview) }))
-    .sort((a, b) => a.urgency - b.urgency)
-    .map(({ preview }) => preview);
+  const first = renderRows(visible, over, room - endingLength);
+  const blocks = [first.text];
+  let left = room - endingLength - first.text.length;
+  const foldRows = (title: string, folded: readonly Row[]) => {
+    const rest = left - title.length - foldLength;
+    const { text, shown } = first.complete ? renderRows(folded, over, rest) : { text: "", shown: 0 };
+    const block = shown === 0 ? `… and ${title}.` : fold(title, text);
+    left -= block.length;
+    blocks.push(block);
+  };
+  if (more.length > 0) foldRows(describeRest(more), more);
+  if (foldsQuiet) foldRows(`${plural(unchanged.length, "deployment")} without a change`, quiet);
+  return blocks.filter(Boolean).join("\n\n");
 }
 
 const fold = (title: string, text: string) => `<details><summary>${title}</summary>\n\n${text}\n\n</details>`;
@@ -56,42 +72,86 @@ function isQuiet(preview: Preview): boolean {
   return preview.state === "done" && !isChanged(preview) && errors + warnings + preview.drift === 0;
 }
 
-const toRow = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+/** Deployments of a group share a row if there would be too many rows, and if their rows differ only in the names. */
+function toRows(groups: readonly Group[], columns: readonly Column[]): Row[] {
+  const deployments = groups.reduce((sum, { previews }) => sum + previews.length, 0);
+  return groups.flatMap(({ previews }) => {
+    const rows = new Map<string, Preview[]>();
+    for (const preview of previews) {
+      const id = deployments > mostRows ? resultOf(preview, columns) : keyText(preview.deployment);
+      rows.set(id, [...(rows.get(id) ?? []), preview]);
+    }
+    return [...rows.values()].map((members) => ({ previews: members, cells: cellsOf(members, columns) }));
+  });
+}
 
-function renderRows(previews: readonly Preview[], over: boolean, room: number) {
+function resultOf(preview: Preview, columns: readonly Column[]): string {
+  const results = columns.filter(({ title }) => title !== names && title !== places);
+  return JSON.stringify(results.map(({ cell }) => cell(preview)));
+}
+
+function cellsOf(previews: readonly Preview[], columns: readonly Column[]): string[] {
+  const [first] = previews;
+  if (first === undefined) return [];
+  return columns.map(({ title, cell }) => {
+    const own = cell(first);
+    if (title === names) return previews.length > 1 ? `${own} and ${grouped(previews.length - 1)} more, the same` : own;
+    const isShared = title !== places || previews.every((preview) => cell(preview) === own);
+    return isShared ? own : describePlaces(previews);
+  });
+}
+
+function describePlaces(previews: readonly Preview[]): string {
+  const targets = new Set(previews.flatMap(({ target }) => target ?? []));
+  const clusters = new Set(previews.map(({ cluster }) => cluster));
+  return [
+    targets.size > 1 ? plural(targets.size, "target") : [...targets].map(cellCode)[0],
+    clusters.size > 1 ? plural(clusters.size, "cluster") : [...clusters].map(cellCode)[0],
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+const toLine = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+
+function renderRows(rows: readonly Row[], over: boolean, room: number) {
   const columns = columnsFor(over);
-  const cells = previews.map((preview) => columns.map(({ cell }) => cell(preview)));
-  const used = columns.map((column, at) => ({ ...column, at })).filter(({ at }) => cells.some((row) => row[at] !== ""));
+  const used = columns
+    .map((column, at) => ({ ...column, at }))
+    .filter(({ at }) => rows.some(({ cells }) => cells[at] !== ""));
 
-  const lines = [toRow(used.map(({ title }) => title)), toRow(used.map(({ align }) => align))];
+  const lines = [toLine(used.map(({ title }) => title)), toLine(used.map(({ align }) => align))];
   let length = lines.reduce((sum, line) => sum + line.length + 1, 0);
   let shown = 0;
-  for (const row of cells) {
-    const line = toRow(used.map(({ at, empty }) => row[at] || empty));
+  for (const { cells } of rows) {
+    const line = toLine(used.map(({ at, empty }) => cells[at] || empty));
     length += line.length + 1;
     if (length > room) break;
     lines.push(line);
     shown++;
   }
-  const complete = shown === previews.length;
+  const complete = shown === rows.length;
   const table = shown === 0 ? "" : lines.join("\n");
-  const text = complete ? table : [table, describeRest(previews.slice(shown), shown > 0)].filter(Boolean).join("\n\n");
-  return { text, shown, complete };
+  const rest = `${shown > 0 ? "… and " : ""}${describeRest(rows.slice(shown), shown > 0)}.`;
+  return { text: complete ? table : [table, rest].filter(Boolean).join("\n\n"), shown, complete };
 }
 
-/** Summarizes the deployments whose rows do not fit. */
-function describeRest(previews: readonly Preview[], afterOthers: boolean): string {
+/** Summarizes the deployments whose rows are not visible. */
+function describeRest(rows: readonly Row[], afterOthers = true): string {
+  const previews = rows.flatMap(({ previews: own }) => own);
   const { deployments, changed, failed, notRun, working, changes } = totalsOf(previews);
   const found = describeChanges(changes);
-  const same = deployments - changed - failed - working;
+  const erring = previews.filter((preview) => hasErrors(preview) && !isChanged(preview)).length;
+  const same = deployments - changed - failed - working - erring;
   const parts = [
     changed > 0 && `${grouped(changed)} changed${found && ` (${found})`}`,
     failed > notRun && `${grouped(failed - notRun)} that cannot be rendered`,
     notRun > 0 && `${grouped(notRun)} that could not be compared`,
+    erring > 0 && `${grouped(erring)} with errors`,
     working > 0 && `${grouped(working)} not compared yet`,
     same > 0 && `${grouped(same)} without a change`,
   ].filter((part) => part !== false);
-  return `${afterOthers ? "… and " : ""}${plural(deployments, afterOthers ? "more deployment" : "deployment")}: ${parts.join(", ")}.`;
+  return `${plural(deployments, afterOthers ? "more deployment" : "deployment")}: ${parts.join(", ")}`;
 }
 
 function columnsFor(over: boolean): Column[] {
@@ -103,8 +163,8 @@ function columnsFor(over: boolean): Column[] {
   });
   return [
     { title: " ", align: "---", empty: "", cell: (preview) => iconOf(preview, over) },
-    { title: "deployment", align: "---", empty: "", cell: ({ deployment }) => cellCode(keyText(deployment)) },
-    { title: "target · cluster", align: "---", empty: "", cell: placeOf },
+    { title: names, align: "---", empty: "", cell: ({ deployment }) => cellCode(keyText(deployment)) },
+    { title: places, align: "---", empty: "", cell: placeOf },
     number("changed", ({ counts }) => counts.changed),
     number("new", ({ counts }) => counts.new),
     number("deleted", ({ counts }) => counts.deleted),
@@ -131,12 +191,20 @@ export function iconOf(preview: Preview, over: boolean): string {
   return isChanged(preview) ? "🟡" : "⚪";
 }
 
+const hasErrors = ({ state, counts }: Preview) => state === "done" && counts.errors > 0;
+
 function remarkOf(preview: Preview, over: boolean): string {
-  const { state, counts, suspended, approval, concealed } = preview;
+  const { state } = preview;
   if (state === "working") return over ? "not compared" : "comparing …";
-  const remarks = [
-    state === "failed" && describeFailure(preview),
-    state === "done" && !isChanged(preview) && counts.errors === 0 && "no change",
+  const result =
+    state === "failed" ? describeFailure(preview) : isChanged(preview) || hasErrors(preview) ? [] : "no change";
+  return [result, describeLimits(preview)].flat().join("; ");
+}
+
+/** What a reader has to know beside the numbers. */
+export function describeLimits(preview: Preview): string[] {
+  const { counts, suspended, approval, concealed } = preview;
+  const limits = [
     preview.isolated === true && "without the cluster",
     suspended && "suspended: merging deploys nothing here",
     approval === "pending" && "waiting for approval",
@@ -145,5 +213,17 @@ function remarkOf(preview: Preview, over: boolean): string {
     concealed !== undefined && "only counts are shown",
     counts.warnings > 0 && plural(counts.warnings, "warning"),
   ];
-  return remarks.filter((remark) => remark !== false).join("; ");
+  return limits.filter((limit) => limit !== false);
+}
+
+/** Names the only deployment in one line, with everything that the table would say. */
+export function describeOnly(preview: Preview, over: boolean): string {
+  const { deployment, drift } = preview;
+  const where = [cellCode(keyText(deployment)), placeOf(preview)].filter(Boolean).join(" · ");
+  const said = [remarkOf(preview, over), drift > 0 && describeDrift(drift)].filter(Boolean);
+  return `${iconOf(preview, over)} ${where}${said.length > 0 ? `: ${said.join("; ")}` : ""}`;
+}
+
+export function describeDrift(drift: number): string {
+  return `existing drift in ${plural(drift, "object")}`;
 }

@@ -84,6 +84,8 @@ export interface Totals {
   readonly failed: number;
   /** The failed previews for which no rendering error is known. */
   readonly notRun: number;
+  /** The compared deployments with errors. */
+  readonly erring: number;
   readonly changes: Changes;
 }
 
@@ -95,6 +97,7 @@ export function totalsOf(previews: readonly Preview[]): Totals {
     working: previews.filter(({ state }) => state === "working").length,
     failed: previews.filter(({ state }) => state === "failed").length,
     notRun: previews.filter(({ state, failed }) => state === "failed" && failed === "run").length,
+    erring: previews.filter(({ state, counts }) => state === "done" && counts.errors > 0).length,
     changes: {
       changed: sum("changed"),
       new: sum("new"),
@@ -122,13 +125,14 @@ export function describeReport(report: Pick<Report, "state" | "obstacle" | "prev
   const { deployments, working } = totals;
   if (deployments === 0) return report.state === "working" ? "looking for deployments" : "no deployment is affected";
   if (working > 0 || report.state === "working") return `comparing ${share(working || deployments, deployments)}`;
-  const broken = describeFailed(totals);
+  const failing = describeFailing(totals);
+  const unknown = describeNotRun(totals);
   const effect = effectOf(report.previews);
   const merging = effect
     ? `${effect.suspended ? "would change" : "changes"} ${effect.where}`
-    : broken === "" && nothingIn(deployments);
-  const verdict = [broken, merging].filter(Boolean).join("; ");
-  const found = describeChangedObjects(effect?.changes ?? totals.changes);
+    : failing + unknown === "" && nothingIn(deployments);
+  const verdict = [failing && `would fail: ${failing}`, unknown, merging].filter(Boolean).join("; ");
+  const found = effect ? describeChangedObjects(effect.changes) : "";
   const more = effect?.others ? `; ${plural(effect.others.changed, "suspended deployment")} would change` : "";
   const how = areIsolated(report.previews) ? "; rendered without the cluster" : "";
   const texts = [`${verdict}${found && `: ${found}`}${more}${how}`, `${verdict}${more}${how}`];
@@ -143,6 +147,7 @@ export interface Effect {
   /** The number of changed deployments, and of those with deletions. */
   readonly changed: number;
   readonly deleting: number;
+  /** Without errors, see describeFailing. */
   readonly changes: Changes;
   /** The changed deployments that are suspended, beside those that are not. */
   readonly others?: Totals | undefined;
@@ -156,36 +161,38 @@ export function effectOf(previews: readonly Preview[]): Effect | undefined {
   const following = totalsOf(previews.filter(({ suspended }) => !suspended));
   if (following.changed === 0) {
     const where = plural(totals.changed, "suspended deployment");
-    const { changed, changes } = totals;
-    return { suspended: true, where, changed, deleting: deleting.length, changes };
+    const changes = { ...totals.changes, errors: 0 };
+    return { suspended: true, where, changed: totals.changed, deleting: deleting.length, changes };
   }
   const others = totalsOf(previews.filter(({ suspended }) => suspended));
   return {
     suspended: false,
-    where: shareBeside(following.changed, totals),
+    where: share(following.changed, totals.deployments),
     changed: following.changed,
     deleting: deleting.filter(({ suspended }) => !suspended).length,
-    // Errors count in suspended deployments too.
-    changes: { ...following.changes, errors: totals.changes.errors },
+    changes: { ...following.changes, errors: 0 },
     others: others.changed > 0 ? others : undefined,
   };
 }
 
-/** `1 of 3 deployments cannot be rendered`; `""` if none failed. */
-export function describeFailed({ deployments, failed, notRun }: Totals): string {
+/** `1 of 3 deployments cannot be rendered, 1 other has 2 errors`; `""` if no deploy would fail. */
+export function describeFailing({ deployments, failed, notRun, erring, changes }: Totals): string {
   const unrendered = failed - notRun;
-  const which = unrendered > 0 ? grouped(notRun) : share(notRun, deployments);
+  const which = unrendered > 0 ? plural(erring, "other") : share(erring, deployments);
   return [
     unrendered > 0 && `${share(unrendered, deployments)} cannot be rendered`,
-    notRun > 0 && `${which} could not be compared`,
+    erring > 0 && `${which} ${erring === 1 ? "has" : "have"} ${plural(changes.errors, "error")}`,
   ]
     .filter((part) => part !== false)
-    .join("; ");
+    .join(", ");
 }
 
-/** The changed deployments, for use after the failed ones. */
-function shareBeside(changed: number, { deployments, failed }: Totals): string {
-  return failed === 0 ? share(changed, deployments) : plural(changed, "other");
+/** `1 of 3 deployments could not be compared`; `""` if all could. */
+export function describeNotRun(totals: Totals): string {
+  const { deployments, notRun } = totals;
+  if (notRun === 0) return "";
+  const which = describeFailing(totals) === "" ? share(notRun, deployments) : plural(notRun, "other");
+  return `${which} could not be compared`;
 }
 
 export function nothingIn(deployments: number): string {

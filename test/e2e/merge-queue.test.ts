@@ -94,7 +94,7 @@ test("a group also gets a status if nothing is compared or the comparison fails"
   await deployment.settles();
   const again = await queue.make(await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" }));
   await again.tell("checks_requested");
-  const cause = expect.stringMatching(/^failure: 1 deployment cannot be rendered; .*broken\.yml.*nobody/);
+  const cause = expect.stringMatching(/^failure: would fail: 1 deployment cannot be rendered; .*broken\.yml.*nobody/);
   await expect.poll(again.statuses, patience).toEqual({ towline: cause });
   expect(again.writes().filter((state) => state !== "pending")).toEqual(["failure"]);
 

@@ -221,7 +221,7 @@ test("proposing a broken pull request's commit again does not make its check pas
   const broken = await pulls.open(aProject({ namespace, data: { color: "{{ no.such.thing }}" } }));
   await broken.comment("cannot be rendered");
   const sum = async () => (await pulls.statuses(broken.head))["towline"];
-  await expect.poll(sum, patience).toBe("failure: 1 deployment cannot be rendered");
+  await expect.poll(sum, patience).toBe("failure: would fail: 1 deployment cannot be rendered");
 
   type Pull = { number: number };
   const again = { title: "Again", head: broken.branch, base: "docs" };

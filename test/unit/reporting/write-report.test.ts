@@ -301,7 +301,7 @@ test.each<[string, Partial<Report>]>([
   const sum = () => forge.statuses.findLast(({ status }) => status.context === "towline")?.status;
 
   await write(8);
-  expect(sum()).toMatchObject({ state: "failure", description: "1 deployment cannot be rendered" });
+  expect(sum()).toMatchObject({ state: "failure", description: "would fail: 1 deployment cannot be rendered" });
 
   forge.put(8, { state: "closed" });
   await reports.save(another(8, { ...overrides, state: "closed" }));

@@ -12,7 +12,10 @@ test.each([
   ["unchanged", "changes nothing in 3 deployments"],
   ["change", "changes 1 of 3 deployments: 3 objects changed, 1 new"],
   ["deletion", "changes 1 of 2 deployments: 5 objects changed, 1 new, 2 deleted"],
-  ["errors", "1 of 2 deployments cannot be rendered; changes 1 other: 1 object changed, 1 error"],
+  [
+    "errors",
+    "would fail: 1 of 2 deployments cannot be rendered, 1 other has 1 error; changes 1 of 2 deployments: 1 object changed",
+  ],
   ["conflict", "cannot be merged: conflict in 2 files"],
   ["fork", "not rendered: it comes from a fork"],
   ["agit", "not rendered: it was pushed for review, without a branch"],
@@ -118,7 +121,7 @@ test("kluctl's errors are shown unchanged", () => {
   expect(render(sample("errors"))).toMatchInlineSnapshot(`
     "<!-- towline -->
 
-    ### Towline: 1 of 2 deployments cannot be rendered; merging changes 1 other: 1 object changed, 1 error
+    ### Towline: merging **would fail**: 1 of 2 deployments cannot be rendered, 1 other has 1 error; it changes 1 of 2 deployments: 1 object changed
 
     |   | deployment | target · cluster | changed | errors | remark |
     | --- | --- | --- | ---: | ---: | --- |
@@ -134,7 +137,7 @@ test("kluctl's errors are shown unchanged", () => {
 
     </details>
 
-    <details><summary>❌ <b><code>shop/staging</code></b>: 1 changed, 1 error</summary>
+    <details open><summary>❌ <b><code>shop/staging</code></b>: 1 changed, 1 error</summary>
 
     **1 error**
     \`\`\`
@@ -279,7 +282,7 @@ test("a pull request that affects no deployment is reported as such", () => {
 test("many deployments without a change are folded into a table of their own", () => {
   const { nodes, html } = readComment(render(sample("many-deployments")));
 
-  expect(nodes.filter(({ type }) => type === "table").map(({ children }) => children?.length)).toEqual([17, 25]);
+  expect(nodes.filter(({ type }) => type === "table").map(({ children }) => children?.length)).toEqual([4, 2]);
   expect(html).toContain("<details><summary>24 deployments without a change</summary>");
 });
 
@@ -301,12 +304,12 @@ test("failures that are not the pull request's fault are not blamed on it", () =
   const body = render(report);
 
   expect(body).toContain(
-    "### Towline: 1 of 3 deployments cannot be rendered; 1 could not be compared; merging changes 1 other: 3 objects",
+    "### Towline: merging **would fail**: 1 of 3 deployments cannot be rendered; 1 other could not be compared; it changes 1 of 3",
   );
   expect(body).toMatch(/`shop\/staging`.*\| could not be compared \|/);
   expect(body).toContain("<b><code>shop/staging</code></b>: could not be compared</summary>");
   expect(describeReport(report)).toBe(
-    "1 of 3 deployments cannot be rendered; 1 could not be compared; changes 1 other: 3 objects changed, 1 new",
+    "would fail: 1 of 3 deployments cannot be rendered; 1 other could not be compared; changes 1 of 3 deployments: 3 objects changed, 1 new",
   );
   expect(describePreview(ended)).toBe("could not be compared");
   expect(describeReport(sampleReport([ended]))).toBe("1 deployment could not be compared");
@@ -317,7 +320,7 @@ test("deployments with the same failure share one section", () => {
   const previews = ["prod", "staging"].map((name) => samplePreview(name, { state: "failed", failure }));
   const body = render(sampleReport(previews));
 
-  expect(body).toContain("### Towline: 2 deployments cannot be rendered\n");
+  expect(body).toContain("### Towline: merging **would fail**: 2 deployments cannot be rendered\n");
   expect(body).toContain("<summary>❌ <b>the same failure in 2 deployments</b>: cannot be rendered</summary>");
   expect(body.split(failure)).toHaveLength(2);
 });

@@ -65,9 +65,9 @@ test("errors count, whether the deployment is suspended or not", () => {
   const errors = [{ message: "no such kind" }];
 
   expect(told([prod, samplePreview("legacy", { suspended: true, errors })]).status).toBe(
-    "changes 1 of 2 deployments: 3 objects changed, 1 new, 1 error",
+    "would fail: 1 of 2 deployments has 1 error; changes 1 of 2 deployments: 3 objects changed, 1 new",
   );
   expect(told([samplePreview("prod", { errors }), legacy]).status).toBe(
-    "would change 1 suspended deployment: 3 objects changed, 1 new, 1 error",
+    "would fail: 1 of 2 deployments has 1 error; would change 1 suspended deployment: 3 objects changed, 1 new",
   );
 });
