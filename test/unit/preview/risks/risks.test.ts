@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { FieldChange, ResultObject } from "../../../src/model.ts";
-import { findRisks } from "../../../src/preview/risks.ts";
-import { anObject } from "../../support/deployments.ts";
+import type { FieldChange, ResultObject } from "../../../../src/model.ts";
+import { findRisks } from "../../../../src/preview/risks.ts";
+import { anObject } from "../../../support/deployments.ts";
 
 const update = (jsonPath: string, newValue: unknown = "b"): FieldChange => ({
   type: "update",

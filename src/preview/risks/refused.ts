@@ -1,0 +1,62 @@
+/**
+ * Changes that the API server will reject because a field is immutable. A deploy of such a change fails, which a dry run
+ * does not always show.
+ */
+import { parseJson } from "../../kit/json.ts";
+import type { ResultError, ResultObject } from "../../model.ts";
+import { field, idOf, pathOf } from "./fields.ts";
+
+/** Whether it is one of the API server's messages for a change that it refuses, as kluctl passes them on. */
+export function refusesChange({ message }: ResultError): boolean {
+  return /field is immutable|updates to \S+ spec for fields other than|cannot change roleRef|may not be changed|is forbidden after creation/i.test(
+    message,
+  );
+}
+
+/**
+ * From the API server's own validation (pkg/apis/…/validation) and the documentation of each kind. For StatefulSets,
+ * these are all fields of the spec except the mutable ones; the same goes for claims, whose request may grow.
+ */
+const immutableFields: Readonly<Record<string, RegExp>> = {
+  "apps/StatefulSet":
+    /^spec\.(?!replicas\b|ordinals\b|template\b|updateStrategy\b|revisionHistoryLimit\b|persistentVolumeClaimRetentionPolicy\b|minReadySeconds\b)/,
+  "apps/Deployment": /^spec\.selector\b/,
+  "apps/DaemonSet": /^spec\.selector\b/,
+  "apps/ReplicaSet": /^spec\.selector\b/,
+  "batch/Job": /^spec\.(?:selector|template|completionMode|podFailurePolicy|backoffLimitPerIndex|managedBy)\b/,
+  "/Service": /^spec\.(?:clusterIP|clusterIPs)\b/,
+  "/PersistentVolumeClaim": /^spec\b(?!\.resources\.requests\b|\.volumeAttributesClassName\b)/,
+  "/PersistentVolume":
+    /^spec\.(?:hostPath|nfs|csi|local|iscsi|fc|awsElasticBlockStore|gcePersistentDisk|azureDisk|nodeAffinity|volumeMode)\b/,
+  "storage.k8s.io/StorageClass": /^(?:parameters|provisioner|reclaimPolicy|volumeBindingMode)\b/,
+  "storage.k8s.io/CSIDriver": /^spec\.(?:attachRequired|podInfoOnMount|volumeLifecycleModes|fsGroupPolicy)\b/,
+  "rbac.authorization.k8s.io/RoleBinding": /^roleRef\b/,
+  "rbac.authorization.k8s.io/ClusterRoleBinding": /^roleRef\b/,
+  "scheduling.k8s.io/PriorityClass": /^(?:value|preemptionPolicy)\b/,
+  "networking.k8s.io/IngressClass": /^spec\.controller\b/,
+  "apiextensions.k8s.io/CustomResourceDefinition": /^spec\.(?:group|scope|names\.(?:plural|kind))\b/,
+  "node.k8s.io/RuntimeClass": /^handler\b/,
+};
+
+export function refusedFields({ ref, changes, remote }: ResultObject, action: string, errors: readonly ResultError[]) {
+  if (action === "changed") {
+    const frozen = field(parseJson(remote ?? ""), "immutable") === true && /^\/(?:ConfigMap|Secret)$/.test(idOf(ref));
+    const fields = frozen ? /^(?:data|binaryData|stringData|immutable)\b/ : immutableFields[idOf(ref)];
+    const touched = new Set(changes.map(pathOf).filter((path) => fields?.test(path)));
+    if (frozen && touched.size > 0) {
+      return "it is marked as immutable: the API server rejects the change unless the object is deleted and created again";
+    }
+    if (touched.size > 0) {
+      const names = [...new Set([...touched].map(shortPath))].slice(0, 5).join(", ");
+      return `${names} cannot be changed: the API server rejects the change unless the object is deleted and created again`;
+    }
+  }
+  return errors.some(refusesChange)
+    ? "the API server rejects the change: a field is immutable unless the object is deleted and created again"
+    : undefined;
+}
+
+/** The first two fields are clear enough, and contain no list index and no key chosen by a user. */
+function shortPath(path: string): string {
+  return /^[A-Za-z]+(?:\.[A-Za-z]+)?/.exec(path)?.[0] ?? "a field";
+}
