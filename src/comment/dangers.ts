@@ -1,4 +1,7 @@
-/** The dangers of a merge, shown first: losses, changes that the API server rejects, and far-reaching changes. */
+/**
+ * The dangers of a merge, shown first: losses, changes that the API server rejects, those that cost availability or
+ * security, and far-reaching ones.
+ */
 import { keyText } from "../model.ts";
 import type { PreviewObject, Risk } from "../model/report.ts";
 import { plural } from "../preview/summary.ts";
@@ -8,6 +11,8 @@ import { code, prose } from "./text.ts";
 
 const mostNames = 12;
 const mostLines = 24;
+/** For each object. */
+const mostReasons = 4;
 
 interface Danger {
   readonly title: string;
@@ -25,6 +30,8 @@ const dangers: readonly Danger[] = [
     risk: "deletion",
   },
   { title: "Immutable", applies: (object) => has(object, "immutable"), risk: "immutable" },
+  { title: "Availability", applies: (object) => has(object, "availability"), risk: "availability" },
+  { title: "Security", applies: (object) => has(object, "security"), risk: "security" },
   { title: "Far-reaching", applies: (object) => has(object, "far-reaching"), risk: "far-reaching" },
 ];
 
@@ -58,9 +65,15 @@ function where({ previews, preview }: Group, deployments: number): string {
 
 function nameAll(objects: readonly PreviewObject[], { risk }: Danger): string {
   const names = objects.slice(0, mostNames).map((object) => {
-    const why = object.risks.find(({ kind }) => kind === risk)?.text;
-    return why === undefined ? objectName(object) : `${objectName(object)} (${prose(why)})`;
+    const reasons = object.risks.filter(({ kind }) => kind === risk).map(({ text }) => text);
+    return reasons.length === 0 ? objectName(object) : `${objectName(object)} (${joinReasons(reasons)})`;
   });
   if (objects.length > names.length) names.push(`and ${plural(objects.length - names.length, "more object")}`);
   return names.join(", ");
+}
+
+function joinReasons(reasons: readonly string[]): string {
+  const shown = reasons.slice(0, mostReasons).map(prose);
+  if (reasons.length > shown.length) shown.push(`and ${plural(reasons.length - shown.length, "more reason")}`);
+  return shown.join("; ");
 }

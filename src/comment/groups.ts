@@ -1,7 +1,7 @@
 /** Groups deployments in which merging has the same effect, so that it is described once. */
 import { createHash } from "node:crypto";
 import { keyText } from "../model.ts";
-import type { Preview } from "../model/report.ts";
+import type { Preview, Risk } from "../model/report.ts";
 import { isChanged } from "../preview/summary.ts";
 
 export interface Group {
@@ -14,7 +14,7 @@ export interface Group {
 }
 
 /** The urgency of a preview; smaller comes first. */
-export type Urgency = 0 | 1 | 2 | 3 | 4 | 5;
+export type Urgency = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
 
 /** Returns the groups, the most urgent first, then the largest, otherwise in the order of the report. */
 export function groupPreviews(previews: readonly Preview[]): Group[] {
@@ -48,13 +48,19 @@ function toGroup(preview: Preview, previews: readonly Preview[]): Group {
 
 function urgencyOf(preview: Preview): Urgency {
   const { state, counts } = preview;
-  const risky = (kind: string) => preview.objects.some(({ risks }) => risks.some((risk) => risk.kind === kind));
   if (state === "failed") return 0;
-  if (counts.errors > 0 || risky("immutable")) return 1;
-  if (counts.deleted > 0 || risky("deletion") || risky("far-reaching")) return 2;
-  if (isChanged(preview)) return 3;
-  if (state === "working") return 4;
-  return 5;
+  if (counts.errors > 0 || hasRisk(preview, "immutable")) return 1;
+  if (counts.deleted > 0 || hasRisk(preview, "deletion")) return 2;
+  if (hasRisk(preview, "availability", "security")) return 3;
+  if (hasRisk(preview, "far-reaching")) return 4;
+  if (isChanged(preview)) return 5;
+  if (state === "working") return 6;
+  return 7;
+}
+
+/** Whether one of its objects has a risk of one of these kinds. */
+export function hasRisk({ objects }: Preview, ...kinds: readonly Risk["kind"][]): boolean {
+  return objects.some(({ risks }) => risks.some(({ kind }) => kinds.includes(kind)));
 }
 
 /** Whether the preview is complete, so that it can be compared with others. */

@@ -5,7 +5,7 @@
 import { keyText } from "../model.ts";
 import type { Preview } from "../model/report.ts";
 import { describeChanges, describeFailure, grouped, isChanged, plural, totalsOf } from "../preview/summary.ts";
-import type { Group } from "./groups.ts";
+import { type Group, hasRisk } from "./groups.ts";
 import { cellCode } from "./text.ts";
 
 interface Column {
@@ -183,10 +183,11 @@ function placeOf({ target, cluster }: Preview): string {
 }
 
 export function iconOf(preview: Preview, over: boolean): string {
-  const { state, counts, suspended, objects } = preview;
+  const { state, counts, suspended } = preview;
   if (state === "working") return over ? "➖" : "⏳";
   if (state === "failed" || counts.errors > 0) return "❌";
-  if (counts.deleted > 0 || objects.some(({ risks }) => risks.some(({ kind }) => kind !== "far-reaching"))) return "🔴";
+  if (counts.deleted > 0 || hasRisk(preview, "deletion", "immutable")) return "🔴";
+  if (hasRisk(preview, "availability", "security")) return "🟠";
   if (suspended) return "⏸️";
   return isChanged(preview) ? "🟡" : "⚪";
 }

@@ -16,13 +16,17 @@ const Ref = z.object({
   namespace: z.string().optional(),
 });
 
+/**
+ * The kinds of risks, the most urgent first. `deletion`: something is lost. `immutable`: the API server will reject it.
+ * `availability`: it may serve worse, or stop. `security`: it gives more rights. `far-reaching`: changes of this kind
+ * affect more than the object itself (CRD, Namespace, RBAC, webhooks of the API server …).
+ */
+export const riskKinds = ["deletion", "immutable", "availability", "security", "far-reaching"] as const;
+
 /** Why a change needs attention. */
 const Risk = z.object({
-  /**
-   * `deletion`: something is lost. `immutable`: the API server will reject it. `far-reaching`: changes of this kind
-   * affect more than the object itself (CRD, Namespace, RBAC, webhooks of the API server …).
-   */
-  kind: z.enum(["deletion", "immutable", "far-reaching"]),
+  /** During an update, a newer server may have written a kind that this one does not know: its text is shown anyway. */
+  kind: z.enum(riskKinds).catch("far-reaching"),
   /** One plain sentence or part of one, for display. */
   text: z.string(),
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { renderComment } from "../../../../src/comment/comment.ts";
-import type { Preview, PreviewObject, Report } from "../../../../src/model/report.ts";
+import { type Preview, type PreviewObject, type Report, riskKinds } from "../../../../src/model/report.ts";
 import { readComment } from "./read.ts";
 
 /** Part of every text from users, so that the test can find it in the comment. */
@@ -34,7 +34,7 @@ const object: fc.Arbitrary<PreviewObject> = fc.record(
   {
     ref: fc.record({ kind: fc.oneof(fc.constant("ConfigMap"), sentence), name, namespace: name }),
     action: fc.constantFrom("new", "changed", "deleted", "orphan"),
-    risks: fc.array(fc.record({ kind: fc.constantFrom("deletion", "immutable", "far-reaching"), text: sentence }), {
+    risks: fc.array(fc.record({ kind: fc.constantFrom(...riskKinds), text: sentence }), {
       maxLength: 2,
     }),
     diff: fc.array(hostile, { maxLength: 5 }).map((lines) => lines.map((line) => `+ ${line}`).join("\n")),

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { samplePreview, sampleReport, samples } from "../../../../dev/comment-pictures/samples.ts";
 import { renderComment } from "../../../../src/comment/comment.ts";
 import { describePreview, describeReport } from "../../../../src/preview/summary.ts";
-import type { Report } from "../../../../src/model/report.ts";
+import type { PreviewObject, Report } from "../../../../src/model/report.ts";
 import { readComment } from "./read.ts";
 
 const render = (report: Report) => renderComment(report, { maxLength: 65_536, marker: "<!-- towline -->" });
@@ -323,6 +323,57 @@ test("deployments with the same failure share one section", () => {
   expect(body).toContain("### Towline: merging **would fail**: 2 deployments cannot be rendered\n");
   expect(body).toContain("<summary>❌ <b>the same failure in 2 deployments</b>: cannot be rendered</summary>");
   expect(body.split(failure)).toHaveLength(2);
+});
+
+const risky = (name: string, ...risks: PreviewObject["risks"]) =>
+  samplePreview(name, { objects: [{ ref: { kind: "Deployment", name: "web" }, action: "changed", risks }] });
+const away = { kind: "availability", text: "it is scaled to zero: no pod is left running" } as const;
+const probe = { kind: "availability", text: "2 containers lose their readiness probes" } as const;
+const root = { kind: "security", text: "a container may run as root" } as const;
+
+test("what costs availability or security is shown with all reasons, between immutable and far-reaching changes", () => {
+  const far = { kind: "far-reaching", text: "it changes permissions" } as const;
+  const fixed = { kind: "immutable", text: "it cannot be changed" } as const;
+  const body = render(sampleReport([risky("prod", far, root, away, probe, fixed)]));
+
+  expect(
+    body
+      .slice(0, body.indexOf("| --"))
+      .split("\n")
+      .filter((line) => line.startsWith("- ")),
+  ).toEqual([
+    "- **Immutable**: Deployment `web` (it cannot be changed)",
+    "- **Availability**: Deployment `web` (it is scaled to zero: no pod is left running; 2 containers lose their readiness probes)",
+    "- **Security**: Deployment `web` (a container may run as root)",
+    "- **Far-reaching**: Deployment `web` (it changes permissions)",
+  ]);
+});
+
+test("of many reasons, the comment shows the first and counts the others", () => {
+  const reasons = Array.from({ length: 6 }, () => root);
+  expect(render(sampleReport([risky("prod", ...reasons)]))).toMatch(
+    /(?:a container may run as root; ){4}and 2 more reasons\)/,
+  );
+});
+
+test("deployments are sorted by their most urgent risk, which their icon shows", () => {
+  const kinds = ["far-reaching", "security", "availability", "immutable", "deletion"] as const;
+  const previews = kinds.map((kind) => risky(kind, { kind, text: "a reason" }));
+  const plain = [risky("plain"), samplePreview("same"), { ...risky("paused", root), suspended: true }];
+  const rows = render(sampleReport([...plain, ...previews]))
+    .split("\n")
+    .flatMap((line) => /^\| (\S+) \| `shop\/(\S+)`/.exec(line)?.slice(1).join(" ") ?? []);
+
+  expect(rows).toEqual([
+    "🔴 immutable",
+    "🔴 deletion",
+    "🟠 paused",
+    "🟠 security",
+    "🟠 availability",
+    "🟡 far-reaching",
+    "🟡 plain",
+    "⚪ same",
+  ]);
 });
 
 test("a prune that will need confirmation is shown beside the deletions", () => {
