@@ -3,10 +3,11 @@ import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../mod
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
-import type { Preview, PreviewObject } from "../model/report.ts";
+import { type Preview, type PreviewObject, riskKinds } from "../model/report.ts";
 import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
 import { inThread, largeText, ThreadError } from "../kit/in-thread.ts";
-import { findRisks } from "./risks.ts";
+import { findRisks, lengthOfStates } from "./risks.ts";
+import { type Workloads, workloadsOf } from "./risks/budgets.ts";
 import { refusesChange } from "./risks/refused.ts";
 import { withoutSaid } from "./said-values.ts";
 import { secretKeysOf } from "./secret-keys.ts";
@@ -30,6 +31,8 @@ const maxObjects = 500;
 const maxDiffLength = 256_000;
 const maxMessages = 50;
 const maxMessageLength = 2_000;
+/** Parsing a text takes a small part of the time that the search for secrets in it takes. */
+const parsedPerSearched = 20;
 
 /** `describeDiff` without blocking the event loop. Rejects only when the signal aborts. */
 export async function describeSafely(
@@ -43,6 +46,7 @@ export async function describeSafely(
   const weight =
     own +
     weightOf(result) +
+    lengthOfStates(result.objects) / parsedPerSearched +
     weightOfSecrets([...knownSecrets, ...maskedValues]) +
     (reference ? weightOf(reference) : 0);
   if (weight <= largeText) return describeDiff(result, options);
@@ -95,10 +99,12 @@ const unreadable: Description = {
 };
 
 function describe(result: CommandResult, redactor: Redactor, prune: boolean): Description {
+  let known: Workloads | undefined;
+  const workloads = () => (known ??= workloadsOf(result.objects));
   const found = result.objects.flatMap((object) => {
     const errors = result.errors.filter(({ ref }) => isSame(ref, object.ref));
     const action = actionOf(object, errors, prune);
-    return action === undefined ? [] : [{ object, action, risks: findRisks({ object, action, errors }) }];
+    return action === undefined ? [] : [{ object, action, risks: findRisks({ object, action, errors, workloads }) }];
   });
   const sorted = found.toSorted(byImportance);
   const count = (action: PreviewObject["action"]) => found.filter((each) => each.action === action).length;
@@ -187,11 +193,9 @@ function conceal(description: Description, why: string): Description {
   };
 }
 
-const order: readonly PreviewObject["risks"][number]["kind"][] = ["deletion", "immutable", "far-reaching"];
-
 /** Highest risk first, then by kind and name. */
 function byImportance(one: Found, other: Found): number {
-  const rank = ({ risks }: Found) => Math.min(order.length, ...risks.map(({ kind }) => order.indexOf(kind)));
+  const rank = ({ risks }: Found) => Math.min(riskKinds.length, ...risks.map(({ kind }) => riskKinds.indexOf(kind)));
   const [a, b] = [one.object.ref, other.object.ref];
   return (
     rank(one) - rank(other) ||

@@ -1,24 +1,54 @@
-/** Finds the changes that deserve a second look, and describes their consequences. Pure. */
+/**
+ * Finds the changes that deserve a second look, and describes their consequences. Pure. Every text consists of fixed
+ * words, numbers and names of fields, because the comment shows it without a redactor.
+ */
 import type { ResultError, ResultObject } from "../model.ts";
 import type { PreviewObject, Risk } from "../model/report.ts";
+import { lengthOfTexts } from "../redact/weight.ts";
+import { describeBudget, isDisruptionBudget, type Workloads } from "./risks/budgets.ts";
 import { lossOf } from "./risks/losses.ts";
+import { hasPods } from "./risks/pods.ts";
+import { describePrivileges } from "./risks/privileges.ts";
 import { reachOf } from "./risks/reach.ts";
-import { refusedFields } from "./risks/refused.ts";
+import { refusalOf } from "./risks/refused.ts";
+import { describeRights } from "./risks/rights.ts";
+import { noStates, statesOf } from "./risks/states.ts";
+import { describeStorage } from "./risks/storage.ts";
+import { describeWorkload } from "./risks/workloads.ts";
 
 interface Question {
   readonly object: ResultObject;
   readonly action: PreviewObject["action"];
   /** kluctl's errors about this object. */
   readonly errors: readonly ResultError[];
+  /** The workloads of the same result. */
+  readonly workloads: () => Workloads;
 }
 
-export function findRisks({ object, action, errors }: Question): Risk[] {
-  const risks: Risk[] = [];
-  const lost = action === "deleted" ? lossOf(object) : undefined;
-  if (lost !== undefined) risks.push({ kind: "deletion", text: lost });
-  const refused = refusedFields(object, action, errors);
-  if (refused !== undefined) risks.push({ kind: "immutable", text: refused });
-  const reach = action === "orphan" ? undefined : reachOf(object, action);
-  if (reach !== undefined) risks.push({ kind: "far-reaching", text: reach });
-  return risks;
+export function findRisks({ object, action, errors, workloads }: Question): Risk[] {
+  const { ref } = object;
+  const states = action === "new" || action === "changed" ? statesOf(object) : noStates;
+  const rights = describeRights(ref, states);
+  return [
+    ...risks("deletion", action === "deleted" ? lossOf(object) : undefined),
+    ...risks("immutable", refusalOf(object, action, errors, states)),
+    ...risks("availability", ...describeWorkload(ref, states)),
+    ...risks("availability", ...describeStorage(ref, states)),
+    ...risks("availability", ...describeBudget(ref, states, workloads)),
+    ...risks("security", ...describePrivileges(ref, states)),
+    ...risks("security", ...rights),
+    ...risks("far-reaching", rights.length === 0 ? reachOf(object, action) : undefined),
+  ];
+}
+
+function risks(kind: Risk["kind"], ...texts: readonly (string | undefined)[]): Risk[] {
+  return texts.filter((text) => text !== undefined).map((text) => ({ kind, text }));
+}
+
+/** The length of the texts that are parsed to find the risks of a result. */
+export function lengthOfStates(objects: readonly ResultObject[]): number {
+  const touched = objects.filter(({ new: isNew, changes }) => isNew || changes.length > 0);
+  const needsAll = touched.some(({ ref }) => isDisruptionBudget(ref));
+  const workloads = (needsAll ? objects : touched).filter(({ ref }) => hasPods(ref));
+  return lengthOfTexts({ objects: workloads });
 }

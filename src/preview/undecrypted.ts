@@ -31,12 +31,16 @@ export function valuesToHide({ reference }: Undecrypted): string[] {
 function compareWith(object: ResultObject, deployed: ResultObject | undefined): ResultObject {
   if (object.changes.length === 0) return object;
   if (deployed?.rendered === undefined || object.rendered === undefined) {
-    return { ...object, changes: object.changes.map(hideOld) };
+    const changes = object.changes.map(hideOld);
+    return isSecret(object.ref)
+      ? { ...object, changes }
+      : { ...object, changes, remote: undefined, applied: undefined };
   }
   if (deployed.rendered === object.rendered) return { ...object, changes: [] };
-  // For a Secret, changed keys are found by comparing the whole contents.
-  if (isSecret(object.ref)) return { ...object, remote: deployed.rendered, applied: object.rendered };
-  return { ...object, changes: object.changes.flatMap((change) => compareChange(change, deployed.changes)) };
+  // Changed keys of a Secret and risks are found by comparing the whole contents.
+  const compared = { ...object, remote: deployed.rendered, applied: object.rendered };
+  if (isSecret(object.ref)) return compared;
+  return { ...compared, changes: object.changes.flatMap((change) => compareChange(change, deployed.changes)) };
 }
 
 function compareChange(change: FieldChange, deployed: readonly FieldChange[]): FieldChange[] {

@@ -2,7 +2,7 @@
  * Kinds whose changes have effects beyond their own object. What the change is does not matter, only that there is one.
  */
 import type { ResultObject } from "../../model.ts";
-import { idOf, pathOf } from "./fields.ts";
+import { idOf } from "./fields.ts";
 
 const reaches: Readonly<Record<string, string>> = {
   "apiextensions.k8s.io/CustomResourceDefinition":
@@ -28,12 +28,8 @@ const reaches: Readonly<Record<string, string>> = {
     "it controls which requests the API server serves first: an error can slow down or block clients in the whole cluster",
 };
 
-const scalable = /^apps\/(?:Deployment|StatefulSet|ReplicaSet)$/;
-
-export function reachOf({ ref, changes }: ResultObject, action: string): string | undefined {
-  const toZero = changes.some((change) => pathOf(change) === "spec.replicas" && Number(change.newValue) === 0);
-  if (action === "changed" && toZero && scalable.test(idOf(ref))) return "it is scaled to zero: no pod is left running";
+export function reachOf({ ref }: ResultObject, action: string): string | undefined {
   // For a deletion the loss is reported already; a new namespace affects no existing object.
-  if (action === "deleted" || (action === "new" && idOf(ref) === "/Namespace")) return undefined;
+  if (action === "deleted" || action === "orphan" || (action === "new" && idOf(ref) === "/Namespace")) return undefined;
   return reaches[idOf(ref)];
 }

@@ -1,14 +1,15 @@
 /**
- * Changes that the API server will reject because a field is immutable. A deploy of such a change fails, which a dry run
- * does not always show.
+ * Changes that the API server will reject because a field is immutable, or may only grow. A deploy of such a change
+ * fails, which a dry run does not always show.
  */
-import { parseJson } from "../../kit/json.ts";
-import type { ResultError, ResultObject } from "../../model.ts";
+import type { ObjectRef, ResultError, ResultObject } from "../../model.ts";
 import { field, idOf, pathOf } from "./fields.ts";
+import { isLess } from "./quantity.ts";
+import { parseState, type States } from "./states.ts";
 
 /** Whether it is one of the API server's messages for a change that it refuses, as kluctl passes them on. */
 export function refusesChange({ message }: ResultError): boolean {
-  return /field is immutable|updates to \S+ spec for fields other than|cannot change roleRef|may not be changed|is forbidden after creation/i.test(
+  return /field is immutable|updates to \S+ spec for fields other than|cannot change roleRef|may not be changed|is forbidden after creation|is immutable after creation|field can not be less than/i.test(
     message,
   );
 }
@@ -27,7 +28,7 @@ const immutableFields: Readonly<Record<string, RegExp>> = {
   "/Service": /^spec\.(?:clusterIP|clusterIPs)\b/,
   "/PersistentVolumeClaim": /^spec\b(?!\.resources\.requests\b|\.volumeAttributesClassName\b)/,
   "/PersistentVolume":
-    /^spec\.(?:hostPath|nfs|csi|local|iscsi|fc|awsElasticBlockStore|gcePersistentDisk|azureDisk|nodeAffinity|volumeMode)\b/,
+    /^spec\.(?:hostPath|nfs|csi|local|iscsi|fc|awsElasticBlockStore|azureDisk|azureFile|cephfs|cinder|flexVolume|flocker|gcePersistentDisk|glusterfs|photonPersistentDisk|portworxVolume|quobyte|rbd|scaleIO|storageos|vsphereVolume|nodeAffinity|volumeMode)\b/,
   "storage.k8s.io/StorageClass": /^(?:parameters|provisioner|reclaimPolicy|volumeBindingMode)\b/,
   "storage.k8s.io/CSIDriver": /^spec\.(?:attachRequired|podInfoOnMount|volumeLifecycleModes|fsGroupPolicy)\b/,
   "rbac.authorization.k8s.io/RoleBinding": /^roleRef\b/,
@@ -38,22 +39,42 @@ const immutableFields: Readonly<Record<string, RegExp>> = {
   "node.k8s.io/RuntimeClass": /^handler\b/,
 };
 
-export function refusedFields({ ref, changes, remote }: ResultObject, action: string, errors: readonly ResultError[]) {
+const unless = "the API server rejects the change unless the object is deleted and created again";
+
+/** Why the API server will reject the change, or `undefined` if nothing shows that it will. */
+export function refusalOf(
+  { ref, changes, remote }: ResultObject,
+  action: string,
+  errors: readonly ResultError[],
+  states: States,
+): string | undefined {
   if (action === "changed") {
-    const frozen = field(parseJson(remote ?? ""), "immutable") === true && /^\/(?:ConfigMap|Secret)$/.test(idOf(ref));
+    const frozen = isFreezable(ref) && field(parseState(remote), "immutable") === true;
     const fields = frozen ? /^(?:data|binaryData|stringData|immutable)\b/ : immutableFields[idOf(ref)];
     const touched = new Set(changes.map(pathOf).filter((path) => fields?.test(path)));
-    if (frozen && touched.size > 0) {
-      return "it is marked as immutable: the API server rejects the change unless the object is deleted and created again";
-    }
+    if (frozen && touched.size > 0) return `it is marked as immutable: ${unless}`;
     if (touched.size > 0) {
       const names = [...new Set([...touched].map(shortPath))].slice(0, 5).join(", ");
-      return `${names} cannot be changed: the API server rejects the change unless the object is deleted and created again`;
+      return `${names} cannot be changed: ${unless}`;
+    }
+    if (idOf(ref) === "/PersistentVolumeClaim" && shrinks(states)) {
+      return `its storage request cannot become smaller: ${unless}`;
     }
   }
   return errors.some(refusesChange)
     ? "the API server rejects the change: a field is immutable unless the object is deleted and created again"
     : undefined;
+}
+
+function isFreezable(ref: ObjectRef): boolean {
+  return /^\/(?:ConfigMap|Secret)$/.test(idOf(ref));
+}
+
+/** A request may become smaller after a failed expansion, as long as it is larger than the volume. */
+function shrinks({ before, after }: States): boolean {
+  const request = (state: unknown) => field(state, "spec", "resources", "requests", "storage");
+  if (!isLess(request(after), request(before))) return false;
+  return !isLess(field(before, "status", "capacity", "storage"), request(after));
 }
 
 /** The first two fields are clear enough, and contain no list index and no key chosen by a user. */

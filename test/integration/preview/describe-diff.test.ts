@@ -113,7 +113,7 @@ test("the real kluctl's diff is described without secrets, and with its risks", 
   expect(described.counts).toEqual({ new: 1, changed: 4, deleted: 0, orphan: 2, errors: 2, warnings: 0 });
   expect(described.objects.map(({ ref, action, risks }) => [ref.name, action, risks[0]?.kind])).toEqual([
     ["store", "changed", "immutable"],
-    ["web", "changed", "far-reaching"],
+    ["web", "changed", "availability"],
     ["config", "changed", undefined],
     ["fresh", "new", undefined],
     ["leaving", "orphan", undefined],

@@ -66,8 +66,27 @@ test("the riskiest objects come first, then kinds and names in order", () => {
     named("ConfigMap", "z", { new: true }),
     named("Service", "ip", { changes: [{ type: "update", jsonPath: "spec.clusterIP", oldValue: "1", newValue: "2" }] }),
     named("Service", "gone", { deleted: true }),
+    named("Pod", "host", { new: true, rendered: '{"spec":{"hostNetwork":true}}' }),
+    named("Pod", "moving", { new: true, rendered: '{"spec":{"containers":[{"name":"web","image":"web"}]}}' }),
   ];
-  expect(describe(objects).objects.map(({ ref }) => ref.name)).toEqual(["gone", "ip", "n", "z", "a", "b"]);
+  const order = ["gone", "ip", "moving", "host", "n", "z", "a", "b"];
+  expect(describe(objects).objects.map(({ ref }) => ref.name)).toEqual(order);
+});
+
+test("a disruption budget is compared with the workloads of the same result", () => {
+  const selector = { matchLabels: { app: "web" } };
+  const template = { metadata: { labels: selector.matchLabels }, spec: {} };
+  const web = anObject({
+    ref: { group: "apps", kind: "Deployment", name: "web" },
+    rendered: JSON.stringify({ spec: { replicas: 2, template } }),
+  });
+  const ref = { group: "policy", kind: "PodDisruptionBudget", name: "web" };
+  const budget = (minAvailable: number) =>
+    anObject({ ref, new: true, rendered: JSON.stringify({ spec: { minAvailable, selector } }) });
+  const kinds = (minAvailable: number) =>
+    describe([budget(minAvailable), web]).objects.flatMap(({ risks }) => risks.map(({ kind }) => kind));
+  expect(kinds(2)).toEqual(["availability"]);
+  expect(kinds(1)).toEqual([]);
 });
 
 test("an object that the API server refuses to change is shown, though kluctl found no change", () => {

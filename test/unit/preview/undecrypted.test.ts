@@ -88,3 +88,23 @@ test("for a Secret, the keys whose encrypted value changed are shown", () => {
     { key: "b", change: "changed" },
   ]);
 });
+
+test("risks are found by comparing both renders, and do not depend on values in the cluster", () => {
+  const ref = { group: "apps", version: "v1", kind: "Deployment", name: "web" };
+  const at = "spec.template.spec.containers[0].image";
+  const withImage = (image: string) => ({ spec: { template: { spec: { containers: [{ name: "web", image }] } } } });
+  const of = (image: string, live: string) => {
+    const states = { remote: JSON.stringify(withImage(live)), applied: JSON.stringify(withImage(image)) };
+    return anObjectOf(withImage(image), [update(at, live, image)], { ref, ...states });
+  };
+  const texts = (merged: ResultObject, deployed?: ResultObject) =>
+    describe(merged, deployed).objects.flatMap(({ risks }) => risks.map(({ text }) => text));
+
+  for (const live of ["web:1.0.0", "web:9.0.0"]) {
+    expect(texts(of("web:1.4.0", live), of(`web:${was}`, live))).toEqual([]);
+    expect(texts(of("web:1.4.0", live))).toEqual([]);
+    expect(texts(of("web:1.4.0", live), of("web:1.5.0", live))).toEqual([
+      "a container goes back to an older version of its image",
+    ]);
+  }
+});

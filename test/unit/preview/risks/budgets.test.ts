@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { changed, created, linesOf, objectOf } from "./find.ts";
+
+const id = "policy/PodDisruptionBudget";
+const selector = { matchLabels: { app: "web" } };
+const budget = (fields: object) => ({ spec: { selector, ...fields } });
+const workload = (replicas: number | undefined, app = "web") => ({
+  spec: { replicas, template: { metadata: { labels: { app, tier: "front" } } } },
+});
+const running = (replicas: number | undefined, app?: string, kind = "apps/Deployment") => {
+  const state = JSON.stringify(workload(replicas, app));
+  return objectOf(kind, { rendered: state, remote: state, applied: state });
+};
+
+const noEviction = ["availability: it allows no eviction: nodes that run its pods cannot be drained"];
+
+test.each([
+  [{ maxUnavailable: 0 }, [], true],
+  [{ maxUnavailable: "0%" }, [], true],
+  [{ maxUnavailable: 1 }, [running(1)], false],
+  [{ maxUnavailable: "10%" }, [running(1)], false], // rounded up
+  [{ minAvailable: "100%" }, [], true],
+  [{ minAvailable: 1 }, [running(1)], true],
+  [{ minAvailable: 2 }, [running(1)], true],
+  [{ minAvailable: 2 }, [running(3)], false],
+  [{ minAvailable: "90%" }, [running(3)], true], // rounded up
+  [{ minAvailable: "50%" }, [running(3)], false],
+  [{ minAvailable: 1 }, [], false],
+  [{ minAvailable: 1 }, [running(1, "api")], false],
+  [{ minAvailable: 1 }, [running(0)], false],
+  [{ minAvailable: 1 }, [running(1), running(1)], false],
+  [{ minAvailable: 2 }, [running(1), running(1)], true],
+  [{ minAvailable: 1 }, [running(undefined)], false], // a matter of an autoscaler
+  [{ minAvailable: 1 }, [running(1), running(undefined, "web", "apps/DaemonSet")], false],
+  [{ minAvailable: 1, selector: {} }, [running(1)], false], // all pods of the namespace
+  [{ minAvailable: 1, selector: { ...selector, matchExpressions: [{}] } }, [running(1)], false],
+  [{ minAvailable: 1 }, [{ ...running(1), ref: { ...running(1).ref, namespace: "other" } }], false],
+  [{ minAvailable: 1 }, [{ ...running(1), orphan: true }], false],
+])("a budget with %j allows no eviction: %s", (fields, beside, blocks) => {
+  expect(linesOf(created(id, budget(fields)), { beside })).toEqual(blocks ? noEviction : []);
+  const allowing = budget({ maxUnavailable: 1 });
+  expect(linesOf(changed(id, allowing, budget(fields)), { beside })).toEqual(blocks ? noEviction : []);
+});
+
+test("a budget that allowed no eviction before is not reported again", () => {
+  expect(linesOf(changed(id, budget({ minAvailable: "100%" }), budget({ maxUnavailable: 0 })))).toEqual([]);
+  const before = budget({ minAvailable: 1 });
+  expect(linesOf(changed(id, before, before), { beside: [running(1)] })).toEqual([]);
+  const scaled = changed("apps/Deployment", workload(2), workload(1));
+  expect(linesOf(changed(id, before, before), { beside: [scaled] })).toEqual(noEviction);
+});
+
+const quota = (hard: object) => ({ spec: { hard } });
+const lowered = ["availability: one of its limits is lowered or new: pods that exceed it are not created"];
+
+test.each([
+  [{ pods: 10 }, { pods: 5 }, true],
+  [{ pods: "10" }, { pods: "20" }, false],
+  [{ "limits.memory": "1Gi" }, { "limits.memory": "1000Mi" }, true],
+  [{ "limits.memory": "1Gi" }, { "limits.memory": "1024Mi" }, false],
+  [{ cpu: "1" }, { cpu: "500m" }, true],
+  [{ cpu: "0.5" }, { cpu: "500m" }, false],
+  [{ cpu: "1" }, { cpu: "1", pods: "5" }, true],
+  [{ cpu: "1", pods: "5" }, { cpu: "1" }, false],
+  [{ cpu: "1" }, { cpu: "odd" }, false],
+])("a quota of %j that becomes %j is lowered: %s", (before, after, isLowered) => {
+  expect(linesOf(changed("/ResourceQuota", quota(before), quota(after)))).toEqual(isLowered ? lowered : []);
+});
+
+test("a new quota is not lowered", () => {
+  expect(linesOf(created("/ResourceQuota", quota({ pods: 1 })))).toEqual([]);
+});
