@@ -59,7 +59,7 @@ function renderBody(report: Report, room: number, over: boolean): string {
 }
 
 /** Compared, and there is nothing to report. */
-function isUneventful(preview: Preview): boolean {
+export function isUneventful(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
   const { state, concealed, approval, drift, encrypted } = preview;
   const isSaid = concealed !== undefined || approval === "pending" || (encrypted?.changed.length ?? 0) > 0;

@@ -7,7 +7,7 @@ import type { PreviewObject, Risk } from "../model/report.ts";
 import { plural } from "../preview/summary.ts";
 import type { Group } from "./groups.ts";
 import { objectName } from "./objects.ts";
-import { code, prose } from "./text.ts";
+import { markdown, type Markup, prose } from "./text.ts";
 
 const mostNames = 12;
 const mostLines = 24;
@@ -35,45 +35,59 @@ const dangers: readonly Danger[] = [
   { title: "Far-reaching", applies: (object) => has(object, "far-reaching"), risk: "far-reaching" },
 ];
 
+export interface Endangered {
+  readonly danger: Danger;
+  readonly group: Group;
+  readonly objects: readonly PreviewObject[];
+}
+
+/** Returns the objects of each kind of danger and group, the worst kind first. */
+export function findDangers(groups: readonly Group[]): Endangered[] {
+  return dangers.flatMap((danger) =>
+    groups
+      .map((group) => ({ danger, group, objects: group.preview.objects.filter((object) => danger.applies(object)) }))
+      .filter(({ objects }) => objects.length > 0),
+  );
+}
+
+/** Why it is a danger; `""` if that is not known. `show` renders a sentence. */
+export function reasonsOf({ risks }: PreviewObject, { risk }: Danger, show: (text: string) => string): string {
+  const reasons = risks.filter(({ kind }) => kind === risk);
+  const shown = reasons.slice(0, mostReasons).map(({ text }) => show(text));
+  if (reasons.length > shown.length) shown.push(`and ${plural(reasons.length - shown.length, "more reason")}`);
+  return shown.join("; ");
+}
+
 /** Renders a list with one line for each kind of danger and group, in at most `room` characters; `""` if there are none. */
 export function renderDangers(groups: readonly Group[], deployments: number, room: number): string {
   const lines: string[] = [];
   let used = 0;
   let leftOut = 0;
-  for (const danger of dangers) {
-    for (const group of groups) {
-      const objects = group.preview.objects.filter((object) => danger.applies(object));
-      if (objects.length === 0) continue;
-      const line = `- **${danger.title}**${where(group, deployments)}: ${nameAll(objects, danger)}`;
-      if (lines.length >= mostLines || used + line.length > room) {
-        leftOut += objects.length * group.previews.length;
-        continue;
-      }
-      lines.push(line);
-      used += line.length + 1;
+  for (const { danger, group, objects } of findDangers(groups)) {
+    const line = `- **${danger.title}**${scopeOf(group, deployments, markdown)}: ${nameAll(objects, danger)}`;
+    if (lines.length >= mostLines || used + line.length > room) {
+      leftOut += objects.length * group.previews.length;
+      continue;
     }
+    lines.push(line);
+    used += line.length + 1;
   }
   if (leftOut > 0) lines.push(`- … and ${plural(leftOut, "more object")} of these kinds`);
   return lines.join("\n");
 }
 
-function where({ previews, preview }: Group, deployments: number): string {
+/** ` in shop/prod`; `""` if there is only one deployment. */
+export function scopeOf({ previews, preview }: Group, deployments: number, { code }: Markup): string {
   if (deployments === 1) return "";
   if (previews.length > 1) return ` in each of ${plural(previews.length, "deployment")}`;
   return ` in ${code(keyText(preview.deployment))}`;
 }
 
-function nameAll(objects: readonly PreviewObject[], { risk }: Danger): string {
+function nameAll(objects: readonly PreviewObject[], danger: Danger): string {
   const names = objects.slice(0, mostNames).map((object) => {
-    const reasons = object.risks.filter(({ kind }) => kind === risk).map(({ text }) => text);
-    return reasons.length === 0 ? objectName(object) : `${objectName(object)} (${joinReasons(reasons)})`;
+    const why = reasonsOf(object, danger, prose);
+    return why === "" ? objectName(object) : `${objectName(object)} (${why})`;
   });
   if (objects.length > names.length) names.push(`and ${plural(objects.length - names.length, "more object")}`);
   return names.join(", ");
-}
-
-function joinReasons(reasons: readonly string[]): string {
-  const shown = reasons.slice(0, mostReasons).map(prose);
-  if (reasons.length > shown.length) shown.push(`and ${plural(reasons.length - shown.length, "more reason")}`);
-  return shown.join("; ");
 }

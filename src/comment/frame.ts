@@ -14,30 +14,35 @@ import {
   totalsOf,
 } from "../preview/summary.ts";
 import { commandToAllow } from "./obstacle.ts";
-import { code } from "./text.ts";
+import { markdown, type Markup } from "./text.ts";
 
 /** Once the base has moved this often, a note says so. */
 const manyRestarts = 3;
 
 export function renderVerdict(report: Report): string {
-  const base = code(report.baseBranch);
-  if (report.state === "merged") return `### Towline: merged into ${base}`;
-  if (report.state === "closed") return "### Towline: closed without merging";
+  return `### Towline: ${describeVerdict(report, markdown)}`;
+}
+
+/** Describes the result in one line. */
+export function describeVerdict(report: Report, markup: Markup): string {
+  const base = markup.code(report.baseBranch);
+  if (report.state === "merged") return `merged into ${base}`;
+  if (report.state === "closed") return "closed without merging";
   switch (report.obstacle?.kind) {
     case "fork":
-      return `### Towline: not rendered, because it ${report.obstacle.agit ? "was pushed without a branch" : "comes from a fork"}`;
+      return `not rendered, because it ${report.obstacle.agit ? "was pushed without a branch" : "comes from a fork"}`;
     case "no-branch":
-      return "### Towline: not rendered, because no branch points at its head";
+      return "not rendered, because no branch points at its head";
     case "conflict":
-      return `### Towline: cannot be merged into ${base}`;
+      return `cannot be merged into ${base}`;
     case "failed":
-      return `### Towline: could not try to merge into ${base}`;
+      return `could not try to merge into ${base}`;
     case undefined:
-      return `### Towline: ${describeMerge(report)}`;
+      return describeMerge(report, markup);
   }
 }
 
-function describeMerge({ state, previews, baseBranch }: Report): string {
+function describeMerge({ state, previews, baseBranch }: Report, { code, strong }: Markup): string {
   const totals = totalsOf(previews);
   const { deployments, working } = totals;
   if (deployments === 0) {
@@ -52,28 +57,35 @@ function describeMerge({ state, previews, baseBranch }: Report): string {
   const effect = effectOf(previews);
   const merging = failing === "" ? "merging" : "it";
   const parts = [
-    failing && `merging **would fail**: ${failing}`,
+    failing && `merging ${strong("would fail")}: ${failing}`,
     unknown,
-    effect ? `${merging} ${describeEffect(effect)}` : failing + unknown === "" && `merging ${nothingIn(deployments)}`,
+    effect
+      ? `${merging} ${describeEffect(effect, strong)}`
+      : failing + unknown === "" && `merging ${nothingIn(deployments)}`,
   ];
   return parts.filter((part) => typeof part === "string" && part !== "").join("; ");
 }
 
 /** Deletions come first, so that they cannot be overlooked. */
-function describeEffect({ suspended, where, changed, deleting, changes }: Effect): string {
+function describeEffect({ suspended, where, changed, deleting, changes }: Effect, strong: Markup["strong"]): string {
   const change = suspended ? "would change" : "changes";
   if (changes.deleted === 0) return `${change} ${where}: ${describeChangedObjects(changes)}`;
   const rest = describeChanges({ ...changes, deleted: 0 });
-  const deletes = `**${suspended ? "would delete" : "deletes"} ${plural(changes.deleted, "object")}**`;
+  const deletes = strong(`${suspended ? "would delete" : "deletes"} ${plural(changes.deleted, "object")}`);
   if (deleting === changed) return `${deletes} in ${where}${rest && ` · ${rest}`}`;
   return `${deletes} in ${plural(deleting, "deployment")}, and ${change} ${where}${rest && `: ${rest}`}`;
 }
 
-/** Renders the notes below the verdict. */
 export function renderNotes(report: Report): string[] {
+  return describeNotes(report, markdown);
+}
+
+/** Returns the notes below the verdict. */
+export function describeNotes(report: Report, markup: Markup): string[] {
+  const { code } = markup;
   const { state, restarts, base, previews, obstacle } = report;
   const notes: string[] = [];
-  if (isOpen(report) && previews.some(({ isolated }) => isolated)) notes.push(describeIsolation(report));
+  if (isOpen(report) && previews.some(({ isolated }) => isolated)) notes.push(describeIsolation(report, markup));
   if (state === "merged" && previews.length > 0) notes.push(describeFollowers(previews));
   if (state === "closed") notes.push("Its changes are not deployed.");
   const done = previews.filter((preview) => preview.state !== "working").length;
@@ -87,10 +99,10 @@ export function renderNotes(report: Report): string[] {
 }
 
 /** Written for authors who do not know the cluster. */
-function describeIsolation(report: Report): string {
+function describeIsolation(report: Report, { code, strong }: Markup): string {
   const some = areIsolated(report.previews) ? "This is" : "Some deployments are";
   return (
-    `**${some} rendered without the cluster**, because the pull request does not come from a branch of this repository: the preview ` +
+    `${strong(`${some} rendered without the cluster`)}, because the pull request does not come from a branch of this repository: the preview ` +
     `compares the rendered objects before and after the merge, not with the live cluster. To compare it with the cluster, ` +
     `ask a user who may change the KluctlDeployments to review this commit and run ${code(commandToAllow(report))}`
   );
@@ -115,22 +127,27 @@ function describeSuspended(previews: readonly Preview[]): string[] {
   return [`${plural(changed, "suspended deployment")} would change too (${what}): merging deploys nothing there.`];
 }
 
-/** Renders what was compared, and when. */
-export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, obstacle, previews }: Report): string {
+export function renderFooter(report: Report): string {
+  return `<sub>${describeFooter(report, markdown)}</sub>`;
+}
+
+/** Describes what was compared, and when. */
+export function describeFooter(report: Report, { code }: Markup): string {
+  const { head, base, baseBranch, finishedAt, startedAt, obstacle } = report;
   const at = base === undefined ? "" : ` at ${code(shortHash(base))}`;
   const compared = base !== undefined && obstacle === undefined;
   const parts = [
     compared
-      ? `Merge of ${code(shortHash(head))} into ${code(baseBranch)}${at}${describeComparison(previews, baseBranch)}`
+      ? `Merge of ${code(shortHash(head))} into ${code(baseBranch)}${at}${describeComparison(report, code)}`
       : `Head ${code(shortHash(head))}, base ${code(baseBranch)}${at}`,
     finishedAt === undefined ? `since ${time(startedAt)}` : time(finishedAt),
     finishedAt !== undefined && compared && `took ${duration(finishedAt - startedAt)}`,
   ];
-  return `<sub>${parts.filter((part) => part !== false).join(" · ")}</sub>`;
+  return parts.filter((part) => part !== false).join(" · ");
 }
 
 /** Says nothing if nothing was compared: the footer is what readers go by. */
-function describeComparison(previews: readonly Preview[], baseBranch: string): string {
+function describeComparison({ previews, baseBranch }: Report, code: Markup["code"]): string {
   const compared = previews.filter(({ state }) => state === "done");
   if (compared.length === 0) return "";
   return areIsolated(compared)

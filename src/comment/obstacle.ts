@@ -3,7 +3,7 @@ import { pullRequestText } from "../model.ts";
 import type { Report } from "../model/report.ts";
 import { plural } from "../preview/summary.ts";
 import { cutLines } from "./lines.ts";
-import { code, fence, toLines } from "./text.ts";
+import { code, fence, markdown, type Markup, toLines } from "./text.ts";
 
 const mostPaths = 30;
 
@@ -19,7 +19,7 @@ const onNoBranch =
   "has the commit. A user with write access can push the branch again.";
 
 /** Commits are allowed in the server's cluster, never by text in the pull request. */
-function howToAllow(report: Pick<Report, "pullRequest" | "head">): string {
+function howToAllow(report: Pick<Report, "pullRequest" | "head">, { code }: Markup): string {
   return `Alternatively, ask a user who may change the KluctlDeployments in the cluster to review this commit and run ${code(commandToAllow(report))}`;
 }
 
@@ -34,20 +34,34 @@ export function renderObstacle(
 ): string {
   switch (obstacle.kind) {
     case "fork":
-      return [
-        `${whyBranches} ${obstacle.agit ? pushedForReview : fromFork}`,
-        obstacle.why && `${obstacle.why}.`,
-        howToAllow(report),
-      ]
-        .filter(Boolean)
-        .join("\n\n");
     case "no-branch":
-      return `${whyBranches} ${onNoBranch}`;
+      return explainOrigin(obstacle, report, markdown).join("\n\n");
     case "conflict":
-      return [`Conflict in ${plural(obstacle.paths.length, "file")}:`, listPaths(obstacle.paths, room)].join("\n\n");
+      return [describeConflict(obstacle), listPaths(obstacle.paths, room)].join("\n\n");
     case "failed":
       return fence(cutLines(toLines(obstacle.message), room - 200).lines);
   }
+}
+
+type Origin = Extract<NonNullable<Report["obstacle"]>, { readonly kind: "fork" | "no-branch" }>;
+
+/** Explains in paragraphs why commits from there are not rendered, and what the author can do. */
+export function explainOrigin(
+  origin: Origin,
+  report: Pick<Report, "pullRequest" | "head">,
+  markup: Markup,
+): readonly string[] {
+  if (origin.kind === "no-branch") return [`${whyBranches} ${onNoBranch}`];
+  const { agit, why } = origin;
+  return [
+    `${whyBranches} ${agit ? markup.sentence(pushedForReview) : fromFork}`,
+    ...(why ? [`${markup.sentence(why)}.`] : []),
+    howToAllow(report, markup),
+  ];
+}
+
+export function describeConflict({ paths }: { readonly paths: readonly string[] }): string {
+  return `Conflict in ${plural(paths.length, "file")}:`;
 }
 
 function listPaths(paths: readonly string[], room: number): string {

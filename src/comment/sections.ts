@@ -6,7 +6,7 @@ import type { Group } from "./groups.ts";
 import { cutLines } from "./lines.ts";
 import { linesOf, type Part, renderObjects } from "./objects.ts";
 import { describeDrift, describeLimits, iconOf } from "./table.ts";
-import { code, fence, htmlCode, prose, toLines } from "./text.ts";
+import { code, fence, htmlCode, markdown, type Markup, prose, toLines } from "./text.ts";
 
 export interface Sections {
   readonly text: string;
@@ -105,7 +105,10 @@ function renderSection(group: Group, { open, only, room }: SectionOptions): Part
     return { text: blocks.join("\n\n"), objectsLeftOut: 0, linesLeftOut };
   }
   const { errors, warnings, objects, concealed, encrypted, pruneWaits } = preview;
-  const notes = [pruneWaits && describePruneThatWaits(pruneWaits), encrypted && describeEncrypted(encrypted)];
+  const notes = [
+    pruneWaits && describePruneThatWaits(pruneWaits, markdown),
+    encrypted && describeEncrypted(encrypted, markdown),
+  ];
   for (const block of notes.filter((note) => note !== undefined)) {
     blocks.push(block);
     left -= block.length + 2;
@@ -121,18 +124,21 @@ function renderSection(group: Group, { open, only, room }: SectionOptions): Part
   return { text, objectsLeftOut: part.objectsLeftOut, linesLeftOut: linesLeftOut + part.linesLeftOut };
 }
 
-function describePruneThatWaits({ doomed, deployed, empty }: NonNullable<Preview["pruneWaits"]>): string {
+export function describePruneThatWaits(
+  { doomed, deployed, empty }: NonNullable<Preview["pruneWaits"]>,
+  { code, strong }: Markup,
+): string {
   const what = empty
     ? `The merge renders no objects at all: ${plural(deployed, "object")} would be deleted.`
     : `${grouped(doomed)} of ${grouped(deployed)} deployed objects would be deleted.`;
   return (
-    `**The prune needs confirmation.** ${what} After a merge they stay until the prune is confirmed with the annotation ` +
-    "given in the message of `Ready`."
+    `${strong("The prune needs confirmation.")} ${what} After a merge they stay until the prune is confirmed with the ` +
+    `annotation given in the message of ${code("Ready")}.`
   );
 }
 
-function describeEncrypted({ changed }: NonNullable<Preview["encrypted"]>): string {
-  const note = "Previews do not decrypt encrypted values; they show placeholders such as `encrypted0123456789a`.";
+export function describeEncrypted({ changed }: NonNullable<Preview["encrypted"]>, { code }: Markup): string {
+  const note = `Previews do not decrypt encrypted values; they show placeholders such as ${code("encrypted0123456789a")}.`;
   return changed.length === 0 ? note : `${note} Encrypted values change in ${changed.map(code).join(", ")}.`;
 }
 

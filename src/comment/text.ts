@@ -50,6 +50,17 @@ export function htmlCode(text: string): string {
   return `<code>${oneLine(text).replace(/[&<>"]/g, (character) => entities[character] ?? "")}</code>`;
 }
 
+/** Marks parts of our sentences, so that the comment and the terminal share their words. */
+export interface Markup {
+  /** A name or a value from users. */
+  code(text: string): string;
+  strong(text: string): string;
+  /** A sentence of ours with code in backticks. */
+  sentence(text: string): string;
+}
+
+export const markdown: Markup = { code, strong: (text) => `**${text}**`, sentence: (text) => text };
+
 const quoted = /`([^`\n]+)`/;
 /** Punctuation that may surround a word in a sentence. */
 const punctuated = /^(["'(]*)(.*?)([.,;:!?"')]*)$/su;

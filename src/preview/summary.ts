@@ -58,17 +58,19 @@ export function describePreview(preview: Preview): string {
     case "failed":
       return describeFailure(preview);
     case "done":
-      return [
-        describeChanges(preview.counts) || "no change",
-        preview.isolated && "rendered without the cluster",
-        preview.suspended && "suspended",
-        preview.approval === "pending" && "waiting for approval",
-        preview.approval === "after-merge" && isChanged(preview) && "will need approval",
-        preview.pruneWaits && "its prune will need confirmation",
-      ]
-        .filter((part) => typeof part === "string")
-        .join("; ");
+      return [describeChanges(preview.counts) || "no change", ...describeState(preview)].join("; ");
   }
+}
+
+/** Describes what a merge into the deployment waits for, beside its effect. */
+export function describeState(preview: Preview): string[] {
+  return [
+    preview.isolated && "rendered without the cluster",
+    preview.suspended && "suspended",
+    preview.approval === "pending" && "waiting for approval",
+    preview.approval === "after-merge" && isChanged(preview) && "will need approval",
+    preview.pruneWaits && "its prune will need confirmation",
+  ].filter((part) => typeof part === "string");
 }
 
 /** Whether all previews were rendered without the cluster. */
