@@ -14,7 +14,7 @@ The help of each command, as \`towline <command> --help\` prints it.
 - Deliveries, previews and the queue are stored in the server's Redis. Commands that read them need the server's configuration,
   or run in its pod: \`kubectl exec deploy/towline -- towline get deliveries\`.
 - Results are written to stdout, errors and progress to stderr. \`-o json\` and \`-o yaml\` are for programs.
-- Colors are used on a terminal only, and not with \`NO_COLOR\`.
+- Colors are used on a terminal only, and not with \`NO_COLOR\`; with \`FORCE_COLOR=1\`, they are used in a pipe too.
 - Commands that take the server's configuration have an option for every key: [configuration](configuration.md).
 - Exit codes, unless a command lists others: 0, success; 1, failure; 2, invalid command line or configuration.
 `;

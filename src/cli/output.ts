@@ -37,9 +37,11 @@ export function toData(format: "json" | "yaml", value: unknown, replacer?: typeo
   return format === "json" ? `${json}\n` : stringify(JSON.parse(json), { lineWidth: 0 });
 }
 
-/** `-o` with a format for people, `json` and `yaml`. */
-export function dataOption(forPeople = "text"): Option {
-  return new Option("-o, --output <format>", "Output format").choices([forPeople, "json", "yaml"]).default(forPeople);
+/** `-o` with formats for people, of which the first is the default, `json` and `yaml`. */
+export function dataOption(forPeople: readonly [string, ...string[]] = ["text"]): Option {
+  return new Option("-o, --output <format>", "Output format")
+    .choices([...forPeople, "json", "yaml"])
+    .default(forPeople[0]);
 }
 
 /** Converts times, which are numbers in fields named `at` or `…At`. */

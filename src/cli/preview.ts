@@ -9,21 +9,24 @@ import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
 import { dataOption, toData } from "./output.ts";
-import { createProgress } from "./terminal.ts";
+import { createProgress, hasColours } from "./terminal.ts";
+import { renderReportText } from "./report-text/report-text.ts";
 import { openWorkingCopy, type WorkingCopy } from "./working-copy.ts";
+
+type PreviewFormat = "text" | "markdown" | "json" | "yaml";
 
 interface Flags extends ClusterFlags {
   readonly into?: string;
   readonly fetch: boolean;
   readonly allow?: string;
-  readonly output: "markdown" | "json" | "yaml";
+  readonly output: PreviewFormat;
 }
 
 const help = `
-Prints the comment that a pull request would get: what merging the working copy, with its uncommitted changes, would change
-in the live cluster. The merge with the newest commit of the target branch happens in a temporary directory; the working
-copy is not changed. kluctl then compares the result with the cluster for each KluctlDeployment that follows the repository
-and branch.
+Prints what merging the working copy, with its uncommitted changes, would change in the live cluster: what is dangerous
+first, then a diff for each deployment. With -o markdown, it prints the comment that a pull request would get. The merge with
+the newest commit of the target branch happens in a temporary directory; the working copy is not changed. kluctl then
+compares the result with the cluster for each KluctlDeployment that follows the repository and branch.
 
 kluctl runs with your own permissions (KUBECONFIG). Requirements: git, kluctl, and permission to read KluctlDeployments and
 to dry-run their objects. Values of Secrets are masked. Nothing is changed except by git fetch.
@@ -31,7 +34,9 @@ to dry-run their objects. Values of Secrets are masked. Nothing is changed excep
 Examples:
   towline preview                              This working copy, merged into the remote's default branch
   towline preview ~/src/shop --into release    Another working copy and branch
-  towline preview -n shop | glow -             Only deployments of one namespace, shown by a markdown reader
+  towline preview -n shop                      Only deployments of one namespace
+  FORCE_COLOR=1 towline preview | less -R      Page by page, with colors, which are otherwise for terminals only
+  towline preview -o markdown | glow -         The comment of a pull request, shown by a Markdown reader
 
 With --allow nothing is compared locally. By default no server compares a pull request from a fork with a cluster. A user who
 may update the KluctlDeployments can review the fork and allow one commit: the server then previews this commit like a branch
@@ -57,7 +62,7 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
       "--allow <pull-request>",
       "Allow the server to preview this pull request from a fork at that commit: forge:org/repo#number",
     )
-    .addOption(dataOption("markdown"))
+    .addOption(dataOption(["text", "markdown"]))
     .addHelpText("after", help)
     .action(async (directory: string, flags: Flags) => {
       if (flags.allow !== undefined) {
@@ -90,8 +95,7 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
         if (copy.dirty) err("the preview includes uncommitted changes\n");
         if (copy.isMerged) err(`nothing to merge: the working copy is already in ${copy.baseBranch}\n`);
         if (deployments.length === 0) err(describeNoMatch(copy, found, namespaces));
-        const text = `${renderComment(report, { maxLength, marker: "" })}\n`;
-        out(flags.output === "markdown" ? text : toData(flags.output, report));
+        out(formatReport(report, flags.output, { color: hasColours() }));
         onCode(isComplete(report) ? 0 : 1);
       } finally {
         progress.clear();
@@ -100,6 +104,19 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
       }
     });
 };
+
+/** Formats the report for `-o`. */
+export function formatReport(report: Report, format: PreviewFormat, options: { readonly color: boolean }): string {
+  switch (format) {
+    case "text":
+      return `${renderReportText(report, options)}\n`;
+    case "markdown":
+      return `${renderComment(report, { maxLength, marker: "" })}\n`;
+    case "json":
+    case "yaml":
+      return toData(format, report);
+  }
+}
 
 function isComplete({ obstacle, previews }: Report): boolean {
   return obstacle === undefined && previews.every(({ state, counts }) => state === "done" && counts.errors === 0);

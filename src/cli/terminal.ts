@@ -1,9 +1,14 @@
 /** Colours and progress for terminals. */
 import { styleText } from "node:util";
 
-/** Colours on a terminal only, and not with NO_COLOR. */
+/** Colours on a terminal only, and not with NO_COLOR; with FORCE_COLOR everywhere. */
 export function paint(colour: Parameters<typeof styleText>[0], text: string): string {
   return styleText(colour, text, { stream: process.stdout });
+}
+
+/** Whether stdout shows colours. */
+export function hasColours(): boolean {
+  return paint("bold", "text") !== "text";
 }
 
 /** Progress as one changing line on a terminal; otherwise at most one line every ten seconds. */

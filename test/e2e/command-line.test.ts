@@ -68,10 +68,13 @@ test("trace reports commits, manual requests are carried out, and a working copy
   }, patience);
 
   await writeFile(join(repo.dir, "app", "settings.yml"), settings(namespace, "green"));
-  const preview = await towline("preview", repo.dir, "--into", "main", "-n", namespace);
+  const preview = await towline("preview", repo.dir, "--into", "main", "-n", namespace, "-o", "markdown");
   expect(preview.out).toContain("### Towline: merging would change 1 suspended deployment: 1 object changed");
   expect(preview.out).toContain("-  blue\n+  green");
   expect(preview.code).toBe(0);
+  const asText = await towline("preview", repo.dir, "--into", "main", "-n", namespace);
+  expect(asText.out).toMatch(/^Merging would change 1 suspended deployment: 1 object changed\n/);
+  expect(asText.out).toContain("    -  blue\n    +  green\n");
   expect(await repo.git("status", "--porcelain")).toBe("M app/settings.yml");
 
   await repo.git("commit", "--all", "--message", "Green");
@@ -79,7 +82,7 @@ test("trace reports commits, manual requests are carried out, and a working copy
   await repo.git("reset", "--quiet", "--hard", "HEAD~1");
   await repo.push(aProject({ ...project, data: { color: "black" } }));
   await repo.git("checkout", "--quiet", "--detach", "origin/other");
-  const conflict = await towline("preview", repo.dir, "--into", "main", "-n", namespace);
+  const conflict = await towline("preview", repo.dir, "--into", "main", "-n", namespace, "-o", "markdown");
   expect(conflict.out).toContain("### Towline: cannot be merged into `main`");
   expect(conflict.out).toContain("app/settings.yml");
   expect(conflict.code).toBe(1);

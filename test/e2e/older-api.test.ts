@@ -154,7 +154,7 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
   );
   const settings = aProject({ namespace, data: { color: "green" } })["app/settings.yml"];
   await writeFile(join(repo.dir, "app/settings.yml"), settings ?? "");
-  const preview = await towline(world, "preview", repo.dir, "--into", "main");
+  const preview = await towline(world, "preview", repo.dir, "--into", "main", "-o", "markdown");
   expect(preview).toMatchObject({ code: 0, out: expect.stringContaining("-  blue\n+  green") as unknown });
   expect(await towline(world, "resume", "shop")).toMatchObject({
     code: 0,
@@ -262,6 +262,6 @@ test("a preview of a legacy deployment logs in at Helm repositories like its dep
   });
   const comment = await pull.comment("merging changes 1 deployment");
   expect(comment).toMatch(/data\.color:\n- +red\n\+ +blue/);
-  const local = await towline(world, "preview", pulls.repo.dir, "--into", "main");
+  const local = await towline(world, "preview", pulls.repo.dir, "--into", "main", "-o", "markdown");
   expect(local).toMatchObject({ code: 0, out: expect.stringContaining("-  red\n+  blue") as unknown });
 });

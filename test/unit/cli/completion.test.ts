@@ -21,6 +21,7 @@ test("bash completes commands, options and their values", async () => {
   expect(await complete("get", "deployments", "shop/prod", "--wat")).toEqual(["--watch"]);
   expect(await complete("get", "deployments", "--output", "j")).toEqual(["json"]);
   expect(await complete("get", "deployments", "-o", "y")).toEqual(["yaml"]);
+  expect(await complete("preview", "-o", "")).toEqual(["text", "markdown", "json", "yaml"]);
   expect(await complete("completion", "f")).toEqual(["fish"]);
   expect(await complete("serve", "--config", "cmdl")).toEqual(["cmdline"]); // a file name
 });
