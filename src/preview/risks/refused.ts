@@ -9,7 +9,7 @@ import { parseState, type States } from "./states.ts";
 
 /** Whether it is one of the API server's messages for a change that it refuses, as kluctl passes them on. */
 export function refusesChange({ message }: ResultError): boolean {
-  return /field is immutable|updates to \S+ spec for fields other than|cannot change roleRef|may not be changed|is forbidden after creation|is immutable after creation|field can not be less than/i.test(
+  return /field is immutable|updates to \S+ spec for fields other than|cannot change roleRef|may not be changed|may not change once set|is forbidden after creation|is immutable after creation|field can not be less than/i.test(
     message,
   );
 }
@@ -61,9 +61,15 @@ export function refusalOf(
       return `its storage request cannot become smaller: ${unless}`;
     }
   }
-  return errors.some(refusesChange)
-    ? "the API server rejects the change: a field is immutable unless the object is deleted and created again"
-    : undefined;
+  const refusal = errors.find(refusesChange);
+  if (refusal === undefined) return undefined;
+  return `${fieldOf(refusal) ?? "a field"} cannot be changed: ${unless}`;
+}
+
+/** The API server names the field first. Of several problems, the first may be another one. */
+function fieldOf({ message }: ResultError): string | undefined {
+  const path = /^[\w.-]{1,300} "[\w.:-]{1,300}" is invalid: ([A-Za-z][\w.[\]/-]{0,200}): /.exec(message)?.[1];
+  return path === undefined ? undefined : shortPath(path);
 }
 
 function isFreezable(ref: ObjectRef): boolean {

@@ -76,7 +76,7 @@ test("a report starts with the verdict, and continues with dangers, effects and 
 
 test("errors come before the objects, warnings after them, and a failure shows kluctl's message", () => {
   expect(render(sample("errors"))).toMatchInlineSnapshot(`
-    "1 of 2 deployments cannot be rendered; merging changes 1 other: 1 object changed, 1 error
+    "Merging would fail: 1 of 2 deployments cannot be rendered, 1 other has 1 error; it changes 1 of 2 deployments: 1 object changed
 
     shop/prod · target prod · cluster eu-1: cannot be rendered
       services/frontend/deploy.yml:14: 'replicas' is undefined

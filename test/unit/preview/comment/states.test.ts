@@ -338,7 +338,7 @@ test("what costs availability or security is shown with all reasons, between imm
 
   expect(
     body
-      .slice(0, body.indexOf("| --"))
+      .slice(0, body.indexOf("<details"))
       .split("\n")
       .filter((line) => line.startsWith("- ")),
   ).toEqual([

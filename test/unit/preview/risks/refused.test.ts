@@ -43,13 +43,25 @@ test.each(["/ConfigMap", "/Secret"])("%s that is marked as immutable cannot chan
   expect(kindsOf(objectOf(id, { changes, remote: "no JSON" }), "changed")).toEqual([]);
 });
 
+const invalid = 'Deployment.apps "web" is invalid: ';
+
 test.each([
-  'Deployment.apps "web" is invalid: spec.selector: Invalid value: {…}: field is immutable',
-  "StatefulSet.apps \"db\" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
-  'RoleBinding "x" is invalid: roleRef: Invalid value: {…}: cannot change roleRef',
-])("kluctl's error shows that a change is refused: %s", (message) => {
+  [`${invalid}spec.selector: Invalid value: {…}: field is immutable`, "spec.selector"],
+  [`${invalid}spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden`, "spec"],
+  ['RoleBinding "x" is invalid: roleRef: Invalid value: {…}: cannot change roleRef', "roleRef"],
+  ['Service "x" is invalid: spec.clusterIPs[0]: Invalid value: [""]: may not change once set', "spec.clusterIPs"],
+  [`${invalid}spec.template.metadata.labels[own-key]: Invalid value: "": field is immutable`, "spec.template"],
+  // The first of several problems may be another one, and what is not at the beginning may be a value.
+  [`${invalid}[spec.a: Required value, spec.b: Invalid value: "": field is immutable]`, "a field"],
+  ['"x" is invalid: hunter: Invalid value: field is immutable', "a field"],
+])("kluctl's error shows that a change is refused, and of which field: %s", (message, name) => {
   const object = objectOf("apps/Deployment");
-  expect(risksOf(object, { errors: [{ ref: object.ref, message }] })).toMatchObject([{ kind: "immutable" }]);
+  expect(risksOf(object, { errors: [{ ref: object.ref, message }] })).toMatchObject([
+    {
+      kind: "immutable",
+      text: expect.stringMatching(new RegExp(`^${name} cannot be changed: the API server rejects`)),
+    },
+  ]);
 });
 
 test.each([
