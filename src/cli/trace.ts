@@ -15,7 +15,7 @@ import {
   type TraceStep,
 } from "../views/trace.ts";
 import { listAllDeployments } from "./list-deployments.ts";
-import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
+import { clusterConfig, type ClusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, forPrograms, type Format, isForPeople, outputOption } from "./output.ts";
 import { withRedis } from "./redis.ts";
@@ -97,12 +97,9 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
         const none = { deliveries: [], pullRequests: [], queued: new Set<string>() };
         const remembered = await orElse("cannot read deliveries and pull requests", memory, none);
         unknown.forEach(err);
-        const trace = traceCommit({ commit, deployments, results, ...remembered, now: Date.now() });
-        out(
-          isForPeople(flags.output)
-            ? toText(commit, trace, cluster.watched)
-            : (forPrograms(flags.output, [trace]) ?? ""),
-        );
+        const { namespaces } = cluster;
+        const trace = traceCommit({ commit, deployments, namespaces, results, ...remembered, now: Date.now() });
+        out(isForPeople(flags.output) ? toText(commit, trace, cluster) : (forPrograms(flags.output, [trace]) ?? ""));
         const isSettled = ({ state }: TracedDeployment) => settled.some((one) => one === state);
         onCode(trace.deployments.length > 0 && trace.deployments.every(isSettled) ? 0 : 1);
       } finally {
@@ -119,7 +116,7 @@ what each deployment follows.
 ${only}`;
 }
 
-function toText(commit: string, trace: Trace, watched: readonly string[]): string {
+function toText(commit: string, trace: Trace, { watched, namespaces, areNamed }: ClusterConfig): string {
   const { commit: whole = commit, within, deliveries, deployments, ignored, pullRequests } = trace;
   const [first] = deliveries;
   const pushed = first ? `, pushed to ${plain(first.repoName ?? "")} ${plain(first.ref ?? "")}` : "";
@@ -132,11 +129,13 @@ function toText(commit: string, trace: Trace, watched: readonly string[]): strin
       ? ""
       : `\nThe last commit of the same push is ${within.slice(0, 12)}, whose progress is shown here.`;
   const nowhere = deployments.length === 0 && pullRequests.length === 0;
+  const where = areNamed ? ` in ${namespaces.join(", ")}` : "";
+  const isKnown = ignored.length > 0 || (areNamed && deliveries.length > 0);
   return [
     `commit ${whole.slice(0, 12)}${pushed}${along}\n`,
     ...blocks,
     ...pullRequests.map(describeProposed),
-    nowhere ? (ignored.length > 0 ? "It affects no deployment.\n" : noRecord(watched)) : "",
+    nowhere ? (isKnown ? `It affects no deployment${where}.\n` : noRecord(watched)) : "",
     others.length > 0 ? `not affected\n${table(others)}` : "",
   ]
     .filter(Boolean)

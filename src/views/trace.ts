@@ -67,6 +67,8 @@ export interface TraceFacts {
   /** The beginning of a hash, in lower case. */
   readonly commit: string;
   readonly deployments: readonly (Deployment | MalformedDeployment)[];
+  /** Those that these deployments are from; empty or absent: all. */
+  readonly namespaces?: readonly string[] | undefined;
   readonly results: readonly StoredCommand[];
   /** All stored deliveries. */
   readonly deliveries: readonly DeliveryRecord[];
@@ -97,7 +99,8 @@ function findOther({ others = [] }: DeliveryRecord, commit: string): string | un
 }
 
 function traceOne(facts: TraceFacts): Trace {
-  const { commit, deployments } = facts;
+  const { commit, deployments, namespaces = [] } = facts;
+  const isSelected = (name: string) => namespaces.length === 0 || namespaces.includes(name.split("/")[0] ?? "");
   const isMeant = (other: string | undefined) => other?.startsWith(commit) === true;
   const deliveries = facts.deliveries
     .filter((one) => one.event === "push" && isMeant(one.commit))
@@ -125,7 +128,7 @@ function traceOne(facts: TraceFacts): Trace {
     ),
     ignored: deliveries
       .flatMap((one) => one.ignored)
-      .filter(({ deployment }) => traced.every(({ key }) => keyText(key) !== deployment))
+      .filter(({ deployment }) => isSelected(deployment) && traced.every(({ key }) => keyText(key) !== deployment))
       .toSorted((a, b) => (a.deployment < b.deployment ? -1 : 1)),
     pullRequests: facts.pullRequests,
   };

@@ -29,16 +29,17 @@ function deployed(errors = 0): StoredCommand {
 
 function trace(
   status: Partial<DeploymentStatus>,
-  more: { results?: StoredCommand[]; deliveries?: DeliveryRecord[]; now?: number } = {},
+  more: { results?: StoredCommand[]; deliveries?: DeliveryRecord[]; namespaces?: string[]; now?: number } = {},
 ) {
   const deployment = aDeployment({
     generation: 1,
     status: { observedGeneration: 1, conditions: [ready("True")], ...status },
   });
-  const { results = [], deliveries = [delivery] } = more;
+  const { results = [], deliveries = [delivery], namespaces } = more;
   return traceCommit({
     commit: "3f2c1ab",
     deployments: [deployment],
+    namespaces,
     results,
     deliveries,
     pullRequests: [],
@@ -66,6 +67,14 @@ test("an applied commit shows each step with its time", () => {
     },
   ]);
   expect(found.ignored).toEqual([{ deployment: "shop/legacy", reason: "suspended" }]);
+});
+
+test("of deployments that ignored the push, only those of the selected namespaces are listed", () => {
+  const ignoredIn = (...namespaces: string[]) => trace({}, { namespaces }).ignored;
+
+  expect(ignoredIn()).toHaveLength(1);
+  expect(ignoredIn("shop")).toHaveLength(1);
+  expect(ignoredIn("shop-2")).toEqual([]);
 });
 
 test("an applied commit stays applied after a newer commit", () => {
