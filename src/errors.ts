@@ -99,6 +99,11 @@ export class KilledError extends Error {
   }
 }
 
+/** kluctl's result could not be processed, so nothing is known of it. The message contains nothing of its content. */
+export class UnreadableResultError extends Error {
+  override name = "UnreadableResultError";
+}
+
 /** kluctl cannot be run: missing, too old or not executable. */
 export class KluctlUnavailableError extends Error {
   override name = "KluctlUnavailableError";

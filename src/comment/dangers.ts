@@ -4,15 +4,15 @@
  */
 import { keyText } from "../model.ts";
 import type { PreviewObject, Risk } from "../model/report.ts";
-import { plural } from "../preview/summary.ts";
+import { grouped, plural } from "../preview/summary.ts";
 import type { Group } from "./groups.ts";
 import { objectName } from "./objects.ts";
 import { markdown, type Markup, prose } from "./text.ts";
 
 const mostNames = 12;
 const mostLines = 24;
-/** For each object. */
-const mostReasons = 4;
+/** For each object; there are hardly more. */
+const mostReasons = 10;
 
 interface Danger {
   readonly title: string;
@@ -64,7 +64,7 @@ export function renderDangers(groups: readonly Group[], deployments: number, roo
   let used = 0;
   let leftOut = 0;
   for (const { danger, group, objects } of findDangers(groups)) {
-    const line = `- **${danger.title}**${scopeOf(group, deployments, markdown)}: ${nameAll(objects, danger)}`;
+    const line = `- **${danger.title}**${scopeOf(group, deployments, markdown)}: ${nameAll(objects, danger, group.sameNamespaces)}`;
     if (lines.length >= mostLines || used + line.length > room) {
       leftOut += objects.length * group.previews.length;
       continue;
@@ -76,17 +76,18 @@ export function renderDangers(groups: readonly Group[], deployments: number, roo
   return lines.join("\n");
 }
 
-/** ` in shop/prod`; `""` if there is only one deployment. */
+/** ` in shop/prod and 13 more`; `""` if there is only one deployment. */
 export function scopeOf({ previews, preview }: Group, deployments: number, { code }: Markup): string {
   if (deployments === 1) return "";
-  if (previews.length > 1) return ` in each of ${plural(previews.length, "deployment")}`;
-  return ` in ${code(keyText(preview.deployment))}`;
+  const more = previews.length > 1 ? ` and ${grouped(previews.length - 1)} more` : "";
+  return ` in ${code(keyText(preview.deployment))}${more}`;
 }
 
-function nameAll(objects: readonly PreviewObject[], danger: Danger): string {
+function nameAll(objects: readonly PreviewObject[], danger: Danger, withNamespace: boolean): string {
   const names = objects.slice(0, mostNames).map((object) => {
     const why = reasonsOf(object, danger, prose);
-    return why === "" ? objectName(object) : `${objectName(object)} (${why})`;
+    const name = objectName(object, withNamespace);
+    return why === "" ? name : `${name} (${why})`;
   });
   if (objects.length > names.length) names.push(`and ${plural(objects.length - names.length, "more object")}`);
   return names.join(", ");

@@ -4,11 +4,11 @@ import {
   areIsolated,
   describeChangedObjects,
   describeChanges,
-  describeFailing,
-  describeNotRun,
+  describeProblems,
   type Effect,
   effectOf,
   grouped,
+  isClean,
   nothingIn,
   plural,
   totalsOf,
@@ -52,26 +52,29 @@ function describeMerge({ state, previews, baseBranch }: Report, { code, strong }
     const live = areIsolated(previews) ? code(baseBranch) : "the live cluster";
     return `comparing ${plural(deployments, "deployment")} with ${live} …`;
   }
-  const failing = describeFailing(totals);
-  const unknown = describeNotRun(totals);
+  const problems = describeProblems(previews);
+  const { failing, others, unknown } = problems;
   const effect = effectOf(previews);
   const merging = failing === "" ? "merging" : "it";
   const parts = [
     failing && `merging ${strong("would fail")}: ${failing}`,
+    others,
     unknown,
     effect
-      ? `${merging} ${describeEffect(effect, strong)}`
-      : failing + unknown === "" && `merging ${nothingIn(deployments)}`,
+      ? `${merging} ${describeEffect(effect, failing !== "", strong)}`
+      : isClean(problems) && `merging ${nothingIn(deployments)}`,
   ];
   return parts.filter((part) => typeof part === "string" && part !== "").join("; ");
 }
 
 /** Deletions come first, so that they cannot be overlooked. */
-function describeEffect({ suspended, where, changed, deleting, changes }: Effect, strong: Markup["strong"]): string {
-  const change = suspended ? "would change" : "changes";
+function describeEffect(effect: Effect, fails: boolean, strong: Markup["strong"]): string {
+  const { where, changed, deleting, changes } = effect;
+  const isUncertain = effect.suspended || fails;
+  const change = isUncertain ? "would change" : "changes";
   if (changes.deleted === 0) return `${change} ${where}: ${describeChangedObjects(changes)}`;
   const rest = describeChanges({ ...changes, deleted: 0 });
-  const deletes = strong(`${suspended ? "would delete" : "deletes"} ${plural(changes.deleted, "object")}`);
+  const deletes = strong(`${isUncertain ? "would delete" : "deletes"} ${plural(changes.deleted, "object")}`);
   if (deleting === changed) return `${deletes} in ${where}${rest && ` · ${rest}`}`;
   return `${deletes} in ${plural(deleting, "deployment")}, and ${change} ${where}${rest && `: ${rest}`}`;
 }

@@ -1,7 +1,7 @@
 /** Groups deployments in which merging has the same effect, so that it is described once. */
 import { createHash } from "node:crypto";
 import { keyText } from "../model.ts";
-import type { Preview, Risk } from "../model/report.ts";
+import type { Preview, PreviewObject, Risk } from "../model/report.ts";
 import { isChanged } from "../preview/summary.ts";
 
 export interface Group {
@@ -65,17 +65,24 @@ export function hasRisk({ objects }: Preview, ...kinds: readonly Risk["kind"][])
 
 /** Whether the preview is complete, so that it can be compared with others. */
 function isWhole({ objects, objectsLeftOut, concealed }: Preview): boolean {
-  return concealed === undefined && objectsLeftOut === 0 && objects.every(({ linesLeftOut = 0 }) => linesLeftOut === 0);
+  return concealed === undefined && objectsLeftOut === 0 && objects.every(isComplete);
+}
+
+/** Whether equal diffs of such objects mean equal changes. */
+export function isComplete({ linesLeftOut = 0, partial }: PreviewObject): boolean {
+  return linesLeftOut === 0 && partial === undefined;
 }
 
 /** A key that is equal for previews with the same content, in any namespace. */
 function contentId(preview: Preview): string {
-  const { state, counts, objects, errors, warnings, failure, failed, isolated, pruneWaits, encrypted } = preview;
+  const { state, suspended, counts, objects, errors, warnings, failure, failed, isolated, pruneWaits, encrypted } =
+    preview;
   const what = objects.map(({ ref, action, risks, diff, secretKeys }) => {
-    return [ref.kind, ref.name, action, risks, diff, secretKeys];
+    return [ref.group, ref.kind, ref.name, action, risks, diff, secretKeys];
   });
   const content = JSON.stringify([
     state,
+    suspended,
     counts,
     what,
     errors,

@@ -1,6 +1,7 @@
 /** Renders the objects of one deployment, equal changes once, with as many objects and diff lines as fit. */
 import type { PreviewObject } from "../model/report.ts";
 import { grouped, plural } from "../preview/summary.ts";
+import { isComplete } from "./groups.ts";
 import { diffOf, lineCount } from "./lines.ts";
 import { code, fence, prose } from "./text.ts";
 
@@ -27,7 +28,8 @@ const endingLength = 160;
 const mostSecretKeys = 30;
 /** From this many objects on, the same change is shown once. */
 const leastAlike = 3;
-const mostNames = 12;
+/** In a title; the list of dangers has all of them. */
+const mostRisks = 3;
 
 /** One object, or several of a kind with the same change. */
 type Item = readonly [PreviewObject, ...PreviewObject[]];
@@ -42,18 +44,20 @@ export function renderObjects(objects: readonly PreviewObject[], options: Object
   return cutList(items, room, options);
 }
 
-/** The lines that the diffs of these objects take if all are shown. */
+/** About the lines that these objects take if all is shown. */
 export function linesOf(objects: readonly PreviewObject[]): number {
-  return toItems(objects).reduce((lines, [object]) => lines + lineCount(object) + 3, 0);
+  return toItems(objects).reduce((lines, item) => lines + lineCount(item[0]) + 3 + Math.floor(item.length / 5), 0);
 }
 
 /** In the order of the objects. The keys of a Secret are its own. */
 function toItems(objects: readonly PreviewObject[]): Item[] {
   const alike = new Map<string, [PreviewObject, ...PreviewObject[]]>();
   for (const [index, object] of objects.entries()) {
-    const { ref, action, diff, risks, secretKeys, linesLeftOut = 0 } = object;
-    const isWhole = linesLeftOut === 0 && secretKeys === undefined;
-    const id = isWhole ? JSON.stringify([ref.group, ref.kind, action, diff, risks]) : String(index);
+    const { ref, action, diff, risks, secretKeys } = object;
+    const id =
+      isComplete(object) && secretKeys === undefined
+        ? JSON.stringify([ref.group, ref.kind, action, diff, risks])
+        : String(index);
     const others = alike.get(id);
     if (others === undefined) alike.set(id, [object]);
     else others.push(object);
@@ -63,9 +67,9 @@ function toItems(objects: readonly PreviewObject[]): Item[] {
   );
 }
 
-/** The title of an object. */
-export function objectName(object: PreviewObject): string {
-  return `${kindOf(object)} ${nameOf(object, true)}`;
+/** The title of an object. `withNamespace`: see ObjectsOptions. */
+export function objectName(object: PreviewObject, withNamespace: boolean): string {
+  return `${kindOf(object)} ${nameOf(object, withNamespace)}`;
 }
 
 const kindWord = /^[A-Za-z]{1,63}$/;
@@ -123,16 +127,18 @@ function withLines(
 /** Renders as many names as fit, and the number of the others. */
 function cutList(items: readonly Item[], room: number, { leftOut, withNamespace }: ObjectsOptions): Part {
   const lines: string[] = [];
+  const rest: PreviewObject[] = [];
   let used = 0;
   let linesLeftOut = 0;
   for (const item of items) {
-    const line = `- ${titleOf(item, withNamespace, true)}`;
+    const shown = used < room ? fitNames(item, withNamespace, room - used) : [];
+    rest.push(...item.slice(shown.length));
+    if (!isItem(shown)) continue;
+    const line = `- ${titleOf(shown, withNamespace, true)}`;
     used += line.length + 1;
-    if (used > room) break;
     lines.push(line);
     linesLeftOut += lineCount(item[0]);
   }
-  const rest = items.slice(lines.length).flat();
   const more = rest.length + leftOut;
   const kinds = (["changed", "new", "deleted", "orphan"] as const)
     .map((action) => ({ action, count: rest.filter((object) => object.action === action).length }))
@@ -142,26 +148,38 @@ function cutList(items: readonly Item[], room: number, { leftOut, withNamespace 
   return { text: [lines.join("\n"), ending].filter(Boolean).join("\n\n"), objectsLeftOut: more, linesLeftOut };
 }
 
+function isItem(objects: readonly PreviewObject[]): objects is Item {
+  return objects.length > 0;
+}
+
+/** As many of the objects as their title has room for. */
+function fitNames(item: Item, withNamespace: boolean, room: number): readonly PreviewObject[] {
+  const [first] = item;
+  let length = titleOf([first], withNamespace, true).length + 80;
+  const tooMany = item.findIndex((object) => (length += nameOf(object, withNamespace).length + 2) > room);
+  return tooMany === -1 ? item : item.slice(0, tooMany);
+}
+
 function titleOf(item: Item, withNamespace: boolean, isListed: boolean): string {
   const [object] = item;
   const { action, risks, secretKeys } = object;
   const isDiff = action === "changed" && !isListed;
   const keys = secretKeys === undefined || secretKeys.length === 0 ? "" : `: ${describeKeys(secretKeys)}`;
-  const remarks = risks.filter(({ kind }) => kind !== "deletion" || action === "changed").slice(0, 3);
-  const why = remarks.map(({ text }) => ` – ${prose(text)}`).join("");
+  const why = describeRisks(risks.filter(({ kind }) => kind !== "deletion" || action === "changed"));
   if (item.length > 1) {
     const kinds = describeKinds(item);
     const title = isDiff ? `**The same change in ${kinds}**` : `**${action}** ${kinds}`;
-    return `${title}: ${nameAll(item, withNamespace)}${why}`;
+    return `${title}: ${item.map((each) => nameOf(each, withNamespace)).join(", ")}${why}`;
   }
   const title = isDiff ? `**${kindOf(object)}**` : `**${action}** ${kindOf(object)}`;
-  return `${title} ${nameOf(object, withNamespace)}${keys}${why}`;
+  const missing = object.partial && object.diff === undefined ? " – its changes are too large to be shown" : "";
+  return `${title} ${nameOf(object, withNamespace)}${keys}${why}${missing}`;
 }
 
-function nameAll(item: Item, withNamespace: boolean): string {
-  const names = item.slice(0, mostNames).map((object) => nameOf(object, withNamespace));
-  if (item.length > names.length) names.push(`and ${grouped(item.length - names.length)} more`);
-  return names.join(", ");
+function describeRisks(risks: PreviewObject["risks"]): string {
+  const shown = risks.slice(0, mostRisks).map(({ text }) => prose(text));
+  if (risks.length > shown.length) shown.push(`and ${plural(risks.length - shown.length, "more risk")}`);
+  return shown.map((text) => ` – ${text}`).join("");
 }
 
 /** Describes the changed keys of a Secret. */

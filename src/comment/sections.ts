@@ -5,7 +5,7 @@ import { describeChanges, describeFailure, grouped, plural } from "../preview/su
 import type { Group } from "./groups.ts";
 import { cutLines } from "./lines.ts";
 import { linesOf, type Part, renderObjects } from "./objects.ts";
-import { describeDrift, describeLimits, iconOf } from "./table.ts";
+import { describeDrift, describeLimits, iconOf, placeOf } from "./table.ts";
 import { code, fence, htmlCode, markdown, type Markup, prose, toLines } from "./text.ts";
 
 export interface Sections {
@@ -23,7 +23,6 @@ const errorShare = 0.5;
 const warningShare = 0.25;
 /** Sections with errors are open. With more of them the comment would be longer than a few screens. */
 const mostOpen = 12;
-const mostNames = 40;
 /** Up to this many lines, the section of the only deployment is open: it fits on the same screen as the verdict. */
 const mostLinesOpen = 30;
 
@@ -87,7 +86,7 @@ function renderSection(group: Group, { open, only, room }: SectionOptions): Part
   const { preview, previews, sameNamespaces } = group;
   const start = `<details${open ? " open" : ""}><summary>${iconOf(preview, false)} ${titleOf(group, only)}</summary>`;
   const end = "</details>";
-  const blocks = [start, ...(previews.length > 1 ? [listNames(previews)] : [])];
+  const blocks = [start, ...(previews.length > 1 ? [listNames(previews, room / 2)] : [])];
   let left = room - end.length - blocks.reduce((sum, block) => sum + block.length + 2, 0);
   if (left < leastRoom / 3) return undefined;
 
@@ -104,7 +103,7 @@ function renderSection(group: Group, { open, only, room }: SectionOptions): Part
     blocks.push(take("", toLines(preview.failure ?? "The reason is unknown."), left), end);
     return { text: blocks.join("\n\n"), objectsLeftOut: 0, linesLeftOut };
   }
-  const { errors, warnings, objects, concealed, encrypted, pruneWaits } = preview;
+  const { counts, errors, warnings, objects, concealed, encrypted, pruneWaits } = preview;
   const notes = [
     pruneWaits && describePruneThatWaits(pruneWaits, markdown),
     encrypted && describeEncrypted(encrypted, markdown),
@@ -113,10 +112,11 @@ function renderSection(group: Group, { open, only, room }: SectionOptions): Part
     blocks.push(block);
     left -= block.length + 2;
   }
-  if (errors.length > 0) blocks.push(take(messagesTitle(errors, "error"), messageLines(errors), left * errorShare));
+  if (counts.errors > 0)
+    blocks.push(take(messagesTitle(counts.errors, "error"), messageLines(errors, counts.errors), left * errorShare));
   const below =
-    warnings.length > 0
-      ? take(messagesTitle(warnings, "warning"), messageLines(warnings), left * warningShare)
+    counts.warnings > 0
+      ? take(messagesTitle(counts.warnings, "warning"), messageLines(warnings, counts.warnings), left * warningShare)
       : undefined;
   if (concealed !== undefined) blocks.push(`Only counts are shown: ${prose(concealed)}`);
   const part = renderObjects(objects, { room: left, leftOut: preview.objectsLeftOut, withNamespace: sameNamespaces });
@@ -155,23 +155,32 @@ function titleOf({ previews, preview }: Group, only: boolean): string {
   return `<b>${same} in ${plural(previews.length, "deployment")}</b>: ${what}`;
 }
 
-function listNames(previews: readonly Preview[]): string {
-  const names = previews.slice(0, mostNames).map(({ deployment }) => code(keyText(deployment)));
-  if (previews.length > names.length) names.push(`and ${grouped(previews.length - names.length)} more`);
+/** Names the deployments, with their places if these differ, as far as there is room. */
+function listNames(previews: readonly Preview[], room: number): string {
+  const areTogether = new Set(previews.map(placeOf)).size === 1;
+  const all = previews.map((preview) => {
+    const place = areTogether ? "" : placeOf(preview);
+    return `${code(keyText(preview.deployment))}${place && ` (${place})`}`;
+  });
+  let length = 0;
+  const tooMany = all.findIndex((name) => (length += name.length + 2) > room);
+  const names = tooMany === -1 ? all : [...all.slice(0, tooMany), `and ${grouped(all.length - tooMany)} more`];
   return `In ${names.join(", ")}`;
 }
 
 type Messages = Preview["errors"];
 
-function messagesTitle(messages: Messages, noun: string): string {
-  return `**${plural(messages.length, noun)}**\n`;
+/** `count`: also those that were not stored. */
+function messagesTitle(count: number, noun: string): string {
+  return `**${plural(count, noun)}**\n`;
 }
 
-function messageLines(messages: Messages): string[] {
-  return messages.flatMap(({ ref, message }) => {
+function messageLines(messages: Messages, count: number): string[] {
+  const lines = messages.flatMap(({ ref, message }) => {
     const name = ref && `${ref.kind} ${ref.namespace ? `${ref.namespace}/` : ""}${ref.name}: `;
     return toLines(`${name ?? ""}${message}`);
   });
+  return count > messages.length ? [...lines, `… and ${grouped(count - messages.length)} more`] : lines;
 }
 
 /** The room for a code fence around the lines, with any number of backticks. */

@@ -35,6 +35,8 @@ const places = "target · cluster";
 
 /** The rows that are visible at once. */
 const mostRows = 12;
+/** In one row; the section names all of them. */
+const mostPlaces = 3;
 /** Up to this many unchanged deployments are listed in the same table as the others. */
 const mostUnchanged = 5;
 /** Room for the line that counts what is left out, twice. */
@@ -104,12 +106,11 @@ function cellsOf(previews: readonly Preview[], columns: readonly Column[]): stri
 function describePlaces(previews: readonly Preview[]): string {
   const targets = new Set(previews.flatMap(({ target }) => target ?? []));
   const clusters = new Set(previews.map(({ cluster }) => cluster));
-  return [
-    targets.size > 1 ? plural(targets.size, "target") : [...targets].map(cellCode)[0],
-    clusters.size > 1 ? plural(clusters.size, "cluster") : [...clusters].map(cellCode)[0],
-  ]
-    .filter(Boolean)
-    .join(" · ");
+  return [nameFew(targets, "target"), nameFew(clusters, "cluster")].filter(Boolean).join(" · ");
+}
+
+function nameFew(places: ReadonlySet<string>, noun: string): string {
+  return places.size > mostPlaces ? plural(places.size, noun) : [...places].map(cellCode).join(", ");
 }
 
 const toLine = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
@@ -175,7 +176,7 @@ function columnsFor(over: boolean): Column[] {
   ];
 }
 
-function placeOf({ target, cluster }: Preview): string {
+export function placeOf({ target, cluster }: Preview): string {
   return [target, cluster]
     .filter((part) => part !== undefined && part !== "")
     .map((part) => cellCode(part ?? ""))

@@ -45,6 +45,8 @@ const PreviewObject = z.object({
   diff: z.string().optional(),
   /** The number of omitted lines. */
   linesLeftOut: count.optional(),
+  /** Its diff is missing or has cut lines, so that it cannot be compared with others. */
+  partial: z.literal(true).optional(),
   /** For a Secret: its keys instead of its values. */
   secretKeys: z.array(SecretKey).optional(),
 });

@@ -1,4 +1,5 @@
 /** Converts kluctl's diff to a preview: without secrets, most important first, and limited in size. Pure. */
+import { UnreadableResultError } from "../errors.ts";
 import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
@@ -34,51 +35,59 @@ const maxMessageLength = 2_000;
 /** Parsing a text takes a small part of the time that the search for secrets in it takes. */
 const parsedPerSearched = 20;
 
-/** `describeDiff` without blocking the event loop. Rejects only when the signal aborts. */
+/**
+ * `describeDiff` without blocking the event loop. Rejects when the signal aborts, and with an UnreadableResultError: no
+ * change is known then, which must not look like no change.
+ */
 export async function describeSafely(
   result: CommandResult,
   options: DescribeOptions,
   signal: AbortSignal,
 ): Promise<Description> {
-  const { knownSecrets, maskedValues = [], undecrypted } = options;
+  try {
+    if (weigh(result, options) <= largeText) return describeDiff(result, options);
+    const { undecrypted } = options;
+    const parts = { ...result, document: { deployment: result.document["deployment"] } };
+    const known = undecrypted && {
+      reference: undecrypted.reference && { ...undecrypted.reference, document: {} },
+    };
+    return await inThread(import.meta.url, describeDiff, [parts, { ...options, undecrypted: known }], signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    // Only the messages of the thread itself contain no content.
+    const why = error instanceof ThreadError ? `: ${error.message}` : "";
+    throw new UnreadableResultError(`kluctl's result could not be read${why}`);
+  }
+}
+
+/** How much there is to process, in characters to search for secrets. */
+function weigh(result: CommandResult, { knownSecrets, maskedValues = [], undecrypted }: DescribeOptions): number {
   const reference = undecrypted?.reference;
   const own = maskedValues.length > 0 ? lengthOfTexts({ ...result, objects: toldObjects(result) }) : 0;
-  const weight =
+  return (
     own +
     weightOf(result) +
     lengthOfStates(result.objects) / parsedPerSearched +
     weightOfSecrets([...knownSecrets, ...maskedValues]) +
-    (reference ? weightOf(reference) : 0);
-  if (weight <= largeText) return describeDiff(result, options);
-  const parts = { ...result, document: { deployment: result.document["deployment"] } };
-  const known = undecrypted && { reference: reference && { ...reference, document: {} } };
-  try {
-    return await inThread(import.meta.url, describeDiff, [parts, { ...options, undecrypted: known }], signal);
-  } catch (error) {
-    signal.throwIfAborted();
-    return { ...unreadable, ...(error instanceof ThreadError && { concealed: error.message }) };
-  }
+    (reference ? weightOf(reference) : 0)
+  );
 }
 
 /**
- * Never throws: if a result cannot be parsed, or its secrets cannot be determined, only safe parts are reported. Takes
+ * If the secrets of a result cannot be determined, only safe parts are reported. Throws if it cannot be parsed. Takes
  * seconds for a few megabytes.
  */
 export function describeDiff(
   result: CommandResult,
   { knownSecrets, maskedValues = [], prune, undecrypted }: DescribeOptions,
 ): Description {
-  try {
-    const masked = withoutSaid(maskedValues, toldObjects(result));
-    const hidden = [...knownSecrets, ...masked, ...(undecrypted ? valuesToHide(undecrypted) : [])];
-    const redactor = redactorOf(result, hidden);
-    const objects = undecrypted ? withoutEncrypted(result.objects, undecrypted) : result.objects;
-    const description = describe({ ...result, objects }, redactor, prune);
-    const whyIncomplete = redactor.whyIncomplete();
-    return whyIncomplete === undefined ? description : conceal(description, whyIncomplete);
-  } catch {
-    return unreadable;
-  }
+  const masked = withoutSaid(maskedValues, toldObjects(result));
+  const hidden = [...knownSecrets, ...masked, ...(undecrypted ? valuesToHide(undecrypted) : [])];
+  const redactor = redactorOf(result, hidden);
+  const objects = undecrypted ? withoutEncrypted(result.objects, undecrypted) : result.objects;
+  const description = describe({ ...result, objects }, redactor, prune);
+  const whyIncomplete = redactor.whyIncomplete();
+  return whyIncomplete === undefined ? description : conceal(description, whyIncomplete);
 }
 
 /** The objects whose own text a comment may show, or an error may quote. */
@@ -88,15 +97,6 @@ function toldObjects({ objects, errors, warnings }: CommandResult): ResultObject
     (object) => object.new || object.changes.length > 0 || messages.some(({ ref }) => isSame(ref, object.ref)),
   );
 }
-
-const unreadable: Description = {
-  counts: { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 },
-  objects: [],
-  objectsLeftOut: 0,
-  errors: [],
-  warnings: [],
-  concealed: "the result could not be read",
-};
 
 function describe(result: CommandResult, redactor: Redactor, prune: boolean): Description {
   let known: Workloads | undefined;
@@ -155,11 +155,12 @@ function describeObjects(found: readonly Found[], redactor: Redactor): PreviewOb
     }
     if (action === "deleted") return described;
     compared += comparedLength(object);
-    if (compared > maxComparedLength || length > maxDiffLength) return described;
-    const { diff, linesLeftOut } = diffObject(object, redactor);
+    if (compared > maxComparedLength || length > maxDiffLength) return { ...described, partial: true };
+    const { diff, linesLeftOut, partial } = diffObject(object, redactor);
     length += diff.length;
-    if (length > maxDiffLength || diff === "") return described;
-    return { ...described, diff, ...(linesLeftOut > 0 && { linesLeftOut }) };
+    if (length > maxDiffLength) return { ...described, partial: true };
+    if (diff === "") return described;
+    return { ...described, diff, ...(linesLeftOut > 0 && { linesLeftOut }), ...(partial && { partial }) };
   });
 }
 

@@ -1,5 +1,5 @@
 /** Keeps a report small enough to be stored and sent. Pure. Everything omitted is mentioned, or shows in the counts. */
-import type { Preview, PreviewObject, Report } from "../model/report.ts";
+import type { Preview, PreviewObject, Report, Risk } from "../model/report.ts";
 import { cut } from "./visible-text.ts";
 
 /** Redis stores a few thousand reports, and no comment can show this much. */
@@ -40,7 +40,7 @@ function leaveOutDiffs(previews: readonly Preview[], excess: Excess): void {
     if (excess.bytes <= 0) return;
     const { diff = "", ...object } = objects[at] as PreviewObject;
     const lines = diff.replace(/\n$/, "").split("\n").length;
-    replace(objects, at, { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines }, excess);
+    replace(objects, at, { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines, partial: true }, excess);
   }
 }
 
@@ -48,9 +48,10 @@ function cutTexts(previews: Preview[], excess: Excess): void {
   for (const [at, preview] of previews.entries()) {
     if (excess.bytes <= 0) return;
     const cutAll = (messages: Preview["errors"]) => messages.map((one) => ({ ...one, message: shorten(one.message) }));
-    const { failure, concealed, errors, warnings } = preview;
+    const { failure, concealed, objects, errors, warnings } = preview;
     const shorter = {
       ...preview,
+      objects: objects.map((object) => ({ ...object, risks: object.risks.map(cutRisk) })),
       errors: cutAll(errors),
       warnings: cutAll(warnings),
       ...(failure !== undefined && { failure: shorten(failure) }),
@@ -83,6 +84,10 @@ function cutObstacle(obstacle: Report["obstacle"]): Report["obstacle"] {
 function replace<T>(list: T[], at: number, next: T, excess: Excess): void {
   excess.bytes -= bytesOf(list[at]) - bytesOf(next);
   list[at] = next;
+}
+
+function cutRisk(risk: Risk): Risk {
+  return { ...risk, text: shorten(risk.text) };
 }
 
 function shorten(text: string): string {

@@ -10,6 +10,8 @@ import { toYamlLines } from "./yaml-lines.ts";
 export interface DiffText {
   readonly diff: string;
   readonly linesLeftOut: number;
+  /** Whether lines or a part of one are missing. */
+  readonly partial: boolean;
 }
 
 const maxLines = 200;
@@ -32,12 +34,14 @@ export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
   const lines = object.new
     ? signed("+", sideOf(asWritten(parseJson(object.rendered ?? "") ?? {}), redactor).shown)
     : object.changes.flatMap((change) => diffChange(change, redactor));
-  if (lines.length === 0) return { diff: "", linesLeftOut: 0 };
+  if (lines.length === 0) return { diff: "", linesLeftOut: 0, partial: false };
   // Many more than are shown, because some of them collapse into one; of the others only the number matters.
   const near = lines.slice(0, 5 * maxLines);
-  const shown = redactTogether(near, redactor).map((line) => cutLine(makeVisible(line), maxLineLength));
-  const { diff, linesLeftOut } = fit(shown.filter((line, i) => line !== shown[i - 1] || !isOnlyMask(line)));
-  return { diff, linesLeftOut: linesLeftOut + lines.length - near.length };
+  const whole = redactTogether(near, redactor).map(makeVisible);
+  const shown = whole.map((line) => cutLine(line, maxLineLength));
+  const { diff, linesLeftOut: fitting } = fit(shown.filter((line, i) => line !== shown[i - 1] || !isOnlyMask(line)));
+  const linesLeftOut = fitting + lines.length - near.length;
+  return { diff, linesLeftOut, partial: linesLeftOut > 0 || shown.some((line, i) => line !== whole[i]) };
 }
 
 function diffChange({ type, jsonPath, oldValue, newValue }: FieldChange, redactor: Redactor): string[] {
@@ -99,7 +103,7 @@ function isOnlyMask(line: string): boolean {
   return line.slice(1).trim() === mask;
 }
 
-function fit(lines: readonly string[]): DiffText {
+function fit(lines: readonly string[]): Omit<DiffText, "partial"> {
   let length = 0;
   const tooMany = lines.findIndex((line, i) => i >= maxLines || (length += line.length + 1) > maxLength);
   const kept = tooMany === -1 ? lines : lines.slice(0, tooMany);

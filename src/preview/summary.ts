@@ -3,6 +3,7 @@
  * numbers, so they are safe wherever they are shown.
  */
 import type { Preview, Report } from "../model/report.ts";
+import { cut } from "./visible-text.ts";
 
 /** `1 object`, `1 200 objects`. */
 export function plural(count: number, noun: string, nouns = `${noun}s`): string {
@@ -123,22 +124,38 @@ export function describeReport(report: Pick<Report, "state" | "obstacle" | "prev
   if (report.state === "merged") return "merged";
   if (report.state === "closed") return "closed without merging";
   if (report.obstacle !== undefined) return describeObstacle(report.obstacle);
-  const totals = totalsOf(report.previews);
-  const { deployments, working } = totals;
+  const { deployments, working } = totalsOf(report.previews);
   if (deployments === 0) return report.state === "working" ? "looking for deployments" : "no deployment is affected";
   if (working > 0 || report.state === "working") return `comparing ${share(working || deployments, deployments)}`;
-  const failing = describeFailing(totals);
-  const unknown = describeNotRun(totals);
+  const problems = describeProblems(report.previews);
   const effect = effectOf(report.previews);
+  const isUncertain = effect?.suspended || problems.failing !== "";
   const merging = effect
-    ? `${effect.suspended ? "would change" : "changes"} ${effect.where}`
-    : failing + unknown === "" && nothingIn(deployments);
-  const verdict = [failing && `would fail: ${failing}`, unknown, merging].filter(Boolean).join("; ");
+    ? `${isUncertain ? "would change" : "changes"} ${effect.where}`
+    : isClean(problems) && nothingIn(deployments);
+  const verdict = [
+    problems.failing && `would fail: ${problems.failing}`,
+    problems.others,
+    problems.unknown,
+    merging,
+  ].filter((part) => typeof part === "string" && part !== "");
   const found = effect ? describeChangedObjects(effect.changes) : "";
   const more = effect?.others ? `; ${plural(effect.others.changed, "suspended deployment")} would change` : "";
   const how = areIsolated(report.previews) ? "; rendered without the cluster" : "";
-  const texts = [`${verdict}${found && `: ${found}`}${more}${how}`, `${verdict}${more}${how}`];
-  return texts.find(({ length }) => length <= longestVerdict) ?? `${verdict}${more}`;
+  const short = [
+    problems.failing && `would fail in ${plural(problems.deployments, "deployment")}`,
+    problems.failing === "" &&
+      problems.deployments > 0 &&
+      `${plural(problems.deployments, "deployment")} with problems`,
+    merging,
+  ].filter((part) => typeof part === "string" && part !== "");
+  const texts = [
+    `${verdict.join("; ")}${found && `: ${found}`}${more}${how}`,
+    `${verdict.join("; ")}${more}${how}`,
+    `${verdict.join("; ")}${how}`,
+    `${short.join("; ")}${how}`,
+  ];
+  return texts.find(({ length }) => length <= longestVerdict) ?? cut(short.join("; "), longestVerdict);
 }
 
 /** The effect of a merge. */
@@ -149,7 +166,7 @@ export interface Effect {
   /** The number of changed deployments, and of those with deletions. */
   readonly changed: number;
   readonly deleting: number;
-  /** Without errors, see describeFailing. */
+  /** Without errors, see Problems. */
   readonly changes: Changes;
   /** The changed deployments that are suspended, beside those that are not. */
   readonly others?: Totals | undefined;
@@ -177,24 +194,47 @@ export function effectOf(previews: readonly Preview[]): Effect | undefined {
   };
 }
 
-/** `1 of 3 deployments cannot be rendered, 1 other has 2 errors`; `""` if no deploy would fail. */
-export function describeFailing({ deployments, failed, notRun, erring, changes }: Totals): string {
+/** What keeps a merge from being deployed or from being compared, in words; each `""` if there is nothing. */
+interface Problems {
+  /** The deploys that would fail: `1 of 3 deployments cannot be rendered, 1 other has 2 errors`. */
+  readonly failing: string;
+  /** The same for deployments that a merge does not deploy, or of which the preview knows too little. */
+  readonly others: string;
+  /** `1 of 3 deployments could not be compared` */
+  readonly unknown: string;
+  /** The number of all of them. */
+  readonly deployments: number;
+}
+
+export function describeProblems(previews: readonly Preview[]): Problems {
+  const all = previews.length;
+  const failing = describeBroken(totalsOf(previews.filter(isCertain)), (count) => share(count, all));
+  const rest = (count: number) => (failing === "" ? share(count, all) : plural(count, "other"));
+  const others = describeBroken(totalsOf(previews.filter((preview) => !isCertain(preview))), rest);
+  const { failed, notRun, erring } = totalsOf(previews);
+  const which = failing + others === "" ? share(notRun, all) : plural(notRun, "other");
+  const unknown = notRun === 0 ? "" : `${which} could not be compared`;
+  return { failing, others, unknown, deployments: failed + erring };
+}
+
+/** Whether an error means that the deploy fails: not with placeholders for what is encrypted, and not without the cluster. */
+function isCertain({ suspended, isolated, encrypted }: Preview): boolean {
+  return !suspended && !isolated && encrypted === undefined;
+}
+
+function describeBroken({ failed, notRun, erring, changes }: Totals, which: (count: number) => string): string {
   const unrendered = failed - notRun;
-  const which = unrendered > 0 ? plural(erring, "other") : share(erring, deployments);
+  const others = unrendered > 0 ? plural(erring, "other") : which(erring);
   return [
-    unrendered > 0 && `${share(unrendered, deployments)} cannot be rendered`,
-    erring > 0 && `${which} ${erring === 1 ? "has" : "have"} ${plural(changes.errors, "error")}`,
+    unrendered > 0 && `${which(unrendered)} cannot be rendered`,
+    erring > 0 && `${others} ${erring === 1 ? "has" : "have"} ${plural(changes.errors, "error")}`,
   ]
     .filter((part) => part !== false)
     .join(", ");
 }
 
-/** `1 of 3 deployments could not be compared`; `""` if all could. */
-export function describeNotRun(totals: Totals): string {
-  const { deployments, notRun } = totals;
-  if (notRun === 0) return "";
-  const which = describeFailing(totals) === "" ? share(notRun, deployments) : plural(notRun, "other");
-  return `${which} could not be compared`;
+export function isClean({ deployments }: Problems): boolean {
+  return deployments === 0;
 }
 
 export function nothingIn(deployments: number): string {

@@ -7,6 +7,7 @@ import {
   PreviewRefusedError,
   SourceError,
   type SourceProblem,
+  UnreadableResultError,
 } from "../errors.ts";
 import type { ResultError } from "../model.ts";
 
@@ -34,7 +35,9 @@ export function toFailure(error: unknown): Failure {
   if (error instanceof SourceError)
     return { message, retry: sourceRetry[error.problem], inKluctlsWords: error.inKluctlsWords };
   if (error instanceof PrepareError) return { message, retry: transient(message) ? "soon" : "person" };
-  if (error instanceof PreviewRefusedError) return { message, retry: "person" };
+  if (error instanceof PreviewRefusedError || error instanceof UnreadableResultError) {
+    return { message, retry: "person" };
+  }
   // What timed out once will most likely time out again: retry at the interval, not in a tight loop.
   if (error instanceof KilledError) return { message, retry: error.why === "timeout" ? "person" : "soon" };
   if (error instanceof KluctlUnavailableError || error instanceof ApiError) return { message, retry: "soon" };

@@ -9,7 +9,7 @@ export function renderDanger({ danger, group, objects }: Endangered, deployments
   const scope = scopeOf(group, deployments, plainMarkup(String));
   const lines = objects.map((object) => {
     const why = reasonsOf(object, danger, sentence);
-    return `  ${describeName(object, true)}${why && ` – ${why}`}`;
+    return `  ${describeName(object, group.sameNamespaces)}${why && ` – ${why}`}`;
   });
   return [`${colour(tone, danger.title)}${scope}:`, ...lines].join("\n");
 }

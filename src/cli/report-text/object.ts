@@ -20,8 +20,9 @@ export function renderObject(object: PreviewObject, withNamespace: boolean, colo
   const { sign, tone } = looks[object.action];
   const title = colour(tone, `${sign} ${describeName(object, withNamespace)}`);
   const risks = object.risks.map(({ text }) => ` – ${sentence(text)}`);
+  const missing = object.partial && object.diff === undefined ? " – its changes are too large to be shown" : "";
   const details = object.secretKeys === undefined ? renderDiff(object, colour) : renderKeys(object.secretKeys, colour);
-  return [`${title}${risks.join("")}`, ...details.map((line) => `  ${line}`)];
+  return [`${title}${risks.join("")}${missing}`, ...details.map((line) => `  ${line}`)];
 }
 
 /** `Deployment shop/frontend`. */

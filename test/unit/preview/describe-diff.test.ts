@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { UnreadableResultError } from "../../../src/errors.ts";
 import type { CommandResult, ResultObject } from "../../../src/model.ts";
-import { describeDiff } from "../../../src/preview/describe-diff.ts";
+import { describeDiff, describeSafely } from "../../../src/preview/describe-diff.ts";
 import { makeVisible } from "../../../src/preview/visible-text.ts";
 import { redactText } from "../../../src/redact/redact-text.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
@@ -334,7 +335,7 @@ test("logins known from other sources are hidden as well, in results and in any 
   expect(makeVisible(told)).toBe("fatal: *****\nwas refused\\u202e");
 });
 
-test("nothing throws, whatever the result contains", () => {
+test("a result that cannot be read is an error without content, and never looks like no change", async () => {
   const anything = fc.anything({ maxDepth: 4 });
   const object = fc.record(
     { ref: anything, changes: anything, rendered: anything, remote: anything },
@@ -360,9 +361,17 @@ test("nothing throws, whatever the result contains", () => {
     errors: fc.oneof(fc.constant([]), anything),
     warnings: fc.constant([]),
   });
-  fc.assert(
-    fc.property(garbage, (result) => {
-      describeDiff(result as unknown as CommandResult, { knownSecrets: [], prune: true });
+  const options = { knownSecrets: [], prune: true };
+  await fc.assert(
+    fc.asyncProperty(garbage, async (result) => {
+      const described = describeSafely(result as unknown as CommandResult, options, new AbortController().signal);
+      const error = await described.then(
+        () => undefined,
+        (why: unknown) => why,
+      );
+      if (error !== undefined) expect(error).toEqual(new UnreadableResultError("kluctl's result could not be read"));
     }),
   );
+  const broken = aResult({ errors: [{ message: "without a ref" }] as unknown as CommandResult["errors"] });
+  await expect(describeSafely(broken, options, new AbortController().signal)).rejects.toThrow(UnreadableResultError);
 });

@@ -22,9 +22,21 @@ test("the largest diffs are omitted first, and their lines are counted", () => {
   objects[1] = { ...objects[1]!, linesLeftOut: 7 };
   const report = aReport({ previews: [aPreview({ objects })] });
   const [preview] = fitReport(report, 3_000).previews;
-  expect(preview?.objects).toEqual([objects[0], { ...anObject("large"), linesLeftOut: 1_007 }, objects[2]]);
+  expect(preview?.objects).toEqual([
+    objects[0],
+    { ...anObject("large"), linesLeftOut: 1_007, partial: true },
+    objects[2],
+  ]);
   expect(preview?.objectsLeftOut).toBe(0);
   expect(report.previews[0]?.objects[1]?.diff).toBeDefined();
+});
+
+test("the texts of risks are cut before an object is omitted", () => {
+  const long = { ...anObject("long"), risks: [{ kind: "immutable" as const, text: "x".repeat(10_000) }] };
+  const [preview] = fitReport(aReport({ previews: [aPreview({ objects: [long, anObject("last")] })] }), 3_000).previews;
+
+  expect(preview?.objects.map(({ ref }) => ref.name)).toEqual(["long", "last"]);
+  expect(preview?.objects[0]?.risks[0]?.text).toMatch(/^x{200}…$/);
 });
 
 test("of tens of thousands of objects the last ones are omitted, and counted", () => {

@@ -76,7 +76,7 @@ test("a report starts with the verdict, and continues with dangers, effects and 
 
 test("errors come before the objects, warnings after them, and a failure shows kluctl's message", () => {
   expect(render(sample("errors"))).toMatchInlineSnapshot(`
-    "Merging would fail: 1 of 2 deployments cannot be rendered, 1 other has 1 error; it changes 1 of 2 deployments: 1 object changed
+    "Merging would fail: 1 of 2 deployments cannot be rendered, 1 other has 1 error; it would change 1 of 2 deployments: 1 object changed
 
     shop/prod · target prod · cluster eu-1: cannot be rendered
       services/frontend/deploy.yml:14: 'replicas' is undefined
@@ -118,20 +118,22 @@ test("deployments with the same effect share one block, which lists them with wh
   expect(text).toMatch(/\n\n24 deployments without a change: shop\/region-17, .*, shop\/region-40\n\n/);
 });
 
-test("the same object in other namespaces is named without them, and the danger counts the deployments", () => {
+test("the same object in other namespaces is named without them, as in the danger", () => {
   const lost = (namespace: string): PreviewObject => ({
     ref: { kind: "Service", name: "api", namespace },
     action: "deleted",
     risks: [{ kind: "deletion", text: "its DNS name and address stop working" }],
   });
-  const previews = ["eu", "us"].map((name) => samplePreview(name, { objects: [lost(name)], suspended: name === "us" }));
+  const previews = ["eu", "us"].map((name) =>
+    samplePreview(name, { objects: [lost(name)], drift: name === "us" ? 1 : 0 }),
+  );
   const text = render(sampleReport(previews));
 
   expect(text).toContain(
-    "Deleted in each of 2 deployments:\n  Service eu/api – its DNS name and address stop working\n\nThe same",
+    "Deleted in shop/eu and 1 more:\n  Service api – its DNS name and address stop working\n\nThe same",
   );
   expect(text).toContain(
-    "\n  in shop/us · target us · cluster eu-1; suspended\n  - Service api – its DNS name and address stop working\n",
+    "\n  in shop/us · target us · cluster eu-1; existing drift in 1 object\n  - Service api – its DNS name and address stop working\n",
   );
 });
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { samplePreview, sampleReport, samples } from "../../../../dev/comment-pictures/samples.ts";
 import { renderComment } from "../../../../src/comment/comment.ts";
+import { describeReport } from "../../../../src/preview/summary.ts";
 import type { Preview, PreviewObject, Report } from "../../../../src/model/report.ts";
 import { readComment } from "./read.ts";
 
@@ -80,7 +81,7 @@ test("of more deployments, those with the same result share a row", () => {
   const [rows] = tablesOf(render(sampleReport([one, ...same])));
 
   expect(rows).toEqual([
-    "| 🟡 | `shop/region-0` and 13 more, the same | `region` · 2 clusters | 1 |",
+    "| 🟡 | `shop/region-0` and 13 more, the same | `region` · `eu-1`, `us-1` | 1 |",
     "| 🟡 | `shop/canary` | `canary` · `eu-1` | 2 |",
   ]);
 });
@@ -115,7 +116,7 @@ test("the same change in many objects is shown once", () => {
 
   expect(blocks).toHaveLength(1);
   expect(body).toMatch(
-    /^\*\*The same change in 200 ConfigMaps\*\*: `shop\/settings-0`, (?:`shop\/settings-\d+`, ){11}and 188 more$/m,
+    /^\*\*The same change in 200 ConfigMaps\*\*: (?:`shop\/settings-\d+`, ){199}`shop\/settings-199`$/m,
   );
   expect(body).not.toContain("Not shown");
 });
@@ -144,6 +145,86 @@ test("Secrets and objects whose diff is incomplete are shown one by one", () => 
 
   expect(body.match(/Secret `login-\d`: key `password` changed/g)).toHaveLength(3);
   expect(readComment(body).blocks).toHaveLength(3);
+});
+
+test("no deleted object loses its name to others while there is room, and those without are counted", () => {
+  const objects = Array.from({ length: 1_500 }, (_, index) => settings(index, { action: "deleted", diff: undefined }));
+  const report = sampleReport([samplePreview("prod", { objects }), samplePreview("staging")]);
+  const names = (body: string) => new Set(body.match(/settings-\d+/g)).size;
+
+  expect(names(render(report))).toBe(1_500);
+  const small = renderComment(report, { maxLength: 8_000, marker: "" });
+  expect(names(small)).toBeGreaterThan(150);
+  expect(small).toContain(`… and ${(1_500 - names(small)).toLocaleString("fr").replace(/\s/, "\u00a0")} more objects`);
+});
+
+test("objects whose changes are incomplete, or of another API group, are not the same", () => {
+  const omitted = settings(0, { diff: undefined, partial: true });
+  const two = (one: PreviewObject, other: PreviewObject) =>
+    render(sampleReport([samplePreview("a", { objects: [one] }), samplePreview("b", { objects: [other] })]));
+  const cluster = (group: string) => settings(0, { ref: { group, kind: "Cluster", name: "db" }, action: "deleted" });
+
+  expect(two(settings(0), settings(0))).toContain("the same in 2 deployments");
+  expect(two(omitted, omitted)).not.toContain("the same in");
+  expect(two(omitted, omitted)).toContain("ConfigMap `shop/settings-0` – its changes are too large to be shown");
+  expect(two(cluster("one.example"), cluster("other.example"))).not.toContain("the same in");
+  const alike = [0, 1, 2].map((index) => settings(index, { partial: true }));
+  expect(render(sampleReport([samplePreview("a", { objects: alike })]))).not.toContain("The same change");
+});
+
+test("a section names all its deployments, with their places if these differ", () => {
+  const same = regions(60, (index) => ({ objects: [settings(0)], cluster: index === 55 ? "production" : "test" }));
+  const body = render(sampleReport(same));
+
+  for (const { deployment } of same) expect(body).toContain(`\`shop/${deployment.name}\` (\`region\` · `);
+  expect(body).toContain("`shop/region-55` (`region` · `production`)");
+});
+
+test("a danger of several deployments names the first, and no namespace that is not the same in all", () => {
+  const lost = (namespace: string) =>
+    settings(0, { ref: { kind: "Service", name: "api", namespace }, action: "deleted", diff: undefined });
+  const previews = ["eu", "us"].map((name) => samplePreview(name, { objects: [lost(name)] }));
+
+  expect(render(sampleReport(previews))).toContain("- **Deleted** in `shop/eu` and 1 more: Service `api`\n");
+});
+
+test("errors that were not kept are counted", () => {
+  const counts = { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 200, warnings: 0 };
+  const body = render(sampleReport([samplePreview("prod", { errors: [{ message: "no such kind" }], counts })]));
+
+  expect(body).toContain("**200 errors**\n```\nno such kind\n… and 199 more\n```");
+});
+
+test("only deploys that would fail are said to: not suspended ones, nor those with placeholders or without the cluster", () => {
+  const errors = [{ message: "spec.replicas: Invalid value" }];
+  const verdict = (fields: Partial<Preview>) => render(sampleReport([samplePreview("prod", { errors, ...fields })]));
+
+  expect(verdict({})).toContain("merging **would fail**: 1 deployment has 1 error\n");
+  expect(verdict({ suspended: true })).toContain("### Towline: 1 deployment has 1 error\n");
+  expect(verdict({ isolated: true })).toContain("### Towline: 1 deployment has 1 error\n");
+  expect(verdict({ encrypted: { files: 1, changed: [] } })).toContain("### Towline: 1 deployment has 1 error\n");
+});
+
+test("what a failing deploy would delete is not claimed to be deleted", () => {
+  const objects = [settings(0, { action: "deleted", diff: undefined })];
+  const body = render(sampleReport([samplePreview("prod", { objects, errors: [{ message: "no such kind" }] })]));
+
+  expect(body).toContain("has 1 error; it **would delete 1 object** in 1 deployment");
+});
+
+test("the description of a status keeps to its length, and says that the cluster was not asked", () => {
+  const fields = (index: number): Partial<Preview> => ({
+    ...different(index),
+    isolated: true,
+    ...(index < 2 && { state: "failed" as const }),
+    ...(index >= 2 && index < 5 && { errors: [{ message: "no" }] }),
+    ...(index >= 5 && index < 7 && { state: "failed" as const, failed: "run" as const }),
+    suspended: index === 7,
+  });
+  const text = describeReport(sampleReport(regions(20, fields)));
+
+  expect(text.length).toBeLessThanOrEqual(140);
+  expect(text).toContain("rendered without the cluster");
 });
 
 test("errors are open, whether rendering or an object failed", () => {

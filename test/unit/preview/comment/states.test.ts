@@ -14,7 +14,7 @@ test.each([
   ["deletion", "changes 1 of 2 deployments: 5 objects changed, 1 new, 2 deleted"],
   [
     "errors",
-    "would fail: 1 of 2 deployments cannot be rendered, 1 other has 1 error; changes 1 of 2 deployments: 1 object changed",
+    "would fail: 1 of 2 deployments cannot be rendered, 1 other has 1 error; would change 1 of 2 deployments: 1 object changed",
   ],
   ["conflict", "cannot be merged: conflict in 2 files"],
   ["fork", "not rendered: it comes from a fork"],
@@ -121,7 +121,7 @@ test("kluctl's errors are shown unchanged", () => {
   expect(render(sample("errors"))).toMatchInlineSnapshot(`
     "<!-- towline -->
 
-    ### Towline: merging **would fail**: 1 of 2 deployments cannot be rendered, 1 other has 1 error; it changes 1 of 2 deployments: 1 object changed
+    ### Towline: merging **would fail**: 1 of 2 deployments cannot be rendered, 1 other has 1 error; it would change 1 of 2 deployments: 1 object changed
 
     |   | deployment | target · cluster | changed | errors | remark |
     | --- | --- | --- | ---: | ---: | --- |
@@ -304,12 +304,12 @@ test("failures that are not the pull request's fault are not blamed on it", () =
   const body = render(report);
 
   expect(body).toContain(
-    "### Towline: merging **would fail**: 1 of 3 deployments cannot be rendered; 1 other could not be compared; it changes 1 of 3",
+    "### Towline: merging **would fail**: 1 of 3 deployments cannot be rendered; 1 other could not be compared; it would change 1 of 3",
   );
   expect(body).toMatch(/`shop\/staging`.*\| could not be compared \|/);
   expect(body).toContain("<b><code>shop/staging</code></b>: could not be compared</summary>");
   expect(describeReport(report)).toBe(
-    "would fail: 1 of 3 deployments cannot be rendered; 1 other could not be compared; changes 1 of 3 deployments: 3 objects changed, 1 new",
+    "would fail: 1 of 3 deployments cannot be rendered; 1 other could not be compared; would change 1 of 3 deployments: 3 objects changed, 1 new",
   );
   expect(describePreview(ended)).toBe("could not be compared");
   expect(describeReport(sampleReport([ended]))).toBe("1 deployment could not be compared");
@@ -350,10 +350,11 @@ test("what costs availability or security is shown with all reasons, between imm
 });
 
 test("of many reasons, the comment shows the first and counts the others", () => {
-  const reasons = Array.from({ length: 6 }, () => root);
-  expect(render(sampleReport([risky("prod", ...reasons)]))).toMatch(
-    /(?:a container may run as root; ){4}and 2 more reasons\)/,
-  );
+  const reasons = Array.from({ length: 12 }, () => root);
+  const body = render(sampleReport([risky("prod", ...reasons)]));
+
+  expect(body).toMatch(/(?:a container may run as root; ){10}and 2 more reasons\)/);
+  expect(body).toMatch(/(?: – a container may run as root){3} – and 9 more risks\n/);
 });
 
 test("deployments are sorted by their most urgent risk, which their icon shows", () => {

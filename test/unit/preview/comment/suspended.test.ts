@@ -61,11 +61,11 @@ test("after the merge, the comment says which affected deployments are not updat
   expect(note([legacy, old])).toBe("All affected deployments are suspended: nothing is deployed.");
 });
 
-test("errors count, whether the deployment is suspended or not", () => {
+test("errors count, but a suspended deployment does not fail", () => {
   const errors = [{ message: "no such kind" }];
 
   expect(told([prod, samplePreview("legacy", { suspended: true, errors })]).status).toBe(
-    "would fail: 1 of 2 deployments has 1 error; changes 1 of 2 deployments: 3 objects changed, 1 new",
+    "1 of 2 deployments has 1 error; changes 1 of 2 deployments: 3 objects changed, 1 new",
   );
   expect(told([samplePreview("prod", { errors }), legacy]).status).toBe(
     "would fail: 1 of 2 deployments has 1 error; would change 1 suspended deployment: 3 objects changed, 1 new",
