@@ -6,6 +6,7 @@ import type { ResultError, ResultObject } from "../model.ts";
 import type { PreviewObject, Risk } from "../model/report.ts";
 import { lengthOfTexts } from "../redact/weight.ts";
 import { describeBudget, isDisruptionBudget, type Workloads } from "./risks/budgets.ts";
+import { hasImmutableFields } from "./risks/immutable.ts";
 import { lossOf } from "./risks/losses.ts";
 import { hasPods } from "./risks/pods.ts";
 import { describePrivileges } from "./risks/privileges.ts";
@@ -32,8 +33,8 @@ export function findRisks({ object, action, errors, workloads }: Question): Risk
   return [
     ...risks("deletion", action === "deleted" ? lossOf(object) : undefined),
     ...risks("immutable", refusalOf(object, action, errors, states)),
-    ...risks("availability", ...describeWorkload(ref, states)),
     ...risks("availability", ...describeStorage(ref, states)),
+    ...risks("availability", ...describeWorkload(ref, states)),
     ...risks("availability", ...describeBudget(ref, states, workloads)),
     ...risks("security", ...describePrivileges(ref, states)),
     ...risks("security", ...rights),
@@ -49,6 +50,7 @@ function risks(kind: Risk["kind"], ...texts: readonly (string | undefined)[]): R
 export function lengthOfStates(objects: readonly ResultObject[]): number {
   const touched = objects.filter(({ new: isNew, changes }) => isNew || changes.length > 0);
   const needsAll = touched.some(({ ref }) => isDisruptionBudget(ref));
-  const workloads = (needsAll ? objects : touched).filter(({ ref }) => hasPods(ref));
-  return lengthOfTexts({ objects: workloads });
+  const workloads = (needsAll ? objects : []).filter(({ ref }) => hasPods(ref));
+  const compared = touched.filter(({ ref }) => hasPods(ref) || hasImmutableFields(ref));
+  return lengthOfTexts({ objects: [...new Set([...workloads, ...compared])] });
 }

@@ -3,9 +3,10 @@
  * fails, which a dry run does not always show.
  */
 import type { ObjectRef, ResultError, ResultObject } from "../../model.ts";
-import { field, idOf, pathOf } from "./fields.ts";
+import { field, idOf } from "./fields.ts";
+import { changedFields, hasImmutableFields, isFromServer, shortPath } from "./immutable.ts";
 import { isLess } from "./quantity.ts";
-import { parseState, type States } from "./states.ts";
+import { fromChanges, parseState, type States } from "./states.ts";
 
 /** Whether it is one of the API server's messages for a change that it refuses, as kluctl passes them on. */
 export function refusesChange({ message }: ResultError): boolean {
@@ -14,56 +15,46 @@ export function refusesChange({ message }: ResultError): boolean {
   );
 }
 
-/**
- * From the API server's own validation (pkg/apis/…/validation) and the documentation of each kind. For StatefulSets,
- * these are all fields of the spec except the mutable ones; the same goes for claims, whose request may grow.
- */
-const immutableFields: Readonly<Record<string, RegExp>> = {
-  "apps/StatefulSet":
-    /^spec\.(?!replicas\b|ordinals\b|template\b|updateStrategy\b|revisionHistoryLimit\b|persistentVolumeClaimRetentionPolicy\b|minReadySeconds\b)/,
-  "apps/Deployment": /^spec\.selector\b/,
-  "apps/DaemonSet": /^spec\.selector\b/,
-  "apps/ReplicaSet": /^spec\.selector\b/,
-  "batch/Job": /^spec\.(?:selector|template|completionMode|podFailurePolicy|backoffLimitPerIndex|managedBy)\b/,
-  "/Service": /^spec\.(?:clusterIP|clusterIPs)\b/,
-  "/PersistentVolumeClaim": /^spec\b(?!\.resources\.requests\b|\.volumeAttributesClassName\b)/,
-  "/PersistentVolume":
-    /^spec\.(?:hostPath|nfs|csi|local|iscsi|fc|awsElasticBlockStore|azureDisk|azureFile|cephfs|cinder|flexVolume|flocker|gcePersistentDisk|glusterfs|photonPersistentDisk|portworxVolume|quobyte|rbd|scaleIO|storageos|vsphereVolume|nodeAffinity|volumeMode)\b/,
-  "storage.k8s.io/StorageClass": /^(?:parameters|provisioner|reclaimPolicy|volumeBindingMode)\b/,
-  "storage.k8s.io/CSIDriver": /^spec\.(?:attachRequired|podInfoOnMount|volumeLifecycleModes|fsGroupPolicy)\b/,
-  "rbac.authorization.k8s.io/RoleBinding": /^roleRef\b/,
-  "rbac.authorization.k8s.io/ClusterRoleBinding": /^roleRef\b/,
-  "scheduling.k8s.io/PriorityClass": /^(?:value|preemptionPolicy)\b/,
-  "networking.k8s.io/IngressClass": /^spec\.controller\b/,
-  "apiextensions.k8s.io/CustomResourceDefinition": /^spec\.(?:group|scope|names\.(?:plural|kind))\b/,
-  "node.k8s.io/RuntimeClass": /^handler\b/,
-};
-
 const unless = "the API server rejects the change unless the object is deleted and created again";
 
 /** Why the API server will reject the change, or `undefined` if nothing shows that it will. */
 export function refusalOf(
-  { ref, changes, remote }: ResultObject,
+  object: ResultObject,
   action: string,
   errors: readonly ResultError[],
   states: States,
 ): string | undefined {
-  if (action === "changed") {
-    const frozen = isFreezable(ref) && field(parseState(remote), "immutable") === true;
-    const fields = frozen ? /^(?:data|binaryData|stringData|immutable)\b/ : immutableFields[idOf(ref)];
-    const touched = new Set(changes.map(pathOf).filter((path) => fields?.test(path)));
-    if (frozen && touched.size > 0) return `it is marked as immutable: ${unless}`;
-    if (touched.size > 0) {
-      const names = [...new Set([...touched].map(shortPath))].slice(0, 5).join(", ");
-      return `${names} cannot be changed: ${unless}`;
-    }
-    if (idOf(ref) === "/PersistentVolumeClaim" && shrinks(states)) {
-      return `its storage request cannot become smaller: ${unless}`;
-    }
-  }
+  const conflict = action === "changed" ? conflictOf(object, errors, states) : undefined;
+  if (conflict !== undefined) return `${conflict}: ${unless}`;
   const refusal = errors.find(refusesChange);
   if (refusal === undefined) return undefined;
   return `${fieldOf(refusal) ?? "a field"} cannot be changed: ${unless}`;
+}
+
+function conflictOf(object: ResultObject, errors: readonly ResultError[], states: States): string | undefined {
+  const { ref, changes, remote } = object;
+  const isMarked = isFreezable(ref) && field(parseState(remote), "immutable") === true;
+  if (!isMarked && !hasImmutableFields(ref)) return undefined;
+  if (isAccepted(object, errors, states)) return undefined;
+  // What is removed can only be told from a default by the changes.
+  const isUnclear = isFromServer(states.before) && !isFromServer(states.after);
+  const compared = isUnclear ? [states, fromChanges(changes)] : [states];
+  const names = [...new Set(compared.flatMap((each) => changedFields(ref, each, isMarked)))];
+  if (isMarked && names.length > 0) return "it is marked as immutable";
+  if (names.length > 0) return `${names.slice(0, mostNames).join(", ")} cannot be changed`;
+  const isSmaller = idOf(ref) === "/PersistentVolumeClaim" && shrinks(states);
+  return isSmaller ? "its storage request cannot become smaller" : undefined;
+}
+
+const mostNames = 5;
+
+/**
+ * Whether the API server accepted the change in a dry run. After an error, kluctl may also return an object as `applied`
+ * that it would delete and create again, but that is what was rendered, which has no UID.
+ */
+function isAccepted({ rendered, applied }: ResultObject, errors: readonly ResultError[], states: States): boolean {
+  if (errors.length > 0 || applied === undefined || applied === rendered) return false;
+  return isFromServer(states.before) && isFromServer(states.after);
 }
 
 /** The API server names the field first. Of several problems, the first may be another one. */
@@ -81,9 +72,4 @@ function shrinks({ before, after }: States): boolean {
   const request = (state: unknown) => field(state, "spec", "resources", "requests", "storage");
   if (!isLess(request(after), request(before))) return false;
   return !isLess(field(before, "status", "capacity", "storage"), request(after));
-}
-
-/** The first two fields are clear enough, and contain no list index and no key chosen by a user. */
-function shortPath(path: string): string {
-  return /^[A-Za-z]+(?:\.[A-Za-z]+)?/.exec(path)?.[0] ?? "a field";
 }

@@ -50,8 +50,13 @@ const mostSteps = 32;
 /** Longer lists would be mostly holes. */
 const longestList = 200;
 
-/** Objects that have nothing but the changed fields, each with its value before and after. */
-function fromChanges(changes: readonly FieldChange[]): States {
+/**
+ * Objects that have nothing but the changed fields, each with its value before and after. An object may also have
+ * changed as a whole.
+ */
+export function fromChanges(changes: readonly FieldChange[]): States {
+  const whole = changes.find((change) => pathOf(change) === "");
+  if (whole !== undefined) return { before: whole.oldValue, after: whole.newValue };
   const [before, after] = [createSketch(), createSketch()];
   for (const change of changes.slice(0, mostChanges)) {
     const steps = stepsOf(pathOf(change));

@@ -16,6 +16,9 @@ test.each([
   ["batch/Job", "spec.parallelism", false],
   ["/Service", "spec.clusterIP", true],
   ["/Service", "spec.ports[0].port", false],
+  ["storage.k8s.io/CSIDriver", "spec.attachRequired", true],
+  ["storage.k8s.io/CSIDriver", "spec.fsGroupPolicy", false],
+  ["storage.k8s.io/CSIDriver", "spec.podInfoOnMount", false],
   ["/PersistentVolumeClaim", "spec.storageClassName", true],
   ["/PersistentVolumeClaim", "spec.resources.requests.storage", false],
   ["storage.k8s.io/StorageClass", "parameters.type", true],
@@ -36,6 +39,94 @@ test("immutable fields are named, without keys that the project chose", () => {
   );
 });
 
+test.each([
+  ["storage.k8s.io/StorageClass", "parameters.hunter2", "parameters"],
+  ["/PersistentVolumeClaim", `spec.${"a".repeat(650_000)}`, "spec"],
+  ["apps/StatefulSet", "spec.hunter2", "spec"],
+])("of %s, only known fields are named: %s", (id, jsonPath, name) => {
+  const [risk] = risksOf(objectOf(id, { changes: [update(jsonPath)] }));
+  expect(risk?.text).toMatch(new RegExp(`^${name} cannot be changed`));
+});
+
+const named = (...names: readonly string[]) =>
+  names.length === 0
+    ? []
+    : [
+        `immutable: ${names.join(", ")} cannot be changed: ` +
+          "the API server rejects the change unless the object is deleted and created again",
+      ];
+
+test.each([
+  ["apps/StatefulSet", { serviceName: "a" }, { serviceName: "b" }, ["spec.serviceName"]],
+  ["apps/StatefulSet", { serviceName: "a" }, { serviceName: "a", replicas: 3 }, []],
+  ["apps/StatefulSet", { serviceName: "a" }, {}, ["spec.serviceName"]],
+  ["apps/StatefulSet", { selector: {} }, { volumeClaimTemplates: [] }, []],
+  ["/PersistentVolumeClaim", { storageClassName: "a" }, { storageClassName: "" }, ["spec.storageClassName"]],
+  [
+    "batch/Job",
+    { template: { spec: { a: [{ b: 1 }] } } },
+    { template: { spec: { a: [{ b: 2 }] } } },
+    ["spec.template"],
+  ],
+])("fields of %s are compared where one change stands for many: %j → %j", (id, before, after, names) => {
+  const changes = [update("", { spec: after }, { spec: before })];
+  const lines = (object: Parameters<typeof linesOf>[0]) =>
+    linesOf(object).filter((line) => line.startsWith("immutable"));
+  expect(lines(changed(id, { spec: before }, { spec: after }, { changes }))).toEqual(named(...names));
+  expect(lines(objectOf(id, { changes }))).toEqual(named(...names));
+});
+
+test("a field that only the API server sets is not changed by what is rendered without it", () => {
+  const metadata = { uid: "7c1e" };
+  const template = (fields: object) => [{ metadata: { name: "data" }, spec: { a: "1", ...fields } }];
+  const live = {
+    metadata,
+    spec: { serviceName: "a", podManagementPolicy: "OrderedReady", volumeClaimTemplates: template({ b: "2" }) },
+  };
+  const rendered = (fields: object) => ({ spec: { serviceName: "a", volumeClaimTemplates: template({}), ...fields } });
+  const lines = (fields: object, changes = [update("spec.replicas")]) =>
+    linesOf(changed("apps/StatefulSet", live, rendered(fields), { changes }));
+  expect(lines({})).toEqual([]);
+  expect(lines({ serviceName: "b" })).toEqual(named("spec.serviceName"));
+  expect(lines({ volumeClaimTemplates: template({ a: "2" }) })).toEqual(named("spec.volumeClaimTemplates"));
+  const removal = { type: "delete" as const, jsonPath: "spec.serviceName", oldValue: "a" };
+  expect(lines({ serviceName: undefined }, [removal])).toEqual(named("spec.serviceName"));
+});
+
+test("a change that the API server accepted in a dry run is not refused", () => {
+  const state = (serviceName: string, uid?: string) => ({ metadata: { uid }, spec: { serviceName } });
+  const rendered = JSON.stringify(state("b"));
+  const object = changed("apps/StatefulSet", state("a", "7c1e"), state("b", "7c1e"), { rendered });
+  expect(linesOf(object)).toEqual([]);
+  expect(linesOf(object, { errors: [{ ref: object.ref, message: "another problem" }] })).toEqual(
+    named("spec.serviceName"),
+  );
+  // kluctl would delete the object and create it again: it repeats what was rendered.
+  expect(linesOf({ ...object, applied: rendered })).toEqual(named("spec.serviceName"));
+  expect(linesOf({ ...object, applied: undefined })).toEqual(named("spec.serviceName"));
+});
+
+test.each([
+  [{ clusterIP: "10.0.0.1" }, { clusterIP: "10.0.0.2" }, ["spec.clusterIP"]],
+  [{ clusterIP: "10.0.0.1" }, { clusterIP: "None" }, ["spec.clusterIP"]],
+  [{ clusterIP: "10.0.0.1" }, {}, []], // which keeps it
+  [{ clusterIPs: ["10.0.0.1"] }, { clusterIPs: ["10.0.0.1", "fd00::1"], ipFamilyPolicy: "PreferDualStack" }, []],
+  [{ clusterIP: "10.0.0.1" }, { clusterIP: "10.0.0.1", clusterIPs: ["10.0.0.1", "fd00::1"] }, []],
+  [{ clusterIPs: ["10.0.0.1", "fd00::1"] }, { clusterIPs: ["10.0.0.1"], ipFamilyPolicy: "SingleStack" }, []],
+  [{ clusterIPs: ["10.0.0.1"] }, { clusterIPs: ["10.0.0.2", "fd00::1"] }, ["spec.clusterIPs"]],
+  [{ clusterIPs: ["10.0.0.1", "fd00::1"] }, { clusterIPs: ["10.0.0.1", "fd00::2"] }, ["spec.clusterIPs"]],
+  [{ clusterIP: "10.0.0.1", type: "ClusterIP" }, { clusterIP: "", type: "ExternalName" }, []],
+  [{ clusterIP: "", type: "ExternalName" }, { clusterIP: "10.0.0.1", type: "ClusterIP" }, []],
+])("addresses of a Service can be added and released: %j → %j", (before, after, names) => {
+  expect(linesOf(changed("/Service", { spec: before }, { spec: after }))).toEqual(named(...names));
+});
+
+test("where a state is missing, a second address may still be added", () => {
+  const insert = (jsonPath: string, newValue: string) => ({ type: "insert" as const, jsonPath, newValue });
+  const changes = [insert("spec.clusterIPs[1]", "fd00::1"), update("spec.ipFamilyPolicy", "PreferDualStack")];
+  expect(linesOf(objectOf("/Service", { changes }))).toEqual([]);
+});
+
 test.each(["/ConfigMap", "/Secret"])("%s that is marked as immutable cannot change its data", (id) => {
   const changes = [update("data.a")];
   expect(kindsOf(objectOf(id, { changes, remote: '{"immutable":true}' }), "changed")).toEqual(["immutable"]);
@@ -51,6 +142,8 @@ test.each([
   ['RoleBinding "x" is invalid: roleRef: Invalid value: {…}: cannot change roleRef', "roleRef"],
   ['Service "x" is invalid: spec.clusterIPs[0]: Invalid value: [""]: may not change once set', "spec.clusterIPs"],
   [`${invalid}spec.template.metadata.labels[own-key]: Invalid value: "": field is immutable`, "spec.template"],
+  [`${invalid}spec.hunter: Invalid value: "": field is immutable`, "spec"],
+  [`${invalid}${"a".repeat(100)}: Invalid value: "": field is immutable`, "a".repeat(60)],
   // The first of several problems may be another one, and what is not at the beginning may be a value.
   [`${invalid}[spec.a: Required value, spec.b: Invalid value: "": field is immutable]`, "a field"],
   ['"x" is invalid: hunter: Invalid value: field is immutable', "a field"],
