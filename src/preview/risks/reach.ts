@@ -8,7 +8,7 @@ const reaches: Readonly<Record<string, string>> = {
   "apiextensions.k8s.io/CustomResourceDefinition":
     "it defines a kind: the change affects its objects in all namespaces",
   "/Namespace": "its labels and annotations affect everything in it",
-  "rbac.authorization.k8s.io/ClusterRole": "it changes permissions in the whole cluster",
+  "rbac.authorization.k8s.io/ClusterRole": "it changes permissions wherever it is bound",
   "rbac.authorization.k8s.io/ClusterRoleBinding": "it changes permissions in the whole cluster",
   "rbac.authorization.k8s.io/Role": "it changes permissions in its namespace",
   "rbac.authorization.k8s.io/RoleBinding": "it changes permissions in its namespace",
