@@ -30,9 +30,12 @@ export function isDowngrade(before: unknown, after: unknown): boolean {
   return oldVersion !== undefined && newVersion !== undefined && isLower(newVersion, oldVersion);
 }
 
-/** Names that projects move to their newest image. `latest-alpine` moves as well. */
+/**
+ * Names that projects move to their newest image, also of a variant such as `latest-alpine3.20`. Another suffix may be a
+ * commit, so that the tag is fixed.
+ */
 const movingTag =
-  /^(?:latest|main|master|trunk|head|develop|dev|devel|edge|nightly|canary|next|current|rolling|stable|release|production|prod|staging|testing|test|lts|snapshot)(?:[-_.][a-z]+)*$/i;
+  /^(?:latest|main|master|trunk|head|develop|dev|devel|edge|nightly|canary|next|current|rolling|stable|release|production|prod|staging|testing|test|lts|snapshot)(?:[-_.](?:alpine|slim|debian|trixie|bookworm|bullseye|buster|ubuntu|noble|jammy|focal|distroless|nonroot|rootless|debug|amd64|arm64)[\d.]{0,8})*$/i;
 
 /** Whether a tag replaces a fixed one that projects usually move. For a new container, only `latest` and no tag count. */
 export function startsToMove(before: unknown, after: unknown): boolean {
@@ -54,6 +57,8 @@ function isLatest({ tag }: Image): boolean {
 
 interface Version {
   readonly numbers: readonly number[];
+  /** The number of digits of the first number, which says how exact a date is. */
+  readonly width: number;
   /** Smaller is earlier; a release comes after its candidates. */
   readonly stage: number;
   readonly stageNumber: number;
@@ -65,18 +70,23 @@ const writtenVersion = /^v?(\d{1,15}(?:\.\d{1,15}){0,4})(?:[-._+]?(alpha|beta|rc
 function parseVersion(tag: string | undefined): Version | undefined {
   const [, digits, stage = "", stageNumber = ""] = writtenVersion.exec(tag ?? "") ?? [];
   if (digits === undefined || isHash(digits)) return undefined;
-  const numbers = digits.split(".").map(Number);
-  return { numbers, stage: stages.indexOf(stage.toLowerCase()), stageNumber: Number(stageNumber) };
+  const parts = digits.split(".");
+  return {
+    numbers: parts.map(Number),
+    width: parts[0]?.length ?? 0,
+    stage: stages.indexOf(stage.toLowerCase()),
+    stageNumber: Number(stageNumber),
+  };
 }
 
-/** Of the numbers of seven or more digits, only dates count: others may be the beginning of a commit's hash. */
+/** Of the numbers of six or more digits, only dates count: others may be the beginning of a commit's hash. */
 function isHash(digits: string): boolean {
-  return digits.length >= 7 && !digits.includes(".") && !/^(?:19|20)\d{6}(?:\d{4}|\d{6})?$/.test(digits);
+  return digits.length >= 6 && !digits.includes(".") && !/^(?:19|20)\d{6}(?:\d{4}|\d{6})?$/.test(digits);
 }
 
 /** `1.25` may be any 1.25.x, so only the numbers that both have are compared. */
 function isLower(now: Version, old: Version): boolean {
-  if (isDate(now) !== isDate(old)) return false;
+  if (isDate(now) !== isDate(old) || (isDate(now) && now.width !== old.width)) return false;
   for (const [i, number] of now.numbers.entries()) {
     const other = old.numbers[i];
     if (other === undefined) return false;

@@ -23,7 +23,12 @@ test.each([
   ["web:1.5.0", "api:1.4.0", false],
   ["web:20240102", "web:20240101", true],
   ["web:20240102", "web:1.0.0", false], // another scheme
+  ["web:202401151200", "web:20240116", false], // a later day, without its time
+  ["web:202401151200", "web:202401141200", true],
+  ["web:2024.2.0", "web:2024.1.0", true],
   ["web:1234567", "web:0123456", false], // hashes of commits
+  ["web:987654-x", "web:123456-x", false],
+  ["web:98765", "web:12345", true],
   ["web:5f3c2d1", "web:4f3c2d1", false],
   ["web:latest", "web:1.0.0", false],
   ["web:1.0.0", 5, false],
@@ -45,7 +50,11 @@ test.each([
   [undefined, { a: 1 }, false],
   ["web:1.5.0", "web:main", true],
   ["web:1.5.0", "web:stable-alpine", true],
+  ["web:1.5.0", "web:latest-alpine3.20", true],
+  ["web:1.5.0", "web:edge-bookworm-slim", true],
   ["web:1.5.0", "web:main-3f2c1ab", false],
+  ["web:main-1a2b3c", "web:main-abcdef", false],
+  [`web:1.5.0`, `web:main${"-alpine".repeat(100)}x`, false],
   ["web@sha256:aa", "web:latest", true],
   ["web:3f2c1ab", "web", true],
   ["web:latest", "web:main", false], // it moved already
