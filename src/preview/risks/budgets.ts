@@ -1,6 +1,6 @@
 /**
  * Budgets and quotas that stop something else: the eviction of pods, so that nodes cannot be drained, or the creation of
- * pods. Rolling updates do not wait for disruption budgets.
+ * pods and other objects. Rolling updates do not wait for disruption budgets.
  */
 import type { ObjectRef, ResultObject } from "../../model.ts";
 import { entriesIn, field, idOf, listIn } from "./fields.ts";
@@ -112,8 +112,13 @@ function toWorkload({ ref, rendered, remote }: ResultObject): Workload {
 function describeQuota({ before, after }: States): string[] {
   if (before === undefined) return [];
   const known = entriesIn(before, "spec", "hard");
-  const isLowered = [...entriesIn(after, "spec", "hard")].some(
-    ([name, value]) => !known.has(name) || isLess(value, known.get(name)),
-  );
-  return isLowered ? ["one of its limits is lowered or new: pods that exceed it are not created"] : [];
+  const lowered = [...entriesIn(after, "spec", "hard")]
+    .filter(([name, value]) => !known.has(name) || isLess(value, known.get(name)))
+    .map(([name]) => name);
+  if (lowered.length === 0) return [];
+  const what = lowered.every((name) => ofPods.test(name)) ? "pods" : "objects";
+  return [`one of its limits is lowered or new: ${what} that exceed it are not created`];
 }
+
+/** https://kubernetes.io/docs/concepts/policy/resource-quotas/ */
+const ofPods = /^(?:(?:count\/)?pods|(?:(?:requests|limits)\.)?(?:cpu|memory|ephemeral-storage))$/;

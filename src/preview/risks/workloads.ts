@@ -16,7 +16,8 @@ export function describeWorkload(ref: ObjectRef, states: States): string[] {
   const { containers } = podsOf(ref, states);
   const count = (concerns: (pair: Pair) => boolean) => containers.filter(concerns).length;
   return [
-    ...(isScaledToZero(ref, states) ? ["it is scaled to zero: no pod is left running"] : []),
+    ...describeScale(ref, states),
+    ...(isSuspended(ref, states) ? ["no jobs are scheduled until it is resumed"] : []),
     ...countOf(
       count(({ before, after }) => isDowngrade(field(before, "image"), field(after, "image"))),
       "goes back to an older version of its image",
@@ -34,15 +35,22 @@ export function describeWorkload(ref: ObjectRef, states: States): string[] {
         `lose their ${probe} probes`,
       ),
     ),
-    ...countOf(count(losesRequest), "loses a resource request", "lose resource requests"),
-    ...countOf(count(losesLimit), "loses a resource limit", "lose resource limits"),
+    ...countOf(count(losesRequest), "loses a request for CPU or memory", "lose requests for CPU or memory"),
+    ...countOf(count(losesLimit), "loses its memory limit", "lose their memory limits"),
   ];
 }
 
 /** A new workload without pods replaces nothing. */
-function isScaledToZero(ref: ObjectRef, { before, after }: States): boolean {
-  const isZero = (state: unknown) => field(state, "spec", "replicas") === 0;
-  return scalable.test(idOf(ref)) && before !== undefined && isZero(after) && !isZero(before);
+function describeScale(ref: ObjectRef, { before, after }: States): string[] {
+  if (!scalable.test(idOf(ref)) || before === undefined) return [];
+  const [was, is] = [before, after].map((state) => field(state, "spec", "replicas"));
+  if (is === 0 && was !== 0) return ["it is scaled to zero: no pod is left running"];
+  return is === 1 && typeof was === "number" && was > 1 ? ["it is scaled down to one pod"] : [];
+}
+
+function isSuspended(ref: ObjectRef, { before, after }: States): boolean {
+  if (idOf(ref) !== "batch/CronJob" || before === undefined) return false;
+  return field(after, "spec", "suspend") === true && field(before, "spec", "suspend") !== true;
 }
 
 const probes = ["readiness", "liveness", "startup"] as const;
@@ -52,16 +60,14 @@ function loses({ before, after }: Pair, name: string): boolean {
 }
 
 /** Where a limit is left, the API server uses it as the request. */
-function losesRequest(pair: Pair): boolean {
-  const limits = entriesIn(pair.after, "resources", "limits");
-  return namesLost(pair, "requests").some((name) => !limits.has(name));
+function losesRequest({ before, after }: Pair): boolean {
+  const [had, has] = [before, after].map((container) => entriesIn(container, "resources", "requests"));
+  const limits = entriesIn(after, "resources", "limits");
+  return ["cpu", "memory"].some((name) => had?.has(name) && !has?.has(name) && !limits.has(name));
 }
 
-function losesLimit(pair: Pair): boolean {
-  return namesLost(pair, "limits").length > 0;
-}
-
-function namesLost({ before, after }: Pair, part: "requests" | "limits"): string[] {
-  const left = entriesIn(after, "resources", part);
-  return [...entriesIn(before, "resources", part).keys()].filter((name) => !left.has(name));
+/** Many recommend to set no limit for CPU: without one, a container only uses what others do not need. */
+function losesLimit({ before, after }: Pair): boolean {
+  const [had, has] = [before, after].map((container) => entriesIn(container, "resources", "limits").has("memory"));
+  return had === true && has === false;
 }

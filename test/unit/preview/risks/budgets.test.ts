@@ -51,20 +51,27 @@ test("a budget that allowed no eviction before is not reported again", () => {
 });
 
 const quota = (hard: object) => ({ spec: { hard } });
-const lowered = ["availability: one of its limits is lowered or new: pods that exceed it are not created"];
+const lowered = (what: string) => [
+  `availability: one of its limits is lowered or new: ${what} that exceed it are not created`,
+];
 
 test.each([
-  [{ pods: 10 }, { pods: 5 }, true],
-  [{ pods: "10" }, { pods: "20" }, false],
-  [{ "limits.memory": "1Gi" }, { "limits.memory": "1000Mi" }, true],
-  [{ "limits.memory": "1Gi" }, { "limits.memory": "1024Mi" }, false],
-  [{ cpu: "1" }, { cpu: "500m" }, true],
-  [{ cpu: "0.5" }, { cpu: "500m" }, false],
-  [{ cpu: "1" }, { cpu: "1", pods: "5" }, true],
-  [{ cpu: "1", pods: "5" }, { cpu: "1" }, false],
-  [{ cpu: "1" }, { cpu: "odd" }, false],
-])("a quota of %j that becomes %j is lowered: %s", (before, after, isLowered) => {
-  expect(linesOf(changed("/ResourceQuota", quota(before), quota(after)))).toEqual(isLowered ? lowered : []);
+  [{ pods: 10 }, { pods: 5 }, "pods"],
+  [{ pods: "10" }, { pods: "20" }, undefined],
+  [{ "limits.memory": "1Gi" }, { "limits.memory": "1000Mi" }, "pods"],
+  [{ "limits.memory": "1Gi" }, { "limits.memory": "1024Mi" }, undefined],
+  [{ cpu: "1" }, { cpu: "500m" }, "pods"],
+  [{ cpu: "0.5" }, { cpu: "500m" }, undefined],
+  [{ cpu: "1" }, { cpu: "1", pods: "5" }, "pods"],
+  [{ cpu: "1", pods: "5" }, { cpu: "1" }, undefined],
+  [{ "requests.storage": "2Gi" }, { "requests.storage": "1Gi" }, "objects"],
+  [{ "count/secrets": 2, pods: 2 }, { "count/secrets": 1, pods: 1 }, "objects"],
+  [{ "count/secrets": 2, pods: 2 }, { "count/secrets": 2, pods: 1 }, "pods"],
+  [{ cpu: "1" }, { cpu: "odd" }, undefined],
+])("a quota of %j that becomes %j is lowered for %s", (before, after, what) => {
+  expect(linesOf(changed("/ResourceQuota", quota(before), quota(after)))).toEqual(
+    what === undefined ? [] : lowered(what),
+  );
 });
 
 test("a new quota is not lowered", () => {

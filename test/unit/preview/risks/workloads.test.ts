@@ -15,8 +15,9 @@ test.each([
   [
     { ...web, resources: { requests: { cpu: 1 } } },
     { ...web, resources: {} },
-    ["a container loses a resource request"],
+    ["a container loses a request for CPU or memory"],
   ],
+  [{ ...web, resources: { requests: { "example.com/gpu": 1 } } }, web, []],
   [
     { ...web, resources: { limits: { cpu: 1 }, requests: { cpu: 1 } } },
     { ...web, resources: { limits: { cpu: 1 } } }, // which is the request, too
@@ -24,9 +25,10 @@ test.each([
   ],
   [
     { ...web, resources: { limits: { cpu: 1, memory: 1 } } },
-    { ...web, resources: { limits: { memory: 1 } } },
-    ["a container loses a resource limit"],
+    { ...web, resources: { limits: { cpu: 1 } } },
+    ["a container loses its memory limit"],
   ],
+  [{ ...web, resources: { limits: { cpu: 1, memory: 1 } } }, { ...web, resources: { limits: { memory: 1 } } }, []],
   [{ ...web, resources: { limits: { cpu: 2 } } }, { ...web, resources: { limits: { cpu: 1 } } }, []],
 ])("a change of a container is described: %j → %j", (before, after, texts) => {
   const lines = linesOf(changed("apps/Deployment", deployment(before), deployment(after)));
@@ -70,20 +72,38 @@ test.each([
   ]);
 });
 
+const toZero = ["availability: it is scaled to zero: no pod is left running"];
+const toOne = ["availability: it is scaled down to one pod"];
+
 test.each([
-  [1, 0, true],
-  [undefined, 0, true], // 1 by default
-  [0, 0, false],
-  [2, 1, false],
-  [1, null, false],
-  [1, "", false],
-])("from %s to %s replicas is scaled to zero: %s", (before, after, toZero) => {
-  const text = "availability: it is scaled to zero: no pod is left running";
+  [1, 0, toZero],
+  [undefined, 0, toZero], // 1 by default
+  [0, 0, []],
+  [3, 2, []],
+  [2, 1, toOne],
+  [1, 1, []],
+  [0, 1, []],
+  [undefined, 1, []],
+  [2, undefined, []], // then an autoscaler may decide
+  [1, null, []],
+  [1, "", []],
+])("a change from %s to %s replicas is described", (before, after, lines) => {
   for (const id of ["apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet"]) {
     const object = changed(id, { spec: { replicas: before } }, { spec: { replicas: after } });
-    expect(linesOf(object)).toEqual(toZero ? [text] : []);
+    expect(linesOf(object)).toEqual(lines);
   }
   expect(linesOf(created("apps/Deployment", { spec: { replicas: 0 } }))).toEqual([]);
+});
+
+test.each([
+  [undefined, true, true],
+  [false, true, true],
+  [true, true, false],
+  [true, false, false],
+])("a CronJob whose suspend goes from %s to %s stops scheduling: %s", (before, after, stops) => {
+  const lines = linesOf(changed("batch/CronJob", { spec: { suspend: before } }, { spec: { suspend: after } }));
+  expect(lines).toEqual(stops ? ["availability: no jobs are scheduled until it is resumed"] : []);
+  expect(linesOf(created("batch/CronJob", { spec: { suspend: true } }))).toEqual([]);
 });
 
 test("fields that other controllers own are not lost, though the project does not render them", () => {
@@ -98,7 +118,7 @@ test("where a state is missing, the changes are used", () => {
     update("spec.replicas", 0, 2),
     update(`${at}.image`, "web:1.4.0", "web:1.5.0"),
     { type: "delete" as const, jsonPath: `${at}.readinessProbe`, oldValue: probe },
-    { type: "delete" as const, jsonPath: `${at}.resources.limits["example.com/gpu"]`, oldValue: 1 },
+    { type: "delete" as const, jsonPath: `${at}.resources.limits.memory`, oldValue: 1 },
     { type: "insert" as const, jsonPath: "spec.template.spec.containers[2]", newValue: { name: "new", image: "new" } },
     update("status.odd[9999999999]", 1),
     update("spec..odd"),
@@ -109,7 +129,7 @@ test("where a state is missing, the changes are used", () => {
       "availability: a container goes back to an older version of its image",
       "availability: a container has an image whose tag can move to another version",
       "availability: a container loses its readiness probe",
-      "availability: a container loses a resource limit",
+      "availability: a container loses its memory limit",
     ]);
   }
 });
@@ -119,7 +139,7 @@ test("no text contains what a user chose", () => {
     [text]: text,
     name: text,
     image: `${text}:2`,
-    resources: { limits: { [text]: 1 } },
+    resources: { limits: { [text]: 1, memory: text } },
   });
   const now = { name: "zqx", image: "zqx:1", securityContext: { capabilities: { add: ["ZQX"] } } };
   const lines = linesOf(changed("apps/Deployment", deployment(chosen("zqx")), deployment(now)));
