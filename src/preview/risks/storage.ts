@@ -27,13 +27,13 @@ function describeClaims(states: States): string[] {
   const shrinks = isLess(field(states.after, "spec", "replicas"), field(states.before, "spec", "replicas"));
   const deletesScaled = field(states.after, ...policy, "whenScaled") === "Delete";
   return [
+    ...(shrinks && deletesScaled ? ["it is scaled down, which deletes the volume claims of the removed pods"] : []),
     ...(becomesDelete(states, ...policy, "whenDeleted")
       ? ["its volume claims are newly deleted when it is deleted"]
       : []),
     ...(becomesDelete(states, ...policy, "whenScaled")
       ? ["its volume claims are newly deleted when it is scaled down"]
       : []),
-    ...(shrinks && deletesScaled ? ["it is scaled down, which deletes the volume claims of the removed pods"] : []),
   ];
 }
 

@@ -8,7 +8,8 @@ import { changed, created, linesOf, objectOf } from "./find.ts";
 const ids = [
   "/Pod", "apps/Deployment", "apps/StatefulSet", "batch/CronJob", "/PersistentVolume", "/PersistentVolumeClaim",
   "/ResourceQuota", "policy/PodDisruptionBudget", "rbac.authorization.k8s.io/ClusterRole",
-  "rbac.authorization.k8s.io/ClusterRoleBinding", "/ConfigMap", "/Service", "__proto__/constructor",
+  "rbac.authorization.k8s.io/ClusterRoleBinding", "rbac.authorization.k8s.io/RoleBinding", "/ConfigMap", "/Service",
+  "storage.k8s.io/StorageClass", "__proto__/constructor",
 ]; // prettier-ignore
 
 /** One object that has everything the risks read, whatever its kind. */
@@ -17,7 +18,14 @@ const container = {
   image: "web:1",
   readinessProbe: {},
   resources: { requests: { cpu: 1 }, limits: { cpu: "1" } },
-  securityContext: { privileged: true, allowPrivilegeEscalation: false, runAsUser: 0, capabilities: { add: ["BPF"] } },
+  ports: [{ hostPort: 80 }],
+  securityContext: {
+    privileged: true,
+    allowPrivilegeEscalation: false,
+    runAsUser: 0,
+    capabilities: { add: ["BPF"], drop: ["ALL"] },
+    seccompProfile: { type: "Unconfined" },
+  },
 };
 const pods = {
   containers: [container],
@@ -30,7 +38,13 @@ const pods = {
 };
 const template = { metadata: { labels: { app: "web" } }, spec: pods };
 const whole = {
+  metadata: { uid: "7c1e", labels: { "rbac.authorization.k8s.io/aggregate-to-view": "true" } },
+  parameters: { own: "1" },
   spec: {
+    serviceName: "web",
+    clusterIP: "10.0.0.1",
+    clusterIPs: ["10.0.0.1", "fd00::1"],
+    suspend: true,
     ...pods,
     template,
     jobTemplate: { spec: { template } },
@@ -155,6 +169,9 @@ test("huge objects take a bounded time", () => {
   linesOf(changed("apps/Deployment", pods(containers), pods(containers.toReversed())));
   linesOf(changed("rbac.authorization.k8s.io/ClusterRole", {}, { rules: [lists] }));
   linesOf(changed("/Pod", `${"[".repeat(100)}`, {}));
+  const nested = (depth: number) => `{"spec":{"selector":${'{"a":'.repeat(depth)}1${"}".repeat(depth + 2)}`;
+  const deep = { remote: nested(50_000), rendered: nested(49_999), applied: nested(49_999) };
+  linesOf(changed("apps/Deployment", {}, {}, deep));
   for (const each of budgets) findRisks({ object: each, action: "new", errors: [], workloads: () => workloads });
   expect(cpuMs() - start).toBeLessThan(2_000);
 });
@@ -164,5 +181,6 @@ test("what is parsed to find risks counts as work, and nothing else does", () =>
   const same = { ...deployment, changes: [] };
   expect(lengthOfStates([deployment])).toBeGreaterThan(0);
   expect(lengthOfStates([same, changed("/ConfigMap", {}, {})])).toBe(0);
+  expect(lengthOfStates([changed("/PersistentVolumeClaim", {}, {})])).toBeGreaterThan(0);
   expect(lengthOfStates([same, created("policy/PodDisruptionBudget", {})])).toBeGreaterThan(0);
 });

@@ -48,6 +48,17 @@ test.each([
   );
 });
 
+test("what costs data comes before what costs pods", () => {
+  const before = retention({ whenScaled: "Retain" });
+  const after = retention({ whenScaled: "Delete", whenDeleted: "Delete" }, 1);
+  expect(linesOf(changed("apps/StatefulSet", before, after))).toEqual([
+    "availability: it is scaled down, which deletes the volume claims of the removed pods",
+    "availability: its volume claims are newly deleted when it is deleted",
+    "availability: its volume claims are newly deleted when it is scaled down",
+    "availability: it is scaled down to one pod",
+  ]);
+});
+
 test("a new volume has no data to lose", () => {
   expect(linesOf(created("/PersistentVolume", reclaim("Delete")))).toEqual([]);
 });
