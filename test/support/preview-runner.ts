@@ -50,10 +50,10 @@ export async function useRunner(
     command: process.execPath,
     args: ["src/cli.ts", "preview-runner"],
   };
-  const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"], detached: true });
   const ended = once(child, "exit").then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
   onTestFinished(async () => {
-    child.kill("SIGKILL");
+    killGroup(child);
     await ended;
   });
   const lines: LogLine[] = [];
@@ -72,4 +72,14 @@ export async function useRunner(
   const { previews } = await Promise.race([listening, failed]);
   failed.catch(() => undefined);
   return { port: Number(previews), child, dataDir, lines, ended };
+}
+
+/** In a pod the runner is a child of `unshare`, and outlives it: a process that changes its user is no longer ended with its parent. */
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
 }

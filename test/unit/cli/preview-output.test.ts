@@ -28,7 +28,8 @@ test("a preview is text by default; the comment and data are on request", async 
 test("text has colours on a terminal only, unless the environment decides otherwise", () => {
   const withEnv = (env: Readonly<Record<string, string>>, isTTY: boolean) => {
     vi.unstubAllEnvs();
-    for (const name of ["NO_COLOR", "FORCE_COLOR", "NODE_DISABLE_COLORS"]) vi.stubEnv(name, env[name]);
+    for (const name of ["NO_COLOR", "FORCE_COLOR", "NODE_DISABLE_COLORS", "CI", "TEAMCITY_VERSION", "TMUX"])
+      vi.stubEnv(name, env[name]);
     vi.stubEnv("TERM", "xterm-256color");
     const stdout = Object.assign(Object.create(process.stdout), {
       isTTY,
