@@ -21,6 +21,9 @@ const leastRoom = 700;
 /** The largest shares for errors, and then for warnings. */
 const errorShare = 0.5;
 const warningShare = 0.25;
+const mostVisible = 12;
+/** Room for the fold around the others. */
+const foldLength = 100;
 /** Sections with errors are open. With more of them the comment would be longer than a few screens. */
 const mostOpen = 12;
 /** Up to this many lines, the section of the only deployment is open: it fits on the same screen as the verdict. */
@@ -37,7 +40,7 @@ export function renderSections(groups: readonly Group[], { room, only }: Section
   const wanted = groups.filter(({ preview }) => hasDetails(preview));
   const shown = wanted.slice(0, Math.max(0, Math.floor(room / leastRoom)));
   const parts = new Map<Group, Part>();
-  let left = room;
+  let left = room - foldLength;
   // Room that small sections do not need goes to the large ones.
   const bySize = shown.map((group) => ({ group, size: sizeOf(group.preview) })).sort((a, b) => a.size - b.size);
   const toOpen = new Set(shown.filter(({ preview }) => saysWhy(preview)).slice(0, mostOpen));
@@ -50,11 +53,18 @@ export function renderSections(groups: readonly Group[], { room, only }: Section
   }
   const inOrder = shown.flatMap((group) => parts.get(group) ?? []);
   return {
-    text: inOrder.map(({ text }) => text).join("\n\n"),
+    text: foldRest(inOrder.map(({ text }) => text)),
     sectionsLeftOut: wanted.length - inOrder.length,
     objectsLeftOut: inOrder.reduce((sum, part) => sum + part.objectsLeftOut, 0),
     linesLeftOut: inOrder.reduce((sum, part) => sum + part.linesLeftOut, 0),
   };
+}
+
+/** The first sections are visible, if only by their titles. */
+function foldRest(sections: readonly string[]): string {
+  const [visible, rest] = [sections.slice(0, mostVisible), sections.slice(mostVisible)];
+  const more = `<details><summary>${plural(rest.length, "more section")}</summary>\n\n${rest.join("\n\n")}\n\n</details>`;
+  return [...visible, ...(rest.length > 0 ? [more] : [])].join("\n\n");
 }
 
 function hasDetails({ state, objects, objectsLeftOut, errors, warnings, concealed, encrypted }: Preview): boolean {

@@ -109,6 +109,15 @@ test("twelve rows are visible, the most urgent first, then the largest; the rest
   expect(body).toContain("<details><summary>188 more deployments: 188 changed (188 changed)</summary>\n\n|");
 });
 
+test("twelve sections are visible, the others are folded together", () => {
+  const body = render(sampleReport(regions(40, different)));
+  const [visible = "", folded = ""] = body.split("<details><summary>28 more sections</summary>\n\n");
+
+  expect(visible.match(/<summary>🟡 <b><code>shop\/region/g)).toHaveLength(12);
+  expect(folded.match(/<summary>🟡 <b><code>shop\/region/g)).toHaveLength(28);
+  expect(readComment(body).blocks).toHaveLength(40);
+});
+
 test("the same change in many objects is shown once", () => {
   const objects = Array.from({ length: 200 }, (_, index) => settings(index));
   const body = render(sampleReport([samplePreview("prod", { objects }), samplePreview("staging")]));
