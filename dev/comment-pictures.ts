@@ -1,10 +1,12 @@
 /**
  * Renders pictures of comments as a real Gitea displays them: `dev/run dev/comment-pictures.ts [DIR]`. With a directory
- * all samples, without one those of the docs. Needs Chromium on the PATH.
+ * all samples, without one those of the docs. Needs Chromium on the PATH and, for the icons, a font with emoji.
  */
+import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { renderComment } from "../src/comment/comment.ts";
 import { startBrowser } from "./comment-pictures/browser.ts";
 import { samples } from "./comment-pictures/samples.ts";
@@ -22,6 +24,9 @@ const [target = join(import.meta.dirname, "..", "docs", "images"), names] =
   process.argv[2] === undefined ? [undefined, inDocs] : [process.argv[2], Object.keys(samples)];
 const style = await readFile(join(import.meta.dirname, "comment-pictures", "style.css"), "utf8");
 const say = (line: string) => process.stderr.write(`${line}\n`);
+
+const fonts = await promisify(execFile)("fc-list").catch(() => ({ stdout: "" }));
+if (!/emoji/i.test(fonts.stdout)) say("no emoji font: icons will be boxes (on Debian, install fonts-noto-color-emoji)");
 
 const world = await createWorld({ say });
 const work = await mkdtemp(join(tmpdir(), "towline-pictures-"));
