@@ -8,7 +8,6 @@ import {
   type Effect,
   effectOf,
   grouped,
-  isClean,
   nothingIn,
   plural,
   totalsOf,
@@ -62,9 +61,9 @@ function describeMerge({ state, previews, baseBranch }: Report, { code, strong }
     unknown,
     effect
       ? `${merging} ${describeEffect(effect, failing !== "", strong)}`
-      : isClean(problems) && `merging ${nothingIn(deployments)}`,
+      : problems.deployments === 0 && `merging ${nothingIn(deployments)}`,
   ];
-  return parts.filter((part) => typeof part === "string" && part !== "").join("; ");
+  return parts.filter(Boolean).join("; ");
 }
 
 /** Deletions come first, so that they cannot be overlooked. */

@@ -18,13 +18,9 @@ export type Urgency = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
 
 /** Returns the groups, the most urgent first, then the largest, otherwise in the order of the report. */
 export function groupPreviews(previews: readonly Preview[]): Group[] {
-  const groups = new Map<string, Preview[]>();
-  for (const preview of previews) {
-    const id = isWhole(preview) ? contentId(preview) : keyText(preview.deployment);
-    const group = groups.get(id);
-    if (group === undefined) groups.set(id, [preview]);
-    else group.push(preview);
-  }
+  const groups = Map.groupBy(previews, (preview) =>
+    isWhole(preview) ? contentId(preview) : keyText(preview.deployment),
+  );
   return [...groups.values()]
     .flatMap((members) => {
       const [preview] = members;

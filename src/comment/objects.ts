@@ -51,19 +51,13 @@ export function linesOf(objects: readonly PreviewObject[]): number {
 
 /** In the order of the objects. The keys of a Secret are its own. */
 function toItems(objects: readonly PreviewObject[]): Item[] {
-  const alike = new Map<string, [PreviewObject, ...PreviewObject[]]>();
-  for (const [index, object] of objects.entries()) {
+  const alike = Map.groupBy(objects, (object) => {
     const { ref, action, diff, risks, secretKeys } = object;
-    const id =
-      isComplete(object) && secretKeys === undefined
-        ? JSON.stringify([ref.group, ref.kind, action, diff, risks])
-        : String(index);
-    const others = alike.get(id);
-    if (others === undefined) alike.set(id, [object]);
-    else others.push(object);
-  }
-  return [...alike.values()].flatMap((item): Item[] =>
-    item.length >= leastAlike ? [item] : item.map((object): Item => [object]),
+    const isComparable = isComplete(object) && secretKeys === undefined;
+    return isComparable ? JSON.stringify([ref.group, ref.kind, action, diff, risks]) : object;
+  });
+  return [...alike.values()].flatMap((same): Item[] =>
+    same.length >= leastAlike && isItem(same) ? [same] : same.map((object): Item => [object]),
   );
 }
 
@@ -172,8 +166,12 @@ function titleOf(item: Item, withNamespace: boolean, isListed: boolean): string 
     return `${title}: ${item.map((each) => nameOf(each, withNamespace)).join(", ")}${why}`;
   }
   const title = isDiff ? `**${kindOf(object)}**` : `**${action}** ${kindOf(object)}`;
-  const missing = object.partial && object.diff === undefined ? " – its changes are too large to be shown" : "";
-  return `${title} ${nameOf(object, withNamespace)}${keys}${why}${missing}`;
+  return `${title} ${nameOf(object, withNamespace)}${keys}${why}${describeMissing(object)}`;
+}
+
+/** Says why an object has no diff, if it should have one. */
+export function describeMissing({ partial, diff }: PreviewObject): string {
+  return partial && diff === undefined ? " – its changes are too large to be shown" : "";
 }
 
 function describeRisks(risks: PreviewObject["risks"]): string {

@@ -186,11 +186,13 @@ function messagesTitle(count: number, noun: string): string {
 }
 
 function messageLines(messages: Messages, count: number): string[] {
-  const lines = messages.flatMap(({ ref, message }) => {
-    const name = ref && `${ref.kind} ${ref.namespace ? `${ref.namespace}/` : ""}${ref.name}: `;
-    return toLines(`${name ?? ""}${message}`);
-  });
+  const lines = messages.flatMap((message) => toLines(messageText(message)));
   return count > messages.length ? [...lines, `… and ${grouped(count - messages.length)} more`] : lines;
+}
+
+/** Names the object that a message is about. Not escaped. */
+export function messageText({ ref, message }: Messages[number]): string {
+  return ref === undefined ? message : `${ref.kind} ${ref.namespace ? `${ref.namespace}/` : ""}${ref.name}: ${message}`;
 }
 
 /** The room for a code fence around the lines, with any number of backticks. */

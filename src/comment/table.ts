@@ -43,19 +43,20 @@ const mostUnchanged = 5;
 const endingLength = 300;
 
 export function renderTable(groups: readonly Group[], { over, room }: TableOptions): string {
-  const rows = toRows(groups, columnsFor(over));
+  const columns = columnsFor(over);
+  const rows = toRows(groups, columns);
   const quiet = rows.filter(({ previews }) => previews.every(isQuiet));
   const unchanged = quiet.flatMap(({ previews }) => previews);
   const foldsQuiet = quiet.length < rows.length && unchanged.length > mostUnchanged;
   const listed = foldsQuiet ? rows.filter((row) => !quiet.includes(row)) : rows;
   const [visible, more] = [listed.slice(0, mostRows), listed.slice(mostRows)];
 
-  const first = renderRows(visible, over, room - endingLength);
+  const first = renderRows(visible, columns, room - endingLength);
   const blocks = [first.text];
   let left = room - endingLength - first.text.length;
   const foldRows = (title: string, folded: readonly Row[]) => {
     const rest = left - title.length - foldLength;
-    const { text, shown } = first.complete ? renderRows(folded, over, rest) : { text: "", shown: 0 };
+    const { text, shown } = first.complete ? renderRows(folded, columns, rest) : { text: "", shown: 0 };
     const block = shown === 0 ? `… and ${title}.` : fold(title, text);
     left -= block.length;
     blocks.push(block);
@@ -78,11 +79,9 @@ function isQuiet(preview: Preview): boolean {
 function toRows(groups: readonly Group[], columns: readonly Column[]): Row[] {
   const deployments = groups.reduce((sum, { previews }) => sum + previews.length, 0);
   return groups.flatMap(({ previews }) => {
-    const rows = new Map<string, Preview[]>();
-    for (const preview of previews) {
-      const id = deployments > mostRows ? resultOf(preview, columns) : keyText(preview.deployment);
-      rows.set(id, [...(rows.get(id) ?? []), preview]);
-    }
+    const rows = Map.groupBy(previews, (preview) =>
+      deployments > mostRows ? resultOf(preview, columns) : keyText(preview.deployment),
+    );
     return [...rows.values()].map((members) => ({ previews: members, cells: cellsOf(members, columns) }));
   });
 }
@@ -115,8 +114,7 @@ function nameFew(places: ReadonlySet<string>, noun: string): string {
 
 const toLine = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 
-function renderRows(rows: readonly Row[], over: boolean, room: number) {
-  const columns = columnsFor(over);
+function renderRows(rows: readonly Row[], columns: readonly Column[], room: number) {
   const used = columns
     .map((column, at) => ({ ...column, at }))
     .filter(({ at }) => rows.some(({ cells }) => cells[at] !== ""));

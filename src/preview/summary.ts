@@ -132,30 +132,22 @@ export function describeReport(report: Pick<Report, "state" | "obstacle" | "prev
   const isUncertain = effect?.suspended || problems.failing !== "";
   const merging = effect
     ? `${isUncertain ? "would change" : "changes"} ${effect.where}`
-    : isClean(problems) && nothingIn(deployments);
-  const verdict = [
-    problems.failing && `would fail: ${problems.failing}`,
-    problems.others,
-    problems.unknown,
-    merging,
-  ].filter((part) => typeof part === "string" && part !== "");
+    : problems.deployments === 0 && nothingIn(deployments);
+  const verdict = [problems.failing && `would fail: ${problems.failing}`, problems.others, problems.unknown, merging]
+    .filter(Boolean)
+    .join("; ");
   const found = effect ? describeChangedObjects(effect.changes) : "";
   const more = effect?.others ? `; ${plural(effect.others.changed, "suspended deployment")} would change` : "";
   const how = areIsolated(report.previews) ? "; rendered without the cluster" : "";
-  const short = [
-    problems.failing && `would fail in ${plural(problems.deployments, "deployment")}`,
-    problems.failing === "" &&
-      problems.deployments > 0 &&
-      `${plural(problems.deployments, "deployment")} with problems`,
-    merging,
-  ].filter((part) => typeof part === "string" && part !== "");
+  const counted = problems.deployments > 0 && `${plural(problems.deployments, "deployment")} with problems`;
+  const short = [problems.failing && "would fail", counted, merging].filter(Boolean).join("; ");
   const texts = [
-    `${verdict.join("; ")}${found && `: ${found}`}${more}${how}`,
-    `${verdict.join("; ")}${more}${how}`,
-    `${verdict.join("; ")}${how}`,
-    `${short.join("; ")}${how}`,
+    `${verdict}${found && `: ${found}`}${more}${how}`,
+    `${verdict}${more}${how}`,
+    `${verdict}${how}`,
+    `${short}${how}`,
   ];
-  return texts.find(({ length }) => length <= longestVerdict) ?? cut(short.join("; "), longestVerdict);
+  return texts.find(({ length }) => length <= longestVerdict) ?? cut(short, longestVerdict);
 }
 
 /** The effect of a merge. */
@@ -231,10 +223,6 @@ function describeBroken({ failed, notRun, erring, changes }: Totals, which: (cou
   ]
     .filter((part) => part !== false)
     .join(", ");
-}
-
-export function isClean({ deployments }: Problems): boolean {
-  return deployments === 0;
 }
 
 export function nothingIn(deployments: number): string {

@@ -6,6 +6,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
+import { killGroup } from "../../src/kluctl/watched.ts";
 import type { TowlinePod } from "./towline-pod.ts";
 import type { LogLine } from "./towline.ts";
 import type { TestWorld } from "./world.ts";
@@ -53,7 +54,8 @@ export async function useRunner(
   const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"], detached: true });
   const ended = once(child, "exit").then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
   onTestFinished(async () => {
-    killGroup(child);
+    // In a pod the runner is a child of `unshare` and outlives it: its user has changed, so it is not ended with its parent.
+    killGroup(child.pid, "SIGKILL");
     await ended;
   });
   const lines: LogLine[] = [];
@@ -72,14 +74,4 @@ export async function useRunner(
   const { previews } = await Promise.race([listening, failed]);
   failed.catch(() => undefined);
   return { port: Number(previews), child, dataDir, lines, ended };
-}
-
-/** In a pod the runner is a child of `unshare`, and outlives it: a process that changes its user is no longer ended with its parent. */
-function killGroup({ pid }: ChildProcess): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, "SIGKILL");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-  }
 }

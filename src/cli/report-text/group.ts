@@ -1,6 +1,7 @@
 /** One block for each group of deployments in which merging has the same effect. */
 import type { Group } from "../../comment/groups.ts";
 import { describeEncrypted, describePruneThatWaits } from "../../comment/sections.ts";
+import { describeDrift } from "../../comment/table.ts";
 import { keyText } from "../../model.ts";
 import type { Preview } from "../../model/report.ts";
 import { describeChanges, describePreview, describeState, plural } from "../../preview/summary.ts";
@@ -36,10 +37,7 @@ function resultOf(preview: Preview, colour: Colouring): string {
 /** What may differ between deployments with the same effect. */
 function remarksOn(preview: Preview): string[] {
   const { state, drift } = preview;
-  return [
-    ...(state === "done" ? describeState(preview) : []),
-    ...(drift > 0 ? [`existing drift in ${plural(drift, "object")}`] : []),
-  ];
+  return [...(state === "done" ? describeState(preview) : []), ...(drift > 0 ? [describeDrift(drift)] : [])];
 }
 
 function placeOf({ deployment, target, cluster }: Preview, colour: Colouring): string {

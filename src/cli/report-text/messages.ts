@@ -1,4 +1,5 @@
 /** kluctl's errors and warnings about one deployment. */
+import { messageText } from "../../comment/sections.ts";
 import type { Preview } from "../../model/report.ts";
 import { plural } from "../../preview/summary.ts";
 import type { Colouring } from "./palette.ts";
@@ -16,10 +17,7 @@ export function renderMessages(
   const leftOut = count - messages.length;
   return [
     colour(tone, plural(Math.max(count, messages.length), noun)),
-    ...messages.flatMap(({ ref, message }) => {
-      const name = ref && `${ref.kind} ${ref.namespace ? `${ref.namespace}/` : ""}${ref.name}: `;
-      return toLines(`${name ?? ""}${message}`).map((line) => `  ${line}`);
-    }),
+    ...messages.flatMap((message) => toLines(messageText(message)).map((line) => `  ${line}`)),
     ...(leftOut > 0 ? [colour("aside", `  … and ${plural(leftOut, `more ${noun}`)}`)] : []),
   ];
 }

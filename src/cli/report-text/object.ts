@@ -1,4 +1,5 @@
 /** One object that a merge would change: its title, and its diff or the keys of a Secret. */
+import { describeMissing } from "../../comment/objects.ts";
 import type { PreviewObject } from "../../model/report.ts";
 import { plural } from "../../preview/summary.ts";
 import type { Colouring, Tone } from "./palette.ts";
@@ -20,9 +21,8 @@ export function renderObject(object: PreviewObject, withNamespace: boolean, colo
   const { sign, tone } = looks[object.action];
   const title = colour(tone, `${sign} ${describeName(object, withNamespace)}`);
   const risks = object.risks.map(({ text }) => ` – ${sentence(text)}`);
-  const missing = object.partial && object.diff === undefined ? " – its changes are too large to be shown" : "";
   const details = object.secretKeys === undefined ? renderDiff(object, colour) : renderKeys(object.secretKeys, colour);
-  return [`${title}${risks.join("")}${missing}`, ...details.map((line) => `  ${line}`)];
+  return [`${title}${risks.join("")}${describeMissing(object)}`, ...details.map((line) => `  ${line}`)];
 }
 
 /** `Deployment shop/frontend`. */

@@ -81,17 +81,9 @@ function sumOf(workloads: readonly Workload[], selector: unknown, when: keyof Wo
 }
 
 export function workloadsOf(objects: readonly ResultObject[]): Workloads {
-  const found = new Map<string, Workload[]>();
-  for (const object of objects) {
-    const { ref, deleted, orphan } = object;
-    if (deleted || orphan || !hasPods(ref)) continue;
-    const { namespace = "" } = ref;
-    const others = found.get(namespace);
-    const workload = toWorkload(object);
-    if (others === undefined) found.set(namespace, [workload]);
-    else others.push(workload);
-  }
-  return found;
+  const left = objects.filter(({ ref, deleted, orphan }) => !deleted && !orphan && hasPods(ref));
+  const groups = Map.groupBy(left, ({ ref }) => ref.namespace ?? "");
+  return new Map([...groups].map(([namespace, group]) => [namespace, group.map(toWorkload)]));
 }
 
 /** Only numbers of pods that the project sets are certain: others are usually a matter of an autoscaler. */

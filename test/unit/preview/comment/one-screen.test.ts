@@ -234,6 +234,10 @@ test("the description of a status keeps to its length, and says that the cluster
 
   expect(text.length).toBeLessThanOrEqual(140);
   expect(text).toContain("rendered without the cluster");
+  const failing = regions(20, (index) => ({ ...fields(index), isolated: undefined }));
+  const worded = describeReport(sampleReport(failing));
+  expect(worded.length).toBeLessThanOrEqual(140);
+  expect(worded).toMatch(/^would fail; 7 deployments with problems; would change/);
 });
 
 test("errors are open, whether rendering or an object failed", () => {
