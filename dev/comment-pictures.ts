@@ -16,9 +16,9 @@ import { createWorkCopy } from "./parts/work-copy.ts";
 import { findTools } from "./tools.ts";
 import { createWorld } from "./world.ts";
 
-const inDocs = ["change", "deletion", "errors", "many-deployments", "working"];
+const inDocs = ["change", "deletion", "errors", "told-apart", "many-deployments", "working"];
 /** Samples whose folded sections are shown open, in addition to those that are open by default. */
-const unfolded = new Set(["change", "deletion", "prune-waits", "merged", "hostile"]);
+const unfolded = new Set(["change", "deletion", "told-apart", "prune-waits", "merged", "hostile"]);
 
 const [target = join(import.meta.dirname, "..", "docs", "images"), names] =
   process.argv[2] === undefined ? [undefined, inDocs] : [process.argv[2], Object.keys(samples)];

@@ -23,6 +23,7 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
     '`"false"`: this deployment is not previewed on pull requests. [Pull requests](pull-requests.md#which-deployments-are-previewed)',
   previewDecrypt:
     '`"true"`: isolated previews decrypt encrypted files. [Encrypted files](preview-security.md#encrypted-files)',
+  ignoreChanges: "Fields whose changes previews fold and do not count. [Noise](pull-requests.md#noise)",
   allowPreview:
     "Commits of forks that may be previewed, written by `towline preview --allow`. [Forks](pull-requests.md#forks)",
   confirmPrune: "Confirms a blocked prune. [Prune and delete](deployments.md#prune-and-delete)",

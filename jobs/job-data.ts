@@ -42,7 +42,7 @@ const Preview = z
     v,
     kind: z.literal("preview"),
     pullRequest: PullRequestKey,
-    cause: z.enum(["pull-request", "base", "sweep"]),
+    cause: z.enum(["pull-request", "base", "cluster", "sweep"]),
     delivery,
     receivedAt,
     trace,

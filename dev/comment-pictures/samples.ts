@@ -121,6 +121,8 @@ const alike = Array.from({ length: 200 }, (_, index) =>
   object("ConfigMap", `settings-${String(index + 1).padStart(3, "0")}`, { diff: settings.diff }),
 );
 
+const scaled = object("Deployment", "worker", { diff: "  spec.replicas\n- 5\n+ 2" });
+
 const staging = samplePreview("staging");
 const legacy = samplePreview("legacy", { suspended: true });
 
@@ -134,6 +136,16 @@ export const samples: Readonly<Record<string, Report>> = {
   deletion: sampleReport([
     samplePreview("prod", { objects: [...lost, ...frontend], approval: "after-merge", drift: 1 }),
     staging,
+  ]),
+  "told-apart": sampleReport([
+    samplePreview("prod", {
+      objects: frontend,
+      drift: 1,
+      drifted: { objects: [scaled], objectsLeftOut: 0 },
+      undeployed: { objects: [settings, image("api", "2.0.1", "2.1.0")], objectsLeftOut: 0 },
+    }),
+    samplePreview("staging", { undeployed: { objects: [settings], objectsLeftOut: 0 } }),
+    legacy,
   ]),
   "prune-waits": sampleReport([
     samplePreview("prod", { objects: gone, pruneWaits: { doomed: 12, deployed: 20, empty: false } }),

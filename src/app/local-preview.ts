@@ -1,10 +1,11 @@
 /** Runs the server's preview on a working copy: the same code, with the caller's git and permissions. */
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { WorkingCopy } from "../cli/working-copy.ts";
 import { type Config, knownSecrets } from "../config.ts";
+import { SourceError } from "../errors.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
@@ -12,9 +13,10 @@ import { createSecrets } from "../kube/secrets.ts";
 import { createServiceAccounts } from "../kube/service-accounts.ts";
 import { createLimit } from "../kit/limit.ts";
 import { createLogger } from "../log.ts";
-import type { GitDeployment, Merge, PullRequest } from "../model.ts";
+import type { GitDeployment, Merge, Placed, PullRequest } from "../model.ts";
 import { fitReport } from "../preview/fit-report.ts";
 import { previewOpen } from "../preview/open.ts";
+import { createKnownReferences } from "../preview/references.ts";
 import { createReadIdentity, type ReadIdentity } from "../access/identity.ts";
 import type { Report } from "../model/report.ts";
 
@@ -66,6 +68,7 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
       },
       kluctl,
       readIdentity: asCaller({ secrets, client, config }),
+      references: createKnownReferences(),
       limit: (work, one) => limit.run(work, one),
       settings: { serverSecrets: knownSecrets(config) },
       clusterName: async () => config.clusterName ?? (await client.clusterId()).slice(0, 8),
@@ -125,13 +128,20 @@ function headsOf({ base, baseBranch, head, defaultRef }: WorkingCopy) {
 async function mergeOf(copy: WorkingCopy): Promise<Merge> {
   const merge = await copy.merge();
   if (merge.kind === "conflict") return merge;
+  const project = async (path: string, _signal: AbortSignal, of?: string): Promise<Placed> => {
+    const slot = of === undefined ? merge.dir : await copy.extract(of);
+    const projectDir = join(slot, path);
+    // Below the merge, kluctl itself says that there is no such directory.
+    if (of === undefined || (await stat(projectDir).catch(() => undefined))?.isDirectory()) return { slot, projectDir };
+    throw new SourceError("path-not-found", `there is no directory ${JSON.stringify(path)}`);
+  };
   return {
     kind: "merged",
+    base: copy.base,
     changed: { complete: true, paths: merge.changed },
-    slot: merge.dir,
-    project: (path) => Promise.resolve(join(merge.dir, path)),
+    project,
     // Only used if previews get no keys; here, users have their own.
-    stubbed: (path) => Promise.resolve({ slot: merge.dir, projectDir: join(merge.dir, path), encrypted: new Map() }),
+    stubbed: async (...asked) => ({ ...(await project(...asked)), encrypted: new Map() }),
     baseHosts: () => Promise.resolve([]),
     release: () => Promise.resolve(), // the caller releases the working copy
   };

@@ -31,9 +31,11 @@ import { renderComment } from "../comment/comment.ts";
 import { createMergeGroupPreview } from "../preview/merge-group.ts";
 import type { AllowedFork } from "../preview/open.ts";
 import { createPreview } from "../preview/preview.ts";
+import { createKnownReferences } from "../preview/references.ts";
 import { startAllowedWaking } from "../preview/wake-allowed.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import { createMarker, type Marker } from "../reporting/marker.ts";
+import { startPreviewWatch } from "../reporting/preview-watch.ts";
 import { startReportWatch } from "../reporting/watching.ts";
 import { writeGroupStatus } from "../reporting/write-group-status.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
@@ -126,6 +128,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     slowForMs: (repo: RepoId) => sources.slowForMs(repo),
     kluctl: deps.kluctl,
     readIdentity: deps.readIdentity,
+    references: createKnownReferences(),
     reports,
     queue,
     limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => comparisons.run(work, options),
@@ -194,6 +197,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   });
 
   const stopWatch = startReportWatch({ deployments, forges, reports, queue, log });
+  const stopPreviewWatch = startPreviewWatch({ deployments, reports, queue, log });
   const stopWaking = startAllowedWaking({ deployments, forges, reports, queue, clock, log });
   const everyMs = () => live.now.preview.intervalMs;
   const sweep = live.now.preview.enabled
@@ -206,6 +210,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   return {
     async stop(drainMs) {
       stopWatch();
+      stopPreviewWatch();
       stopWaking();
       await sweep?.stop();
       await Promise.all([previewer.stop(drainMs), reporter.stop(drainMs)]);

@@ -26,6 +26,8 @@ export interface WorkingCopy {
   /** Why the base may be outdated. */
   readonly warning: string | undefined;
   merge(): Promise<LocalMerge>;
+  /** Extracts the files of a commit and returns their directory. Throws if the repository does not have it. */
+  extract(commit: string): Promise<string>;
   /** Removes temporary files. */
   release(): Promise<void>;
 }
@@ -89,19 +91,34 @@ async function open(where: string, temporary: string, into: string | undefined, 
   const { head, dirty } = await snapshot(top, join(temporary, "index"));
   const defaultRef = defaultName === undefined ? undefined : `refs/heads/${defaultName}`;
 
+  async function extractTree(name: string, tree: string): Promise<string> {
+    const dir = join(temporary, name);
+    const env = { GIT_INDEX_FILE: join(temporary, `${name}-index`) };
+    await git(top, ["read-tree", tree], env);
+    await git(top, ["checkout-index", "--all", `--prefix=${dir}/`], env);
+    return dir;
+  }
+
+  const extracted = new Map<string, Promise<string>>();
+  /** Several deployments ask for the same commits. */
+  async function extract(commit: string): Promise<string> {
+    const hash = await resolveRevision(top, commit);
+    if (hash === undefined) throw new Error(`there is no commit ${commit.slice(0, 40)} in ${top}`);
+    const known = extracted.get(hash) ?? extractTree(`commit-${extracted.size}`, hash);
+    extracted.set(hash, known);
+    return known;
+  }
+
   async function merge(): Promise<LocalMerge> {
     const { tree, conflicts } = await mergeTrees(top, base ?? "", head);
     if (conflicts.length > 0) return { kind: "conflict", paths: conflicts };
-    const dir = join(temporary, "merged");
-    const env = { GIT_INDEX_FILE: join(temporary, "merged-index") };
-    await git(top, ["read-tree", tree], env);
-    await git(top, ["checkout-index", "--all", `--prefix=${dir}/`], env);
+    const dir = await extractTree("merged", tree);
     const changed = await git(top, ["diff", "--name-only", "--no-renames", "-z", `${base}^{tree}`, tree]);
     return { kind: "merged", changed: changed.split("\0").filter(Boolean), dir };
   }
 
   const isMerged = !dirty && (await isAncestor(top, head, base));
-  return { urls, head, dirty, isMerged, baseBranch, base, defaultRef, warning, merge };
+  return { urls, head, dirty, isMerged, baseBranch, base, defaultRef, warning, merge, extract };
 }
 
 async function findTop(where: string): Promise<string> {

@@ -5,6 +5,7 @@ import { renderFooter, renderNotes, renderVerdict } from "./frame.ts";
 import { groupPreviews } from "./groups.ts";
 import { renderObstacle } from "./obstacle.ts";
 import { renderSections, type Sections } from "./sections.ts";
+import { renderUncounted } from "./uncounted.ts";
 import { describeOnly, renderTable } from "./table.ts";
 import { isChanged, plural } from "../preview/summary.ts";
 
@@ -17,6 +18,8 @@ export interface CommentOptions {
 
 /** The largest share of the room for the list of dangers. */
 const dangerShare = 0.2;
+/** The largest share for what is not the pull request's. */
+const uncountedShare = 0.15;
 /** Room for the line that says what is not shown. */
 const leftOutLength = 300;
 
@@ -48,21 +51,28 @@ function renderBody(report: Report, room: number, over: boolean): string {
 
   const groups = groupPreviews(previews);
   const dangers = renderDangers(groups, previews.length, Math.floor(room * dangerShare));
-  const roomForTable = room - dangers.length - leftOutLength;
+  const uncounted = renderUncounted(report, Math.floor(room * uncountedShare));
+  const roomForTable = room - dangers.length - uncounted.length - leftOutLength;
   const [first, second] = previews;
   // The verdict and the section of a single deployment say what its row would.
   const only = second === undefined ? first : undefined;
   const table = only === undefined ? renderTable(groups, { over, room: roomForTable }) : "";
   const sections = renderSections(groups, { room: roomForTable - table.length - 6, only: only !== undefined });
   const line = only !== undefined && sections.text === "" ? describeOnly(only, over) : "";
-  return [dangers, table, line, sections.text, describeLeftOut(sections)].filter(Boolean).join("\n\n");
+  return [dangers, table, line, sections.text, describeLeftOut(sections), uncounted].filter(Boolean).join("\n\n");
 }
 
 /** Compared, and there is nothing to report. */
 export function isUneventful(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
-  const { state, concealed, approval, drift, encrypted } = preview;
-  const isSaid = concealed !== undefined || approval === "pending" || (encrypted?.changed.length ?? 0) > 0;
+  const { state, concealed, approval, drift, encrypted, undeployed, noise, unattributed } = preview;
+  const isSaid =
+    concealed !== undefined ||
+    approval === "pending" ||
+    (encrypted?.changed.length ?? 0) > 0 ||
+    undeployed !== undefined ||
+    noise !== undefined ||
+    unattributed !== undefined;
   return state === "done" && !isChanged(preview) && errors + warnings + drift === 0 && !isSaid;
 }
 

@@ -1,14 +1,16 @@
 /** The frame of the comment: the verdict, notes, and the footer that says what was compared. */
+import { keyText } from "../model.ts";
 import { isOpen, type Preview, type Report } from "../model/report.ts";
+import { findOrder } from "../preview/order.ts";
 import {
   areIsolated,
   describeChangedObjects,
   describeChanges,
+  describeNoEffect,
   describeProblems,
   type Effect,
   effectOf,
   grouped,
-  nothingIn,
   plural,
   totalsOf,
 } from "../preview/summary.ts";
@@ -61,7 +63,7 @@ function describeMerge({ state, previews, baseBranch }: Report, { code, strong }
     unknown,
     effect
       ? `${merging} ${describeEffect(effect, failing !== "", strong)}`
-      : problems.deployments === 0 && `merging ${nothingIn(deployments)}`,
+      : problems.deployments === 0 && `merging ${describeNoEffect(previews)}`,
   ];
   return parts.filter(Boolean).join("; ");
 }
@@ -93,6 +95,7 @@ export function describeNotes(report: Report, markup: Markup): string[] {
   const done = previews.filter((preview) => preview.state !== "working").length;
   if (state === "working" && done > 0) notes.push(`${grouped(done)} of ${plural(previews.length, "deployment")} done.`);
   if (state === "done" && obstacle === undefined) notes.push(...describeSuspended(previews));
+  if (isOpen(report) && obstacle === undefined) notes.push(...describeOrder(previews, code));
   if (isOpen(report) && restarts >= manyRestarts && obstacle === undefined) {
     const since = base === undefined ? "" : ` since ${code(shortHash(base))}`;
     notes.push(`${code(report.baseBranch)} changes faster than it can be compared, and has changed again${since}.`);
@@ -127,6 +130,20 @@ function describeSuspended(previews: readonly Preview[]): string[] {
   const { changed, changes } = effect.others;
   const what = describeChangedObjects({ ...changes, errors: 0 });
   return [`${plural(changed, "suspended deployment")} would change too (${what}): merging deploys nothing there.`];
+}
+
+/** Longer lists would hide the verdict. */
+const [mostSteps, mostNames] = [6, 3];
+
+function describeOrder(previews: readonly Preview[], code: Markup["code"]): string[] {
+  const steps = findOrder(previews);
+  if (steps.length < 2) return [];
+  const named = steps.slice(0, mostSteps).map((step) => {
+    const names = step.slice(0, mostNames).map(({ deployment }) => code(keyText(deployment)));
+    return [...names, ...(step.length > mostNames ? [`${grouped(step.length - mostNames)} more`] : [])].join(", ");
+  });
+  const more = steps.length > mostSteps ? ` → ${plural(steps.length - mostSteps, "more step")}` : "";
+  return [`Deployed in this order, because of their dependencies: ${named.join(" → ")}${more}.`];
 }
 
 export function renderFooter(report: Report): string {

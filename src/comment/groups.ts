@@ -73,6 +73,7 @@ export function isComplete({ linesLeftOut = 0, partial }: PreviewObject): boolea
 function contentId(preview: Preview): string {
   const { state, suspended, counts, objects, errors, warnings, failure, failed, isolated, pruneWaits, encrypted } =
     preview;
+  const { noise, unattributed } = preview;
   const what = objects.map(({ ref, action, risks, diff, secretKeys }) => {
     return [ref.group, ref.kind, ref.name, action, risks, diff, secretKeys];
   });
@@ -88,6 +89,8 @@ function contentId(preview: Preview): string {
     isolated,
     pruneWaits,
     encrypted,
+    noise !== undefined,
+    unattributed,
   ]);
   return createHash("sha256").update(content).digest("base64");
 }

@@ -1,7 +1,7 @@
 /** Renders a collapsed section for each group of deployments with details. */
 import { keyText } from "../model.ts";
 import type { Preview } from "../model/report.ts";
-import { describeChanges, describeFailure, grouped, plural } from "../preview/summary.ts";
+import { describeChanges, describeFailure, describeNoChange, grouped, plural } from "../preview/summary.ts";
 import type { Group } from "./groups.ts";
 import { cutLines } from "./lines.ts";
 import { linesOf, type Part, renderObjects } from "./objects.ts";
@@ -113,12 +113,13 @@ function renderSection(group: Group, { open, only, room }: SectionOptions): Part
     blocks.push(take("", toLines(preview.failure ?? "The reason is unknown."), left), end);
     return { text: blocks.join("\n\n"), objectsLeftOut: 0, linesLeftOut };
   }
-  const { counts, errors, warnings, objects, concealed, encrypted, pruneWaits } = preview;
+  const { counts, errors, warnings, objects, concealed, encrypted, pruneWaits, unattributed } = preview;
   const notes = [
+    unattributed !== undefined && describeUnattributed(prose(unattributed), markdown),
     pruneWaits && describePruneThatWaits(pruneWaits, markdown),
     encrypted && describeEncrypted(encrypted, markdown),
   ];
-  for (const block of notes.filter((note) => note !== undefined)) {
+  for (const block of notes.filter((note) => typeof note === "string")) {
     blocks.push(block);
     left -= block.length + 2;
   }
@@ -147,13 +148,24 @@ export function describePruneThatWaits(
   );
 }
 
+/** Says that the changes may not all be the pull request's. `why`: as it is to be shown. */
+export function describeUnattributed(why: string, { strong }: Markup): string {
+  return (
+    `${strong("The base branch could not be compared")}, so existing drift and commits that are not deployed yet are ` +
+    `counted as changes here: ${why}`
+  );
+}
+
 export function describeEncrypted({ changed }: NonNullable<Preview["encrypted"]>, { code }: Markup): string {
   const note = `Previews do not decrypt encrypted values; they show placeholders such as ${code("encrypted0123456789a")}.`;
   return changed.length === 0 ? note : `${note} Encrypted values change in ${changed.map(code).join(", ")}.`;
 }
 
 function titleOf({ previews, preview }: Group, only: boolean): string {
-  const what = preview.state === "failed" ? describeFailure(preview) : describeChanges(preview.counts) || "no change";
+  const what =
+    preview.state === "failed"
+      ? describeFailure(preview)
+      : describeChanges(preview.counts) || describeNoChange(preview);
   const name = `<b>${htmlCode(keyText(preview.deployment))}</b>`;
   if (only) {
     const places = [preview.target, preview.cluster].filter(Boolean).map((place = "") => htmlCode(place));
@@ -191,8 +203,10 @@ function messageLines(messages: Messages, count: number): string[] {
 }
 
 /** Names the object that a message is about. Not escaped. */
-export function messageText({ ref, message }: Messages[number]): string {
-  return ref === undefined ? message : `${ref.kind} ${ref.namespace ? `${ref.namespace}/` : ""}${ref.name}: ${message}`;
+export function messageText({ ref, message, old }: Messages[number]): string {
+  const name = ref && `${ref.kind} ${ref.namespace ? `${ref.namespace}/` : ""}${ref.name}`;
+  const about = [name, old && "(without this merge as well)"].filter(Boolean).join(" ");
+  return about === "" ? message : `${about}: ${message}`;
 }
 
 /** The room for a code fence around the lines, with any number of backticks. */

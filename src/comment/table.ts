@@ -4,7 +4,15 @@
  */
 import { keyText } from "../model.ts";
 import type { Preview } from "../model/report.ts";
-import { describeChanges, describeFailure, grouped, isChanged, plural, totalsOf } from "../preview/summary.ts";
+import {
+  describeChanges,
+  describeFailure,
+  describeNoChange,
+  grouped,
+  isChanged,
+  plural,
+  totalsOf,
+} from "../preview/summary.ts";
 import { type Group, hasRisk } from "./groups.ts";
 import { cellCode } from "./text.ts";
 
@@ -197,7 +205,11 @@ function remarkOf(preview: Preview, over: boolean): string {
   const { state } = preview;
   if (state === "working") return over ? "not compared" : "comparing …";
   const result =
-    state === "failed" ? describeFailure(preview) : isChanged(preview) || hasErrors(preview) ? [] : "no change";
+    state === "failed"
+      ? describeFailure(preview)
+      : isChanged(preview) || hasErrors(preview)
+        ? []
+        : describeNoChange(preview);
   return [result, describeLimits(preview)].flat().join("; ");
 }
 

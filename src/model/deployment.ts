@@ -130,6 +130,8 @@ export const annotation = {
    * secrets.
    */
   previewDecrypt: "towline.dev/preview-decrypt",
+  /** Lines with a kind and a JSON pointer: changes of these fields are folded in previews. */
+  ignoreChanges: "towline.dev/ignore-changes",
   /** Commits of forks that may be previewed for this deployment; `towline preview --allow` writes it. */
   allowPreview: "towline.dev/allow-preview",
   /** The hash of a pending prune, set by the user to confirm it. */

@@ -15,26 +15,30 @@ export type Merge = Merged | { readonly kind: "conflict"; readonly paths: readon
 /** A merge of two commits, in a clone of its own, shared by readers; nothing writes to it. */
 export interface Merged {
   readonly kind: "merged";
+  /** The commit that was merged into. */
+  readonly base: string;
   /** The files in which the merge differs from the base. */
   readonly changed: ChangedPaths;
-  /** The directory that contains the clone and nothing else. */
-  readonly slot: string;
-  /** The directory of the project at this path. Throws SourceError. */
-  project(path: string): Promise<string>;
   /**
-   * Like `project`, in a clone of its own with placeholders for all encrypted values. With `of`: that commit instead of
-   * the merge, or the base if the commit is unknown. Throws SourceError, PrepareError.
+   * The project at this path, in the merge or in another commit, which then has a clone of its own. Throws SourceError:
+   * `ref-not-found` for a commit that the repository does not have.
    */
-  stubbed(path: string, signal: AbortSignal, of?: { readonly deployed: string | undefined }): Promise<Stubbed>;
+  project(path: string, signal: AbortSignal, of?: string): Promise<Placed>;
+  /** Like `project`, with placeholders for all encrypted values. Also throws PrepareError. */
+  stubbed(path: string, signal: AbortSignal, of?: string): Promise<Stubbed>;
   /** The hosts that the base's projects fetch from, as far as their files name them. Throws SourceError. */
   baseHosts(signal: AbortSignal): Promise<readonly string[]>;
   release(): Promise<void>;
 }
 
-export interface Stubbed {
+/** A project in a clone that nothing writes to. */
+export interface Placed {
   /** The directory that contains the clone and nothing else. */
   readonly slot: string;
   readonly projectDir: string;
+}
+
+export interface Stubbed extends Placed {
   /** For the whole repository: path from its root → digest of the encrypted values in that file. */
   readonly encrypted: ReadonlyMap<string, string>;
 }

@@ -51,14 +51,22 @@ const PreviewObject = z.object({
   secretKeys: z.array(SecretKey).optional(),
 });
 
-const Message = z.object({ ref: Ref.optional(), message: z.string() });
+/** `old`: the base branch has the same error. */
+const Message = z.object({ ref: Ref.optional(), message: z.string(), old: z.literal(true).optional() });
+
+/** Changes that are shown apart from those that count. */
+const UncountedChanges = z.object({ objects: z.array(PreviewObject), objectsLeftOut: count });
+
+const Key = z.object({ namespace: kubernetesName, name: kubernetesName });
 
 const Preview = z.object({
-  deployment: z.object({ namespace: kubernetesName, name: kubernetesName }),
+  deployment: Key,
   target: z.string().optional(),
   cluster: z.string(),
   /** `working`: not known yet. `done`: compared. `failed`: not compared, `failure` says why. */
   state: z.enum(["working", "done", "failed"]),
+  /** The deployments that have to be ready before it is deployed. */
+  dependsOn: z.array(Key).optional(),
   /** A merge deploys nothing until the deployment is resumed. */
   suspended: z.boolean(),
   /** For a deployment with manual approval: whether changes are already waiting, or will be after the merge. */
@@ -73,14 +81,25 @@ const Preview = z.object({
     errors: count,
     warnings: count,
   }),
-  /** The number of objects in which the cluster already differs from the base, according to the deployment's status. */
+  /**
+   * The number of objects that already differ from what was deployed; as long as the preview has not found them itself,
+   * according to the deployment's status.
+   */
   drift: count,
-  /** The objects that would change, the most important ones first. */
+  /** The objects that the pull request would change, the most important ones first. */
   objects: z.array(PreviewObject),
-  /** The number of changed objects not shown. */
+  /** The number of such objects that are not shown. */
   objectsLeftOut: count,
   errors: z.array(Message),
   warnings: z.array(Message),
+  /** Changes of live objects since they were deployed, which the next deploy undoes. Not counted. */
+  drifted: UncountedChanges.optional(),
+  /** Changes on the base branch that are not deployed. Not counted. */
+  undeployed: UncountedChanges.optional(),
+  /** Changes of the pull request that nobody wants to read, such as version labels. Not counted. */
+  noise: UncountedChanges.optional(),
+  /** Why changes that are not the pull request's may be counted: the base could not be compared. */
+  unattributed: z.string().optional(),
   /** Rendered without the cluster and compared with the base rendered in the same way: nothing in it is live state. */
   isolated: z.literal(true).optional(),
   /**
@@ -143,6 +162,7 @@ export type Report = z.infer<typeof Report>;
 export type Preview = z.infer<typeof Preview>;
 export type PreviewObject = z.infer<typeof PreviewObject>;
 export type Risk = z.infer<typeof Risk>;
+export type UncountedChanges = z.infer<typeof UncountedChanges>;
 
 /** Whether it was not rendered because of its origin, which says nothing about the proposed change. */
 export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {

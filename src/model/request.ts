@@ -59,6 +59,7 @@ export function parsePullRequestText(text: string): PullRequestKey | undefined {
 export type PreviewCause =
   | "pull-request" // the forge reported a change
   | "base" // its base branch moved or was deployed
+  | "cluster" // a deployment's spec, or the live objects that it deployed, have changed
   | "sweep"; // a sweep of the forge found a change that no webhook reported
 
 /** Compute what merging one pull request would change. */

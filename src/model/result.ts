@@ -9,6 +9,11 @@ export interface ObjectRef {
   readonly namespace?: string | undefined;
 }
 
+/** Identifies an object; it is the same in any version of its API. */
+export function refId({ group = "", kind, namespace = "", name }: ObjectRef): string {
+  return JSON.stringify([group, kind, namespace, name]);
+}
+
 /** One changed field; `unifiedDiff` has no header lines. */
 export interface FieldChange {
   readonly type: "insert" | "update" | "delete";

@@ -8,22 +8,26 @@ import {
   type GitDeployment,
   type Identity,
   type Merged,
-  type Stubbed,
+  type Placed,
 } from "../model.ts";
 import type { Clock, Kluctl } from "../ports.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
+import { dependenciesOf } from "../guards/depends-on.ts";
 import { findLargePrune, type LargePrune, type PruneGuard } from "../guards/pruning.ts";
 import { toDeployOptions, toRun } from "../reconcile/run.ts";
 import type { Preview } from "../model/report.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { describeEncrypted, explainUndecrypted } from "./encrypted-files.ts";
+import type { DiffReferences } from "./attribute.ts";
 import { hostsOf } from "./reach.ts";
+import { countUncounted } from "./summary.ts";
+import { findReferences, type KnownReferences } from "./references.ts";
 import type { Undecrypted } from "./undecrypted.ts";
-import { makeVisible } from "./visible-text.ts";
+import { cutLine, makeVisible } from "./visible-text.ts";
 
 /** A deployment that is affected by the merge. */
 export interface PreviewTarget {
@@ -36,6 +40,7 @@ export interface PreviewTarget {
 export interface CompareDeps {
   readonly kluctl: Pick<Kluctl, "diff" | "render">;
   readonly readIdentity: ReadIdentity;
+  readonly references: KnownReferences;
   /** Limits how many previews this process computes at once, over all pull requests. Waits for a free place. */
   readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
   readonly settings: {
@@ -92,20 +97,26 @@ export async function compare(
     const identity = await deps.readIdentity(deployment, { serviceAccount, decrypts, byToken: confined });
     knownSecrets = [...knownSecrets, ...identity.secrets];
     const comparing = { target, identity, deps, log, signal };
-    const { result, undecrypted, encrypted } = await deps.limit(
+    const { result, undecrypted, encrypted, references, referenceError } = await deps.limit(
       () => (decrypts ? diffDecrypted(comparing) : diffUndecrypted(comparing)),
       { signal },
     );
     const maskedValues = [result, undecrypted?.reference].flatMap((one) => one?.maskedValues ?? []);
-    const hiding = { knownSecrets, maskedValues, prune: deployment.spec.prune, undecrypted };
+    const ignoreChanges = deployment.annotations[annotation.ignoreChanges];
+    const hiding = { knownSecrets, maskedValues, prune: deployment.spec.prune, undecrypted, ignoreChanges, references };
     const found = await describeSafely(result, hiding, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
-    const { new: created, changed, deleted, orphan, errors } = found.counts;
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
-    const nothingWaits = working.approval === "after-merge" && created + changed + deleted + orphan + errors === 0;
-    const approval = nothingWaits ? undefined : working.approval;
-    const rest = { ...(pruneWaits && { pruneWaits }), ...(encrypted && { encrypted }) };
-    return { preview: { ...working, ...found, state: "done", approval, ...rest } };
+    const approval = working.approval === "after-merge" && isEmpty(found) ? undefined : working.approval;
+    const drift = references === undefined ? working.drift : countUncounted(found.drifted);
+    const unattributed =
+      referenceError === undefined ? undefined : await describeReferenceError(referenceError, knownSecrets);
+    const rest = {
+      ...(pruneWaits && { pruneWaits }),
+      ...(encrypted && { encrypted }),
+      ...(unattributed !== undefined && { unattributed }),
+    };
+    return { preview: { ...working, ...found, state: "done", approval, drift, ...rest } };
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
@@ -114,6 +125,21 @@ export async function compare(
     const refused = error instanceof PreviewRefusedError;
     return { preview: { ...working, state: "failed", failure, failed }, retry, refused };
   }
+}
+
+/** Whether a deploy of the merge would change nothing at all. */
+function isEmpty({ counts, ...found }: Pick<Preview, "counts" | "drifted" | "undeployed" | "noise">): boolean {
+  const { new: created, changed, deleted, orphan, errors } = counts;
+  const uncounted = [found.drifted, found.undeployed, found.noise].some((changes) => changes !== undefined);
+  return created + changed + deleted + orphan + errors === 0 && !uncounted;
+}
+
+/** Longer messages would need more room than the changes. */
+const longestError = 500;
+
+async function describeReferenceError(error: unknown, knownSecrets: readonly string[]): Promise<string> {
+  const message = makeVisible(await redactText(toFailure(error).message, knownSecrets));
+  return cutLine(message.replaceAll(/\s+/g, " ").trim(), longestError);
 }
 
 /** A failing deploy does not prune, so no prune will wait. */
@@ -132,7 +158,9 @@ export function isOfTheMerge(error: unknown): boolean {
 }
 
 /** The preview of a deployment before it has been compared. */
-export function toWorking({ key, spec, status }: GitDeployment, cluster: string, { isolated = false } = {}): Preview {
+export function toWorking(deployment: GitDeployment, cluster: string, { isolated = false } = {}): Preview {
+  const { key, spec, status } = deployment;
+  const { keys: dependsOn } = dependenciesOf(deployment);
   const drifted = status.lastDriftDetectionResult?.document["objects"];
   return {
     deployment: key,
@@ -147,6 +175,7 @@ export function toWorking({ key, spec, status }: GitDeployment, cluster: string,
     objectsLeftOut: 0,
     errors: [],
     warnings: [],
+    ...(dependsOn.length > 0 && { dependsOn: [...dependsOn] }),
     ...(isolated && { isolated }),
   };
 }
@@ -168,43 +197,87 @@ interface Difference {
   readonly result: CommandResult;
   readonly undecrypted?: Undecrypted | undefined;
   readonly encrypted?: Preview["encrypted"];
+  readonly references?: DiffReferences | undefined;
+  /** Why there are no references. */
+  readonly referenceError?: unknown;
 }
 
 async function diffDecrypted(comparing: Comparing): Promise<Difference> {
-  const { deployment, merge } = comparing.target;
-  if ("error" in merge) throw merge.error;
-  const projectDir = await merge.project(deployment.spec.source.path);
-  return { result: await diff({ projectDir, slot: merge.slot }, comparing) };
+  const { merge, path } = openMerge(comparing);
+  const result = await diff(await merge.project(path, comparing.signal), comparing);
+  const place = (commit: string) => merge.project(path, comparing.signal, commit);
+  return { result, ...(await compareReferences(result, merge.base, place, comparing)) };
 }
 
 /**
- * Compares without any decryption key. Encrypted content counts as equal in the merge and the deployed commit if the
- * files are equal.
+ * Compares without any decryption key. Encrypted content counts as equal in the merge and the base if the files are
+ * equal.
  */
 async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
-  const { target, log, signal } = comparing;
-  const { deployment, merge } = target;
-  if ("error" in merge) throw merge.error;
-  const { path } = deployment.spec.source;
+  const { signal, log, target } = comparing;
+  const { merge, path } = openMerge(comparing);
   const [merged] = await Promise.all([merge.stubbed(path, signal), merge.baseHosts(signal)]);
   const result = await diff(merged, comparing).catch((error: unknown) => {
     throw explainUndecrypted(error);
   });
-  const deployed = await merge
-    .stubbed(path, signal, { deployed: deployment.status.observedCommit })
-    .catch((error: unknown) => giveUp(error));
-  if (merged.encrypted.size + (deployed?.encrypted.size ?? 0) === 0) return { result };
-  const reference = deployed && (await diff(deployed, comparing).catch((error: unknown) => giveUp(error)));
+  const base = await merge.stubbed(path, signal, merge.base).catch((error: unknown) => giveUp(error));
+  // Values that were decrypted may still be in the cluster after their files are gone from the base.
+  const { observedCommit: deployed = merge.base } = target.deployment.status;
+  const before =
+    deployed === merge.base
+      ? base
+      : await merge.stubbed(path, signal, deployed).catch((error: unknown) => giveUp(error));
+  if ([merged, base, before].every((placed) => (placed?.encrypted.size ?? 0) === 0)) {
+    const place = (commit: string) => merge.stubbed(path, signal, commit);
+    return { result, ...(await compareReferences(result, merge.base, place, comparing)) };
+  }
+  const reference = base && (await diff(base, comparing).catch((error: unknown) => giveUp(error)));
   return {
     result,
     undecrypted: { reference },
-    encrypted: describeEncrypted(path, merged.encrypted, deployed?.encrypted),
+    encrypted: describeEncrypted(path, merged.encrypted, base?.encrypted),
   };
 
-  /** For a new project, or one whose deployed commit cannot be rendered. */
+  /** For a new project, or a commit that cannot be rendered. */
   function giveUp(error: unknown): undefined {
     signal.throwIfAborted();
-    log.info({ ...deployment.key, error: toFailure(error).message }, "the deployed commit cannot be compared");
+    log.info({ ...target.deployment.key, error: toFailure(error).message }, "the base branch cannot be compared");
+  }
+}
+
+function openMerge({ target: { deployment, merge } }: Comparing): { readonly merge: Merged; readonly path: string } {
+  if ("error" in merge) throw merge.error;
+  return { merge, path: deployment.spec.source.path };
+}
+
+/** What the base changes is known, or why it is not: the preview says so, but does not fail. */
+async function compareReferences(
+  merged: CommandResult,
+  base: string,
+  place: (commit: string) => Promise<Placed>,
+  comparing: Comparing,
+): Promise<Pick<Difference, "references" | "referenceError">> {
+  const { target, identity, deps, log, signal } = comparing;
+  const { deployment } = target;
+  try {
+    const references = await findReferences({
+      deployment,
+      merged,
+      base,
+      variant: JSON.stringify([identity.decryption !== undefined, deps.settings.serviceAccount]),
+      known: deps.references,
+      place,
+      diff: (placed) => diff(placed, comparing),
+      onUnknown(error) {
+        signal.throwIfAborted();
+        log.info({ ...deployment.key, error: toFailure(error).message }, "the deployed commit cannot be compared");
+      },
+    });
+    return { references };
+  } catch (error) {
+    signal.throwIfAborted();
+    log.info({ ...deployment.key, error: toFailure(error).message }, "the base branch cannot be compared");
+    return { referenceError: error };
   }
 }
 
@@ -222,7 +295,7 @@ function timeoutOf({ spec }: GitDeployment): number {
  * Runs without a lease: it is read-only, and neither waits for the deployment's own reconciliations nor delays them.
  */
 async function diff(
-  { projectDir, slot }: Pick<Stubbed, "projectDir" | "slot">,
+  { projectDir, slot }: Placed,
   { target, identity, deps, log, signal }: Comparing,
 ): Promise<CommandResult> {
   const { deployment, credentials, merge } = target;

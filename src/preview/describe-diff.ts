@@ -1,11 +1,14 @@
 /** Converts kluctl's diff to a preview: without secrets, most important first, and limited in size. Pure. */
 import { UnreadableResultError } from "../errors.ts";
-import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
+import { annotation, type CommandResult, type ObjectRef, type ResultError, type ResultObject } from "../model.ts";
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
-import { type Preview, type PreviewObject, riskKinds } from "../model/report.ts";
+import { type Preview, type PreviewObject, riskKinds, type UncountedChanges } from "../model/report.ts";
+import { attribute, type DiffReferences } from "./attribute.ts";
 import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
+import { parseIgnoredFields, separateNoise } from "./noise.ts";
+import { errorId } from "./reference-diff.ts";
 import { inThread, largeText, ThreadError } from "../kit/in-thread.ts";
 import { findRisks, lengthOfStates } from "./risks.ts";
 import { type Workloads, workloadsOf } from "./risks/budgets.ts";
@@ -15,7 +18,13 @@ import { secretKeysOf } from "./secret-keys.ts";
 import { type Undecrypted, valuesToHide, withoutEncrypted } from "./undecrypted.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
 
-type Description = Pick<Preview, "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | "concealed">;
+/** The lists of changes that are not counted. */
+type UncountedName = "drifted" | "undeployed" | "noise";
+
+type Description = Pick<
+  Preview,
+  "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | UncountedName | "concealed"
+>;
 
 interface DescribeOptions {
   /** What must not be shown besides the values of the result's Secrets, such as git credentials. */
@@ -26,9 +35,15 @@ interface DescribeOptions {
   readonly prune: boolean;
   /** Where placeholders replace encrypted content. */
   readonly undecrypted?: Undecrypted | undefined;
+  /** The deployment's annotation that names fields of which no change is counted. */
+  readonly ignoreChanges?: string | undefined;
+  /** What would change without the merge. `undefined`: every change counts as one of the merge. */
+  readonly references?: DiffReferences | undefined;
 }
 
 const maxObjects = 500;
+/** Of the changes that are not the pull request's. */
+const maxUncountedObjects = 100;
 const maxDiffLength = 256_000;
 const maxMessages = 50;
 const maxMessageLength = 2_000;
@@ -61,7 +76,10 @@ export async function describeSafely(
 }
 
 /** How much there is to process, in characters to search for secrets. */
-function weigh(result: CommandResult, { knownSecrets, maskedValues = [], undecrypted }: DescribeOptions): number {
+function weigh(
+  result: CommandResult,
+  { knownSecrets, maskedValues = [], undecrypted, references }: DescribeOptions,
+): number {
   const reference = undecrypted?.reference;
   const own = maskedValues.length > 0 ? lengthOfTexts({ ...result, objects: toldObjects(result) }) : 0;
   return (
@@ -69,7 +87,8 @@ function weigh(result: CommandResult, { knownSecrets, maskedValues = [], undecry
     weightOf(result) +
     lengthOfStates(result.objects) / parsedPerSearched +
     weightOfSecrets([...knownSecrets, ...maskedValues]) +
-    (reference ? weightOf(reference) : 0)
+    (reference ? weightOf(reference) : 0) +
+    (references ? (references.base.size + (references.deployed?.size ?? 0)) / parsedPerSearched : 0)
   );
 }
 
@@ -79,13 +98,13 @@ function weigh(result: CommandResult, { knownSecrets, maskedValues = [], undecry
  */
 export function describeDiff(
   result: CommandResult,
-  { knownSecrets, maskedValues = [], prune, undecrypted }: DescribeOptions,
+  { knownSecrets, maskedValues = [], prune, undecrypted, ignoreChanges, references }: DescribeOptions,
 ): Description {
   const masked = withoutSaid(maskedValues, toldObjects(result));
   const hidden = [...knownSecrets, ...masked, ...(undecrypted ? valuesToHide(undecrypted) : [])];
   const redactor = redactorOf(result, hidden);
   const objects = undecrypted ? withoutEncrypted(result.objects, undecrypted) : result.objects;
-  const description = describe({ ...result, objects }, redactor, prune);
+  const description = describe({ ...result, objects }, redactor, { prune, ignoreChanges, references });
   const whyIncomplete = redactor.whyIncomplete();
   return whyIncomplete === undefined ? description : conceal(description, whyIncomplete);
 }
@@ -98,11 +117,24 @@ function toldObjects({ objects, errors, warnings }: CommandResult): ResultObject
   );
 }
 
-function describe(result: CommandResult, redactor: Redactor, prune: boolean): Description {
+type Known = Pick<DescribeOptions, "prune" | "ignoreChanges" | "references">;
+
+function describe(
+  result: CommandResult,
+  redactor: Redactor,
+  { prune, ignoreChanges = "", references }: Known,
+): Description {
+  const { own, drifted, undeployed } = references
+    ? attribute(result.objects, references)
+    : { own: result.objects, drifted: [], undeployed: [] };
+  const ignored = parseIgnoredFields(ignoreChanges);
+  const { told, noise } = separateNoise(own, ignored.fields);
+  const isOld = (error: ResultError) => references?.base.errors.has(errorId(error)) === true;
+  const newErrors = result.errors.filter((error) => !isOld(error));
   let known: Workloads | undefined;
   const workloads = () => (known ??= workloadsOf(result.objects));
-  const found = result.objects.flatMap((object) => {
-    const errors = result.errors.filter(({ ref }) => isSame(ref, object.ref));
+  const found = told.flatMap((object) => {
+    const errors = newErrors.filter(({ ref }) => isSame(ref, object.ref));
     const action = actionOf(object, errors, prune);
     return action === undefined ? [] : [{ object, action, risks: findRisks({ object, action, errors, workloads }) }];
   });
@@ -115,13 +147,36 @@ function describe(result: CommandResult, redactor: Redactor, prune: boolean): De
       deleted: count("deleted"),
       orphan: count("orphan"),
       errors: result.errors.length,
-      warnings: result.warnings.length,
+      warnings: result.warnings.length + ignored.problems.length,
     },
     objects: describeObjects(sorted.slice(0, maxObjects), redactor),
     objectsLeftOut: Math.max(sorted.length - maxObjects, 0),
-    errors: describeMessages(result.errors, redactor),
-    warnings: describeMessages(result.warnings, redactor),
+    errors: describeMessages(result.errors, redactor, isOld),
+    warnings: [
+      ...ignored.problems.map((problem) => ({ message: makeVisible(`${annotation.ignoreChanges}: ${problem}`) })),
+      ...describeMessages(result.warnings, redactor),
+    ],
+    ...describeUncounted("drifted", drifted, redactor, prune),
+    ...describeUncounted("undeployed", undeployed, redactor, prune),
+    ...describeUncounted("noise", noise, redactor, prune),
   };
+}
+
+/** Without risks: they are not the author's, and may have been accepted. */
+function describeUncounted(
+  name: UncountedName,
+  objects: readonly ResultObject[],
+  redactor: Redactor,
+  prune: boolean,
+): { readonly [_ in typeof name]?: UncountedChanges } {
+  const found = objects.flatMap((object): Found[] => {
+    const action = actionOf(object, [], prune);
+    return action === undefined ? [] : [{ object, action, risks: [] }];
+  });
+  if (found.length === 0) return {};
+  const shown = found.toSorted(byImportance).slice(0, maxUncountedObjects);
+  const described = describeObjects(shown, redactor);
+  return { [name]: { objects: described, objectsLeftOut: found.length - shown.length } };
 }
 
 type Found = Pick<PreviewObject, "action" | "risks"> & { readonly object: ResultObject };
@@ -164,10 +219,15 @@ function describeObjects(found: readonly Found[], redactor: Redactor): PreviewOb
   });
 }
 
-function describeMessages(messages: readonly ResultError[], redactor: Redactor): Preview["errors"] {
-  return messages.slice(0, maxMessages).map(({ ref, message }) => ({
-    ...(ref.kind !== "" && { ref: describeRef(ref, redactor) }),
-    message: cutLine(makeVisible(redactor.text(message)), maxMessageLength),
+function describeMessages(
+  messages: readonly ResultError[],
+  redactor: Redactor,
+  isOld: (message: ResultError) => boolean = () => false,
+): Preview["errors"] {
+  return messages.slice(0, maxMessages).map((each) => ({
+    ...(each.ref.kind !== "" && { ref: describeRef(each.ref, redactor) }),
+    message: cutLine(makeVisible(redactor.text(each.message)), maxMessageLength),
+    ...(isOld(each) && { old: true as const }),
   }));
 }
 
@@ -184,10 +244,20 @@ function describeRef({ group, version, kind, name, namespace }: ObjectRef, redac
 
 function conceal(description: Description, why: string): Description {
   const silence = (messages: Preview["errors"]) =>
-    messages.map(({ ref }) => ({ ...(ref && { ref }), message: "(not shown, because it may hold a secret)" }));
+    messages.map(({ ref, old }) => ({
+      ...(ref && { ref }),
+      message: "(not shown, because it may hold a secret)",
+      ...(old && { old }),
+    }));
+  const namesOf = (objects: readonly PreviewObject[]) =>
+    objects.map(({ ref, action, risks }) => ({ ref, action, risks }));
+  const { drifted, undeployed, noise } = description;
   return {
     ...description,
-    objects: description.objects.map(({ ref, action, risks }) => ({ ref, action, risks })),
+    objects: namesOf(description.objects),
+    ...(drifted && { drifted: { ...drifted, objects: namesOf(drifted.objects) } }),
+    ...(undeployed && { undeployed: { ...undeployed, objects: namesOf(undeployed.objects) } }),
+    ...(noise && { noise: { ...noise, objects: namesOf(noise.objects) } }),
     errors: silence(description.errors),
     warnings: silence(description.warnings),
     concealed: why,

@@ -1,5 +1,6 @@
 /** Keeps a report small enough to be stored and sent. Pure. Everything omitted is mentioned, or shows in the counts. */
 import type { Preview, PreviewObject, Report, Risk } from "../model/report.ts";
+import { countUncounted } from "./summary.ts";
 import { cut } from "./visible-text.ts";
 
 /** Redis stores a few thousand reports, and no comment can show this much. */
@@ -8,8 +9,8 @@ const shortText = 200;
 const maxPaths = 500;
 
 /**
- * First the diffs of the largest objects are removed, then texts are cut, then the least important objects and messages
- * are removed. Counts and names, which users need most, are kept the longest.
+ * First what is not counted is removed, then the diffs of the largest objects, then texts are cut, then the least
+ * important objects and messages are removed. Counts and names, which users need most, are kept the longest.
  */
 export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
   const excess = { bytes: bytesOf(report) - maxBytes };
@@ -20,6 +21,7 @@ export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
     errors: [...preview.errors],
     warnings: [...preview.warnings],
   }));
+  leaveOutUncounted(previews, excess);
   leaveOutDiffs(previews, excess);
   cutTexts(previews, excess);
   leaveOutLast(previews, "objects", excess);
@@ -30,6 +32,21 @@ export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
 
 interface Excess {
   bytes: number;
+}
+
+/** Only their number is kept. */
+function leaveOutUncounted(previews: Preview[], excess: Excess): void {
+  for (const [at, preview] of previews.entries()) {
+    if (excess.bytes <= 0) return;
+    const { drifted, undeployed, noise } = preview;
+    const shorter = {
+      ...preview,
+      ...(drifted && { drifted: { objects: [], objectsLeftOut: countUncounted(drifted) } }),
+      ...(undeployed && { undeployed: { objects: [], objectsLeftOut: countUncounted(undeployed) } }),
+      ...(noise && { noise: { objects: [], objectsLeftOut: countUncounted(noise) } }),
+    };
+    replace(previews, at, shorter, excess);
+  }
 }
 
 function leaveOutDiffs(previews: readonly Preview[], excess: Excess): void {
@@ -48,7 +65,7 @@ function cutTexts(previews: Preview[], excess: Excess): void {
   for (const [at, preview] of previews.entries()) {
     if (excess.bytes <= 0) return;
     const cutAll = (messages: Preview["errors"]) => messages.map((one) => ({ ...one, message: shorten(one.message) }));
-    const { failure, concealed, objects, errors, warnings } = preview;
+    const { failure, concealed, unattributed, objects, errors, warnings } = preview;
     const shorter = {
       ...preview,
       objects: objects.map((object) => ({ ...object, risks: object.risks.map(cutRisk) })),
@@ -56,6 +73,7 @@ function cutTexts(previews: Preview[], excess: Excess): void {
       warnings: cutAll(warnings),
       ...(failure !== undefined && { failure: shorten(failure) }),
       ...(concealed !== undefined && { concealed: shorten(concealed) }),
+      ...(unattributed !== undefined && { unattributed: shorten(unattributed) }),
     };
     replace(previews, at, shorter, excess);
   }

@@ -5,7 +5,7 @@
  */
 import { NeedsMoreError, PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type CommandResult, type Merged, noCredentials, type Stubbed } from "../model.ts";
+import { annotation, type CommandResult, type Merged, noCredentials, type Stubbed } from "../model.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
@@ -37,7 +37,8 @@ export async function compareIsolated(
   const working = toWorking(deployment, cluster, { isolated: true });
   try {
     const { result, encrypted } = await deps.limit(() => renderBoth(target, deps, log, signal), { signal });
-    const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune }, signal);
+    const ignoreChanges = deployment.annotations[annotation.ignoreChanges];
+    const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune, ignoreChanges }, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
     return { preview: { ...working, ...found, state: "done", ...(encrypted && { encrypted }) } };
   } catch (error) {
@@ -94,7 +95,7 @@ async function renderBoth(
 
 /** Returns `undefined` for a project that the merge adds. */
 async function findBase(merge: Merged, path: string, signal: AbortSignal): Promise<Stubbed | undefined> {
-  return merge.stubbed(path, signal, { deployed: undefined }).catch((error: unknown) => {
+  return merge.stubbed(path, signal, merge.base).catch((error: unknown) => {
     if (error instanceof SourceError && error.problem === "path-not-found") return undefined;
     throw error;
   });

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "../kit/json.ts";
-import type { FieldChange, CommandResult, ObjectRef, ResultObject } from "../model.ts";
+import { type FieldChange, type CommandResult, refId, type ResultObject } from "../model.ts";
 import { lengthOfTexts } from "../redact/weight.ts";
 import { inThread, largeText } from "../kit/in-thread.ts";
 
@@ -29,7 +29,7 @@ export function compareRenders(base: CommandResult, head: CommandResult): Comman
 }
 
 function byId({ objects }: CommandResult): ReadonlyMap<string, ResultObject> {
-  return new Map(objects.map((object) => [idOf(object.ref), object]));
+  return new Map(objects.map((object) => [refId(object.ref), object]));
 }
 
 function toResultObject(before: ResultObject | undefined, after: ResultObject | undefined): ResultObject {
@@ -95,11 +95,6 @@ function joined(path: string, key: string): string {
   const plain = /^[A-Za-z_][\w-]*$/.test(key);
   if (!plain) return `${path}[${JSON.stringify(key)}]`;
   return path === "" ? key : `${path}.${key}`;
-}
-
-/** The same object in another version of its API is the same. */
-function idOf({ group = "", kind, namespace = "", name }: ObjectRef): string {
-  return JSON.stringify([group, kind, namespace, name]);
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

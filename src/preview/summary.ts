@@ -2,7 +2,7 @@
  * Describes the result of a preview in a few words for a commit status. The texts consist only of fixed words and
  * numbers, so they are safe wherever they are shown.
  */
-import type { Preview, Report } from "../model/report.ts";
+import type { Preview, Report, UncountedChanges } from "../model/report.ts";
 import { cut } from "./visible-text.ts";
 
 /** `1 object`, `1 200 objects`. */
@@ -42,6 +42,11 @@ function changedParts({ changed, new: added, deleted, orphan, errors }: Changes,
   return parts;
 }
 
+/** The number of objects with such changes. */
+export function countUncounted(changes: UncountedChanges | undefined): number {
+  return changes === undefined ? 0 : changes.objects.length + changes.objectsLeftOut;
+}
+
 export function isChanged({ state, counts }: Preview): boolean {
   return state === "done" && counts.changed + counts.new + counts.deleted + counts.orphan > 0;
 }
@@ -59,8 +64,13 @@ export function describePreview(preview: Preview): string {
     case "failed":
       return describeFailure(preview);
     case "done":
-      return [describeChanges(preview.counts) || "no change", ...describeState(preview)].join("; ");
+      return [describeChanges(preview.counts) || describeNoChange(preview), ...describeState(preview)].join("; ");
   }
+}
+
+/** Describes a preview in which nothing counts. */
+export function describeNoChange({ noise }: Preview): string {
+  return noise === undefined ? "no change" : "only noise";
 }
 
 /** Describes what a merge into the deployment waits for, beside its effect. */
@@ -132,7 +142,7 @@ export function describeReport(report: Pick<Report, "state" | "obstacle" | "prev
   const isUncertain = effect?.suspended || problems.failing !== "";
   const merging = effect
     ? `${isUncertain ? "would change" : "changes"} ${effect.where}`
-    : problems.deployments === 0 && nothingIn(deployments);
+    : problems.deployments === 0 && describeNoEffect(report.previews);
   const verdict = [problems.failing && `would fail: ${problems.failing}`, problems.others, problems.unknown, merging]
     .filter(Boolean)
     .join("; ");
@@ -225,8 +235,11 @@ function describeBroken({ failed, notRun, erring, changes }: Totals, which: (cou
     .join(", ");
 }
 
-export function nothingIn(deployments: number): string {
-  return `changes nothing in ${plural(deployments, "deployment")}`;
+/** Says that no change counts: `changes nothing in 3 deployments`. */
+export function describeNoEffect(previews: readonly Preview[]): string {
+  const noisy = previews.filter(({ noise }) => noise !== undefined).length;
+  if (noisy > 0) return `changes only what is folded as noise, in ${share(noisy, previews.length)}`;
+  return `changes nothing in ${plural(previews.length, "deployment")}`;
 }
 
 function describeObstacle(obstacle: NonNullable<Report["obstacle"]>): string {

@@ -1,14 +1,14 @@
 /**
  * What a merge changes if nothing was decrypted. Placeholders differ from everything in the cluster, so the merge is
- * compared with the render of the deployed commit, with the same placeholders. What is equal in both is not a change.
+ * compared with the render of the base, with the same placeholders. What is equal in both is not a change.
  * Where both differ from the cluster, the cluster's value is never shown, because it may have been decrypted. Pure.
  */
-import type { FieldChange, CommandResult, ObjectRef, ResultObject } from "../model.ts";
+import { type FieldChange, type CommandResult, refId, type ResultObject } from "../model.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { mask } from "../redact/shapes.ts";
 
 export interface Undecrypted {
-  /** The diff of the deployed commit; `undefined` if it could not be compared. */
+  /** The diff of the base; `undefined` if it could not be compared. */
   readonly reference: CommandResult | undefined;
 }
 
@@ -16,8 +16,8 @@ export interface Undecrypted {
 const shortestValue = 6;
 
 export function withoutEncrypted(objects: readonly ResultObject[], { reference }: Undecrypted): ResultObject[] {
-  const deployed = new Map(reference?.objects.map((object) => [idOf(object.ref), object]));
-  return objects.map((object) => compareWith(object, deployed.get(idOf(object.ref))));
+  const base = new Map(reference?.objects.map((object) => [refId(object.ref), object]));
+  return objects.map((object) => compareWith(object, base.get(refId(object.ref))));
 }
 
 /**
@@ -28,38 +28,36 @@ export function valuesToHide({ reference }: Undecrypted): string[] {
   return changes.flatMap(({ oldValue }) => textsIn(oldValue)).filter((text) => text.length >= shortestValue);
 }
 
-function compareWith(object: ResultObject, deployed: ResultObject | undefined): ResultObject {
+function compareWith(object: ResultObject, base: ResultObject | undefined): ResultObject {
   if (object.changes.length === 0) return object;
-  if (deployed?.rendered === undefined || object.rendered === undefined) {
+  if (base?.rendered === undefined || object.rendered === undefined) {
     const changes = object.changes.map(hideOld);
     return isSecret(object.ref)
       ? { ...object, changes }
       : { ...object, changes, remote: undefined, applied: undefined };
   }
-  if (deployed.rendered === object.rendered) return { ...object, changes: [] };
+  if (base.rendered === object.rendered) return { ...object, changes: [] };
   // Changed keys of a Secret and risks are found by comparing the whole contents.
-  const compared = { ...object, remote: deployed.rendered, applied: object.rendered };
+  const compared = { ...object, remote: base.rendered, applied: object.rendered };
   if (isSecret(object.ref)) return compared;
-  return { ...compared, changes: object.changes.flatMap((change) => compareChange(change, deployed.changes)) };
+  return { ...compared, changes: object.changes.flatMap((change) => compareChange(change, base.changes)) };
 }
 
-function compareChange(change: FieldChange, deployed: readonly FieldChange[]): FieldChange[] {
-  const same = deployed.find(({ jsonPath }) => jsonPath === change.jsonPath);
+function compareChange(change: FieldChange, base: readonly FieldChange[]): FieldChange[] {
+  const same = base.find(({ jsonPath }) => jsonPath === change.jsonPath);
   if (same !== undefined) return compareValues(change, same);
-  const touched = deployed.some(
-    ({ jsonPath }) => isBelow(jsonPath, change.jsonPath) || isBelow(change.jsonPath, jsonPath),
-  );
-  // If untouched, the cluster's value equals what the deployed commit renders without decryption.
+  const touched = base.some(({ jsonPath }) => isBelow(jsonPath, change.jsonPath) || isBelow(change.jsonPath, jsonPath));
+  // If untouched, the cluster's value equals what the base renders without decryption.
   return [touched ? hideOld(change) : change];
 }
 
-/** Describes the change from the deployed commit's value to the merge's, without the cluster's value. */
-function compareValues({ jsonPath, type, newValue }: FieldChange, deployed: FieldChange): FieldChange[] {
-  if (type === "delete" && deployed.type === "delete") return [];
-  if (deployed.type === "delete") return [{ type: "insert", jsonPath, newValue }];
-  if (type === "delete") return [{ type, jsonPath, oldValue: deployed.newValue }];
-  const isEqual = JSON.stringify(newValue) === JSON.stringify(deployed.newValue);
-  return isEqual ? [] : [{ type: "update", jsonPath, oldValue: deployed.newValue, newValue }];
+/** Describes the change from the base's value to the merge's, without the cluster's value. */
+function compareValues({ jsonPath, type, newValue }: FieldChange, base: FieldChange): FieldChange[] {
+  if (type === "delete" && base.type === "delete") return [];
+  if (base.type === "delete") return [{ type: "insert", jsonPath, newValue }];
+  if (type === "delete") return [{ type, jsonPath, oldValue: base.newValue }];
+  const isEqual = JSON.stringify(newValue) === JSON.stringify(base.newValue);
+  return isEqual ? [] : [{ type: "update", jsonPath, oldValue: base.newValue, newValue }];
 }
 
 function hideOld({ type, jsonPath, newValue }: FieldChange): FieldChange {
@@ -73,8 +71,4 @@ function isBelow(path: string, other: string): boolean {
 function textsIn(value: unknown): string[] {
   if (typeof value === "string" || typeof value === "number") return [String(value)];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
-}
-
-function idOf({ group = "", kind, namespace = "", name }: ObjectRef): string {
-  return JSON.stringify([group, kind, namespace, name]);
 }

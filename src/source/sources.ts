@@ -41,7 +41,7 @@ import { createShare } from "../kit/share.ts";
 import { createSlowness } from "./slowness.ts";
 import { checkTreeSize, type TreeLimits } from "./tree-size.ts";
 import { createSharedCheckouts } from "./shared-checkouts.ts";
-import { createStubbedClones, type EncryptedFiles } from "./stubbed.ts";
+import { createMergeClones, type EncryptedFiles } from "./merge-clones.ts";
 import { createWorkDirectories, removeDirectory } from "../kit/work-directories.ts";
 import { writeOnce } from "../kit/write-once.ts";
 
@@ -329,25 +329,27 @@ export function createSources(deps: SourcesDeps): GitSources {
         const clone = async (copy: string, copying: AbortSignal) => cloneInto(copy, { path: root }, remote, copying);
         const encrypted = deps.encrypted ?? noEncrypted;
         let named: Promise<readonly string[]> | undefined;
-        const stubbed = createStubbedClones({ git, work, encrypted, slot, root, base, shows, clone, remove: release });
+        const made = createMergeClones({ git, work, encrypted, slot, root, base, shows, clone, remove: release });
         return {
           kind: "merged",
+          base,
           changed: merge.changed,
-          slot,
-          async project(path) {
-            checkPath(path);
-            return findProject(root, path);
-          },
+          project: async (path, asking, of) =>
+            explained(remote, asking, async () => {
+              checkPath(path);
+              const { root: copy, ...placed } = await made.get(asking, of);
+              return { ...placed, projectDir: await findProject(copy, path) };
+            }),
           stubbed: async (path, asking, of) =>
             explained(remote, asking, async () => {
               checkPath(path);
-              const { root: copy, ...made } = await stubbed.get(asking, of);
-              return { ...made, projectDir: await findProject(copy, path) };
+              const { root: copy, ...placed } = await made.stubbed(asking, of);
+              return { ...placed, projectDir: await findProject(copy, path) };
             }),
           baseHosts: async (asking) =>
             explained(remote, asking, () => (named ??= findNamedHosts(git, { root, commit: base }, asking))),
           async release() {
-            await stubbed.release();
+            await made.release();
             await release(slot);
           },
         };

@@ -162,10 +162,16 @@ interface FakeMerge {
   /** The encrypted files of the merge, and of the commit it is compared with. */
   encrypted?: ReadonlyMap<string, string>;
   encryptedBefore?: ReadonlyMap<string, string>;
+  /** Those of single commits. */
+  encryptedOf?: ReadonlyMap<string, ReadonlyMap<string, string>>;
   hosts?: readonly string[];
-  /** Throws if there is no such project. */
-  stubbed?: (of: { readonly deployed: string | undefined } | undefined) => void | Promise<void>;
+  /** Without encrypted files, the merge adds the project unless this is set. */
+  inBase?: boolean;
+  /** Throws if there is no such project. `of`: another commit than the merge. */
+  stubbed?: (of: string | undefined) => void | Promise<void>;
 }
+
+const nameOf = (commit: string | undefined, { base }: MergeSource) => (commit === base ? "base" : commit);
 
 /** A remote whose refs a test changes. */
 export function fakeSources(refs: Record<string, string> = { "refs/heads/main": "c1" }) {
@@ -210,17 +216,20 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       return Promise.resolve({
         kind: "merged",
         changed: merge.changed,
-        slot: "/merge",
-        project: (path) =>
-          merge.paths === undefined || merge.paths.includes(path)
-            ? Promise.resolve(`/merge/${path}`)
+        base: source.base,
+        project: (path, _signal, of) =>
+          (of === undefined || merge.inBase) && (merge.paths === undefined || merge.paths.includes(path))
+            ? Promise.resolve({ slot: "/merge", projectDir: `/${nameOf(of, source) ?? "merge"}/${path}` })
             : Promise.reject(new SourceError("path-not-found", `there is no directory ${path}`)),
         async stubbed(path, _signal, of) {
           await merge.stubbed?.(of);
           return {
             slot: "/stubbed",
-            projectDir: `/${of === undefined ? "stubbed" : (of.deployed ?? "base")}/${path}`,
-            encrypted: (of === undefined ? merge.encrypted : merge.encryptedBefore) ?? new Map<string, string>(),
+            projectDir: `/${nameOf(of, source) ?? "stubbed"}/${path}`,
+            encrypted:
+              merge.encryptedOf?.get(of ?? "") ??
+              (of === undefined ? merge.encrypted : merge.encryptedBefore) ??
+              new Map<string, string>(),
           };
         },
         baseHosts: () => Promise.resolve(merge.hosts ?? []),

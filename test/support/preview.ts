@@ -3,6 +3,7 @@ import { expect, vi } from "vitest";
 import { KilledError } from "../../src/errors.ts";
 import type { Attempt, CommandResult, Deployment, PreviewRequest, PullRequest, Run } from "../../src/model.ts";
 import { createPreview, type PreviewDeps } from "../../src/preview/preview.ts";
+import { createKnownReferences } from "../../src/preview/references.ts";
 import type { Report } from "../../src/model/report.ts";
 import { aDeployment, anObject, aResult, aSpec } from "./deployments.ts";
 import { fakeForge } from "./fake-forge.ts";
@@ -83,6 +84,7 @@ export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous
     queue,
     limit: (work) => work(),
     readIdentity: fakeReadIdentity(),
+    references: createKnownReferences(),
     settings: {},
     clusterName: () => Promise.resolve("eu-1"),
     newId: () => "id-1",

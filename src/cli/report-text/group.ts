@@ -1,10 +1,10 @@
 /** One block for each group of deployments in which merging has the same effect. */
 import type { Group } from "../../comment/groups.ts";
-import { describeEncrypted, describePruneThatWaits } from "../../comment/sections.ts";
+import { describeEncrypted, describePruneThatWaits, describeUnattributed } from "../../comment/sections.ts";
 import { describeDrift } from "../../comment/table.ts";
 import { keyText } from "../../model.ts";
 import type { Preview } from "../../model/report.ts";
-import { describeChanges, describePreview, describeState, plural } from "../../preview/summary.ts";
+import { describeChanges, describeNoChange, describePreview, describeState, plural } from "../../preview/summary.ts";
 import { renderMessages } from "./messages.ts";
 import { renderObject } from "./object.ts";
 import type { Colouring } from "./palette.ts";
@@ -30,7 +30,7 @@ function renderHeading(previews: readonly Preview[], preview: Preview, colour: C
 
 function resultOf(preview: Preview, colour: Colouring): string {
   const { state, counts } = preview;
-  const result = state === "done" ? describeChanges(counts) || "no change" : describePreview(preview);
+  const result = state === "done" ? describeChanges(counts) || describeNoChange(preview) : describePreview(preview);
   return state === "failed" || counts.errors > 0 ? colour("removed", result) : result;
 }
 
@@ -49,10 +49,11 @@ function placeOf({ deployment, target, cluster }: Preview, colour: Colouring): s
 }
 
 function describeDetails(preview: Preview, withNamespace: boolean, colour: Colouring): string[] {
-  const { counts, errors, warnings, objects, objectsLeftOut, concealed, encrypted, pruneWaits } = preview;
+  const { counts, errors, warnings, objects, objectsLeftOut, concealed, encrypted, pruneWaits, unattributed } = preview;
   const markup = plainMarkup((text) => colour("caution", text));
   return [
     ...renderMessages("error", errors, counts.errors, colour),
+    ...(unattributed === undefined ? [] : [describeUnattributed(sentence(unattributed), markup)]),
     ...(pruneWaits ? [describePruneThatWaits(pruneWaits, markup)] : []),
     ...(encrypted ? [describeEncrypted(encrypted, markup)] : []),
     ...(concealed === undefined ? [] : [`Only counts are shown: ${sentence(concealed)}`]),

@@ -6,6 +6,7 @@ import { isUneventful } from "../../comment/comment.ts";
 import { findDangers } from "../../comment/dangers.ts";
 import { describeFooter, describeNotes, describeVerdict } from "../../comment/frame.ts";
 import { groupPreviews } from "../../comment/groups.ts";
+import { findUncounted } from "../../comment/uncounted.ts";
 import { keyText } from "../../model.ts";
 import type { Preview, Report } from "../../model/report.ts";
 import { plural } from "../../preview/summary.ts";
@@ -14,6 +15,7 @@ import { renderGroup } from "./group.ts";
 import { renderObstacle } from "./obstacle.ts";
 import { type Colouring, createColouring } from "./palette.ts";
 import { oneLine, plainMarkup } from "./safe-text.ts";
+import { renderUncounted } from "./uncounted.ts";
 
 export function renderReportText(report: Report, { color }: { readonly color: boolean }): string {
   const colour = createColouring(color);
@@ -22,7 +24,10 @@ export function renderReportText(report: Report, { color }: { readonly color: bo
     renderVerdict(report, colour),
     ...describeNotes(report, strong),
     ...(report.obstacle === undefined
-      ? renderPreviews(report.previews, colour)
+      ? [
+          ...renderPreviews(report.previews, colour),
+          ...findUncounted(report).map((uncounted) => renderUncounted(uncounted, report.baseBranch, colour)),
+        ]
       : renderObstacle(report.obstacle, report)),
     colour("aside", describeFooter(report, strong)),
   ];

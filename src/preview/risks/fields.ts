@@ -2,16 +2,11 @@
  * How the risks read an object, which may have any shape and any size. Nothing here throws, and a value of another type
  * than expected counts as absent.
  */
-import type { FieldChange, ObjectRef } from "../../model.ts";
+import type { ObjectRef } from "../../model.ts";
 
 /** Group and kind, such as `apps/Deployment` and `/Pod`. */
 export function idOf({ group, kind }: ObjectRef): string {
   return `${group ?? ""}/${kind}`;
-}
-
-/** kluctl writes `spec.ports[0].port` and `metadata.labels["a.b/c"]`. */
-export function pathOf({ jsonPath }: FieldChange): string {
-  return jsonPath.replace(/^\$?\.?/, "");
 }
 
 /** Only properties of the value itself: every object inherits a `constructor`. */

@@ -4,7 +4,8 @@
  */
 import { parseJson } from "../../kit/json.ts";
 import type { FieldChange, ResultObject } from "../../model.ts";
-import { isRecord, pathOf } from "./fields.ts";
+import { pathOf, type Step, stepsOf } from "../field-path.ts";
+import { isRecord } from "./fields.ts";
 
 export interface States {
   /** The live object, or for the preview of a fork the base's; `undefined` for a new object. */
@@ -46,9 +47,6 @@ export function parseState(text: string | undefined): unknown {
 }
 
 const mostChanges = 1_000;
-const mostSteps = 32;
-/** Longer lists would be mostly holes. */
-const longestList = 200;
 
 /**
  * Objects that have nothing but the changed fields, each with its value before and after. An object may also have
@@ -65,25 +63,6 @@ export function fromChanges(changes: readonly FieldChange[]): States {
     after.put(steps, change.type === "delete" ? undefined : change.newValue);
   }
   return { before: before.root, after: after.root };
-}
-
-/** A field or the index of a list. */
-type Step = string | number;
-
-const step = /\.?([A-Za-z_][\w-]*)|\[(\d{1,6})\]|\["((?:[^"\\]|\\.)*)"\]/y;
-
-/** `undefined` for a path that is not one of kluctl's, or too long. */
-function stepsOf(path: string): Step[] | undefined {
-  const steps: Step[] = [];
-  step.lastIndex = 0;
-  for (let end = 0; end < path.length; end = step.lastIndex) {
-    const [, name, index, quoted] = step.exec(path) ?? [];
-    const found = name ?? (index === undefined ? quoted : Number(index));
-    if (found === undefined || steps.length === mostSteps) return undefined;
-    if (typeof found === "number" && found >= longestList) return undefined;
-    steps.push(found);
-  }
-  return steps.length === 0 ? undefined : steps;
 }
 
 type Node = Record<Step, unknown>;

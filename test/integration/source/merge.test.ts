@@ -36,7 +36,7 @@ test("a merge has the changes of both sides, and lists the files that differ fro
   const merge = merged(await sources.merge({ url: repo.url, credentials: [], ...commits }, signal));
 
   expect(merge.changed).toEqual({ complete: true, paths: ["app/deployment.yaml", "app/ü b.yaml"] });
-  const project = await merge.project("app");
+  const { projectDir: project } = await merge.project("app", signal);
   expect(readFileSync(join(project, "deployment.yaml"), "utf8")).toBe("replicas: 2\n");
   expect(readFileSync(join(project, "../README"), "utf8")).toBe("the shop\n");
   expect(repo.git("-C", join(project, ".."), "remote", "get-url", "origin")).toBe(repo.url);
@@ -53,7 +53,8 @@ test("merging twice gives the same commit, and nothing is written to the remote"
 
   const [one, other] = [merged(await sources.merge(source, signal)), merged(await sources.merge(source, signal))];
 
-  const commitAt = async ({ project }: Merged) => repo.git("-C", await project(""), "rev-parse", "HEAD");
+  const commitAt = async ({ project }: Merged) =>
+    repo.git("-C", (await project("", signal)).projectDir, "rev-parse", "HEAD");
   expect(await commitAt(one)).toBe(await commitAt(other));
   expect(repo.git("-C", repo.bare, "for-each-ref")).toBe(refs);
   expect(seen).toEqual({ lsRemotes: 0, fetches: 1 });
@@ -131,10 +132,10 @@ test("project directories outside the merge are refused", async () => {
 
   const merge = merged(await sources.merge({ url: repo.url, credentials: [], head, base }, signal));
 
-  await expect(merge.project("app/out")).rejects.toMatchObject({ problem: "refused" });
-  await expect(merge.project("../..")).rejects.toMatchObject({ problem: "refused" });
-  await expect(merge.project("nowhere")).rejects.toMatchObject({ problem: "path-not-found" });
-  expect(existsSync(await merge.project(""))).toBe(true);
+  await expect(merge.project("app/out", signal)).rejects.toMatchObject({ problem: "refused" });
+  await expect(merge.project("../..", signal)).rejects.toMatchObject({ problem: "refused" });
+  await expect(merge.project("nowhere", signal)).rejects.toMatchObject({ problem: "path-not-found" });
+  expect(existsSync((await merge.project("", signal)).projectDir)).toBe(true);
   await merge.release();
 });
 
@@ -166,22 +167,53 @@ test("encrypted files are replaced by placeholders in the merge and in the deplo
   const merge = merged(await sources.merge({ url: repo.url, credentials: [], head, base }, signal));
   const secretOf = ({ projectDir }: { projectDir: string }) => readFileSync(join(projectDir, "secret.yaml"), "utf8");
 
-  const [stubbed, again, before, unknown] = await Promise.all([
+  const [stubbed, again, before, ofBase] = await Promise.all([
     merge.stubbed("app", signal),
     merge.stubbed("app", signal),
-    merge.stubbed("app", signal, { deployed }),
-    merge.stubbed("app", signal, { deployed: "0".repeat(40) }),
+    merge.stubbed("app", signal, deployed),
+    merge.stubbed("app", signal, base),
   ]);
   expect(again).toEqual(stubbed);
   expect(stubbed.projectDir).toBe(join(stubbed.slot, "clone/app"));
   expect([...stubbed.encrypted.keys()].sort()).toEqual(["app/more.yaml", "app/secret.yaml"]);
   expect([...before.encrypted.keys()]).toEqual(["app/secret.yaml"]);
   expect(secretOf(stubbed)).toMatch(/^password: encrypted\w{11}\n$/);
-  expect(secretOf(unknown)).toBe(secretOf(stubbed)); // that of the base
+  expect(secretOf(ofBase)).toBe(secretOf(stubbed));
   expect(secretOf(before)).not.toBe(secretOf(stubbed));
-  expect(secretOf({ projectDir: await merge.project("app") })).toContain("ENC[");
+  expect(secretOf(await merge.project("app", signal))).toContain("ENC[");
   await expect(merge.stubbed("../..", signal)).rejects.toMatchObject({ problem: "refused" });
   await expect(merge.stubbed("gone", signal)).rejects.toMatchObject({ problem: "path-not-found" });
+
+  await merge.release();
+  expect(work()).toEqual([]);
+});
+
+test("another commit of a merge's repository has one clone for all callers, unless the repository does not have it", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  repo.write("app/config.yaml", "first\n");
+  const deployed = repo.push("first");
+  repo.write("app/config.yaml", "second\n");
+  const base = repo.push("second");
+  repo.git("checkout", "-q", "-b", "feature");
+  repo.write("app/config.yaml", "third\n");
+  repo.write("new/config.yaml", "new\n");
+  const head = repo.push("on the branch");
+  const { sources, work } = useSources();
+  const merge = merged(await sources.merge({ url: repo.url, credentials: [], head, base }, signal));
+  const textOf = ({ projectDir }: { projectDir: string }) => readFileSync(join(projectDir, "config.yaml"), "utf8");
+
+  const [ofMerge, ofBase, again, ofDeployed] = await Promise.all([
+    merge.project("app", signal),
+    merge.project("app", signal, base),
+    merge.project("app", signal, base),
+    merge.project("app", signal, deployed),
+  ]);
+  expect([ofMerge, ofBase, ofDeployed].map(textOf)).toEqual(["third\n", "second\n", "first\n"]);
+  expect(again).toEqual(ofBase);
+  await expect(merge.project("new", signal, base)).rejects.toMatchObject({ problem: "path-not-found" });
+  for (const commit of ["0".repeat(40), "--upload-pack=x", "feature"]) {
+    await expect(merge.project("app", signal, commit)).rejects.toMatchObject({ problem: "ref-not-found" });
+  }
 
   await merge.release();
   expect(work()).toEqual([]);
@@ -204,10 +236,7 @@ test("a merge without encrypted files is not copied, and lists the hosts that it
   const { sources } = useSources({ encrypted: { find: findEncrypted, stub: stubEncrypted } });
   const merge = merged(await sources.merge({ url: repo.url, credentials: [], head, base }, signal));
 
-  expect(await merge.stubbed("app", signal)).toMatchObject({
-    slot: merge.slot,
-    projectDir: await merge.project("app"),
-  });
+  expect(await merge.stubbed("app", signal)).toMatchObject(await merge.project("app", signal));
   expect([...(await merge.baseHosts(signal))].sort()).toEqual([
     "charts.example.com",
     "git.example.com",

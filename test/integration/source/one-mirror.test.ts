@@ -171,15 +171,15 @@ test("the deployed commit is not copied for a login that was not shown it", asyn
   repo.git("push", "-q", shown.bare, "main");
   await take(login.password);
 
-  const of = { deployed: secret };
   for (const [password, has] of [
     ["restricted", false],
     [login.password, true],
   ] as const) {
     const merge = await sources.merge({ ...as(password), base: main, head }, signal);
     if (merge.kind === "conflict") throw new Error("in conflict");
-    const { projectDir } = await merge.stubbed("", signal, of);
-    expect(existsSync(join(projectDir, "secret.txt"))).toBe(has);
+    const of = merge.stubbed("", signal, secret);
+    if (has) expect(existsSync(join((await of).projectDir, "secret.txt"))).toBe(true);
+    else await expect(of).rejects.toMatchObject({ problem: "ref-not-found" });
     await merge.release();
   }
 });

@@ -31,6 +31,16 @@ test("the largest diffs are omitted first, and their lines are counted", () => {
   expect(report.previews[0]?.objects[1]?.diff).toBeDefined();
 });
 
+test("what is not the pull request's is removed before anything else, except for its number", () => {
+  const own = anObject("own", linesOf(100));
+  const shared = { objects: [anObject("a", linesOf(1_000)), anObject("b")], objectsLeftOut: 3 };
+  const report = aReport({ previews: [aPreview({ objects: [own], drifted: shared, undeployed: shared })] });
+  const [preview] = fitReport(report, 3_000).previews;
+  expect(preview?.objects).toEqual([own]);
+  expect(preview?.drifted).toEqual({ objects: [], objectsLeftOut: 5 });
+  expect(preview?.undeployed).toEqual({ objects: [], objectsLeftOut: 5 });
+});
+
 test("the texts of risks are cut before an object is omitted", () => {
   const long = { ...anObject("long"), risks: [{ kind: "immutable" as const, text: "x".repeat(10_000) }] };
   const [preview] = fitReport(aReport({ previews: [aPreview({ objects: [long, anObject("last")] })] }), 3_000).previews;

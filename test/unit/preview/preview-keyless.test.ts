@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PrepareError } from "../../../src/errors.ts";
+import { PrepareError, SourceError } from "../../../src/errors.ts";
 import { annotation, type Run } from "../../../src/model.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
 import { fakeReadIdentity, fakeSecrets } from "../../support/fakes.ts";
@@ -15,8 +15,8 @@ function aWorld(overrides: Parameters<typeof named>[1] = {}, settings = { confin
   return { ...world, projects: () => world.kluctl.runs.map(({ run }) => (run as Run).projectDir) };
 }
 
-test("without keys a project is rendered with placeholders, and compared with the deployed commit", async () => {
-  const { run, sources, kluctl, projects, previews } = aWorld({ status: { observedCommit: "c".repeat(40) } });
+test("without keys a project is rendered with placeholders, and compared with the base", async () => {
+  const { run, sources, kluctl, projects, previews } = aWorld();
   sources.nextMerge.encrypted = new Map([
     ["app/same.yaml", "1"],
     ["app/other.yaml", "2"],
@@ -28,7 +28,7 @@ test("without keys a project is rendered with placeholders, and compared with th
     ["app/gone.yaml", "1"],
   ]);
   expect(await run()).toEqual({ kind: "done" });
-  expect(projects()).toEqual(["/stubbed/app", `/${"c".repeat(40)}/app`]);
+  expect(projects()).toEqual(["/stubbed/app", "/base/app"]);
   for (const { run } of kluctl.runs) expect(run.decryption).toBeUndefined();
   expect(previews()[0]?.encrypted).toEqual({ files: 2, changed: ["app/gone.yaml", "app/other.yaml"] });
 });
@@ -37,11 +37,15 @@ test("a confined run gets the list of hosts that it may reach", async () => {
   const { run, sources, kluctl } = aWorld();
   sources.nextMerge.hosts = ["charts.example.com"];
   await run();
-  expect(kluctl.runs.map(({ run }) => (run as Run).hosts)).toEqual([["git.example.com", "charts.example.com"]]);
+  const hosts = ["git.example.com", "charts.example.com"];
+  expect(kluctl.runs.map(({ run }) => (run as Run).hosts)).toEqual([hosts, hosts]); // of the merge, and of its base
 });
 
-test("without encrypted files nothing is rendered twice", async () => {
-  const { run, projects, previews } = aWorld();
+test("without encrypted files a project is compared like any other", async () => {
+  const { run, sources, projects, previews } = aWorld();
+  sources.nextMerge.stubbed = (of) => {
+    if (of !== undefined) throw new SourceError("path-not-found", "there is no directory app");
+  };
   await run();
   expect(projects()).toEqual(["/stubbed/app"]);
   expect(previews()[0]).toMatchObject({ counts: { changed: 1 } });
@@ -55,7 +59,18 @@ test("a file that was encrypted before the merge counts as well", async () => {
   expect(projects()).toEqual(["/stubbed/app", "/base/app"]);
 });
 
-test("if the deployed commit cannot be rendered, the values in the cluster are hidden", async () => {
+test("files that were encrypted in the commit that is still deployed count as well", async () => {
+  const deployed = "c".repeat(40);
+  const { run, sources, kluctl, previews } = aWorld({ status: { observedCommit: deployed } });
+  sources.nextMerge.encryptedOf = new Map([[deployed, new Map([["app/gone.yaml", "1"]])]]);
+  const changes = [{ type: "update", jsonPath: "data.a", oldValue: "canary-value", newValue: "open" }] as const;
+  kluctl.answers.diff = aResult({ objects: [anObject({ changes, rendered: "{}" })] });
+  await run();
+  expect(previews()[0]).toMatchObject({ state: "done", counts: { changed: 0 } });
+  expect(JSON.stringify(previews())).not.toContain("canary");
+});
+
+test("if the base cannot be rendered, the values in the cluster are hidden", async () => {
   const { run, sources, kluctl, previews } = aWorld();
   sources.nextMerge.encrypted = new Map([["app/a.yaml", "1"]]);
   const changes = [{ type: "update", jsonPath: "data.a", oldValue: "canary-value", newValue: "open" }] as const;

@@ -44,11 +44,16 @@ const object: fc.Arbitrary<PreviewObject> = fc.record(
   },
   { requiredKeys: ["ref", "action", "risks"] },
 );
-const message = fc.record({ ref: fc.record({ kind: name, name }), message: hostile }, { requiredKeys: ["message"] });
+const message = fc.record(
+  { ref: fc.record({ kind: name, name }), message: hostile, old: fc.constant(true as const) },
+  { requiredKeys: ["message"] },
+);
+const shared = fc.record({ objects: fc.array(object, { maxLength: 4 }), objectsLeftOut: count });
 const preview: fc.Arbitrary<Preview> = fc.record(
   {
     deployment: fc.record({ namespace: name, name }),
     target: name,
+    dependsOn: fc.array(fc.record({ namespace: name, name }), { maxLength: 2 }),
     cluster: name,
     state: fc.constantFrom("working", "done", "done", "done", "failed"),
     suspended: fc.boolean(),
@@ -62,6 +67,10 @@ const preview: fc.Arbitrary<Preview> = fc.record(
     failure: hostile,
     failed: fc.constantFrom("render", "run"),
     concealed: sentence,
+    drifted: shared,
+    undeployed: shared,
+    noise: shared,
+    unattributed: sentence,
   },
   {
     requiredKeys: [

@@ -1,0 +1,119 @@
+/**
+ * Queues new previews when something that open pull requests were compared with has changed, other than by a deploy: the
+ * spec of a deployment, or the live objects that its last check found to differ. Each replica watches; the queue joins
+ * equal requests.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { createBoundedMap } from "../kit/bounded-map.ts";
+import type { Logger } from "../log.ts";
+import {
+  type DeploymentChange,
+  followsGit,
+  type GitDeployment,
+  keyText,
+  type PreviewRequest,
+  pullRequestText,
+} from "../model.ts";
+import type { Queue, Reports } from "../ports.ts";
+
+export interface PreviewWatchDeps {
+  readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
+  readonly reports: Pick<Reports, "openInto" | "find">;
+  readonly queue: Pick<Queue, "enqueue">;
+  readonly log: Logger;
+}
+
+/** Edits come in groups, and a check may find them one after the other. */
+const gatherMs = 2_000;
+/** Some objects change all the time, for example those that an autoscaler writes. */
+const [mostPreviews, perMs] = [12, 60 * 60_000];
+const mostPullRequests = 2_000;
+/** While Redis is away. */
+const retryMs = 30_000;
+
+interface Changed {
+  readonly deployment: GitDeployment;
+  /** Pull requests that did not affect it may do so now. */
+  readonly spec: boolean;
+}
+
+/** Returns a function that stops it. */
+export function startPreviewWatch({ deployments, reports, queue, log }: PreviewWatchDeps): () => void {
+  const changed = new Map<string, Changed>();
+  /** Requests beyond the budget, by pull request. */
+  const owed = new Map<string, PreviewRequest>();
+  const previewedAt = createBoundedMap<number[]>({ entries: mostPullRequests, maxAgeMs: perMs });
+  let planned: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
+
+  function plan(afterMs: number): void {
+    const at = performance.now() + afterMs;
+    if (planned !== undefined && planned.at <= at) return;
+    clearTimeout(planned?.timer);
+    planned = { at, timer: setTimeout(() => void flush(), afterMs).unref() };
+  }
+
+  /** Milliseconds until the pull request may be previewed; 0: it is counted as previewed now. */
+  function spend(pullRequest: string): number {
+    const now = performance.now();
+    const times = (previewedAt.get(pullRequest) ?? []).filter((time) => now - time < perMs);
+    const [first] = times;
+    if (first !== undefined && times.length >= mostPreviews) return first + perMs - now;
+    previewedAt.set(pullRequest, [...times, now]);
+    return 0;
+  }
+
+  async function flush(): Promise<void> {
+    planned = undefined;
+    const gathered = [...changed.values()];
+    changed.clear();
+    try {
+      const found = await Promise.all(gathered.map(toRequests));
+      for (const request of found.flat()) owed.set(pullRequestText(request.pullRequest), request);
+      const due: PreviewRequest[] = [];
+      for (const [pullRequest, request] of owed) {
+        const waitMs = spend(pullRequest);
+        if (waitMs > 0) plan(waitMs);
+        else due.push(request);
+      }
+      if (due.length > 0) await queue.enqueue(due);
+      for (const { pullRequest } of due) owed.delete(pullRequestText(pullRequest));
+    } catch (error) {
+      log.warn({ error: (error as Error).message }, "could not queue previews after a change in the cluster");
+      for (const one of gathered) changed.set(keyText(one.deployment.key), one);
+      plan(retryMs);
+    }
+  }
+
+  /** Deployments that follow the default branch have no name of it here, as for deploys. */
+  async function toRequests({ deployment: { key, repo, spec }, spec: isSpec }: Changed): Promise<PreviewRequest[]> {
+    const { branch } = spec.source.ref;
+    const open = branch === undefined ? [] : await reports.openInto(repo, branch);
+    const isAbout = async (pullRequest: PreviewRequest["pullRequest"]) => {
+      const report = isSpec ? undefined : await reports.find(pullRequest);
+      return isSpec || report?.previews.some(({ deployment }) => keyText(deployment) === keyText(key)) === true;
+    };
+    const concerned = await Promise.all(open.map(isAbout));
+    return open
+      .filter((_, at) => concerned[at])
+      .map((pullRequest) => ({ kind: "preview", pullRequest, cause: "cluster" }));
+  }
+
+  deployments.onChange(({ kind, deployment, previous }) => {
+    if (kind !== "changed" || previous === undefined) return;
+    if (!followsGit(deployment) || !followsGit(previous)) return;
+    const spec = deployment.generation !== previous.generation;
+    if (!spec && !foundOthers(deployment, previous)) return;
+    const name = keyText(deployment.key);
+    changed.set(name, { deployment, spec: spec || changed.get(name)?.spec === true });
+    plan(gatherMs);
+  });
+
+  return () => clearTimeout(planned?.timer);
+}
+
+/** Whether the last check found other differences than the one before. The first check changes nothing that is shown. */
+function foundOthers({ status: now }: GitDeployment, { status: before }: GitDeployment): boolean {
+  const [next, last] = [now.lastDriftDetectionResult?.document, before.lastDriftDetectionResult?.document];
+  if (next === undefined || last === undefined || next["id"] === last["id"]) return false;
+  return !isDeepStrictEqual(next["objects"] ?? [], last["objects"] ?? []);
+}
