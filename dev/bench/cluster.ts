@@ -37,6 +37,7 @@ export interface KubernetesObject {
     readonly observedCommit?: string;
     readonly lastPrepareError?: string;
     readonly lastDriftDetectionResultMessage?: string;
+    readonly lastDriftDetectionResult?: { readonly id: string; readonly objects?: readonly unknown[] };
     readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message: string }[];
   };
 }

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type GiteaClient, type GiteaRepository, reporterScopes } from "../parts/gitea-client.ts";
 import { now } from "./clock.ts";
-import { isReady } from "./cluster.ts";
+import { type Cluster, isReady, type KubernetesObject, type Seen } from "./cluster.ts";
 import { commentSizes } from "./comment-sizes.ts";
 import type { ForgeProxy } from "./forge-proxy.ts";
 import { median, type Measurement, megabytes, milliseconds, quantile, type Report, type Table } from "./measurement.ts";
@@ -20,7 +20,7 @@ const goalRatio = 2.5;
 const patienceMs = 60_000;
 
 /** The figures for one number of deployments. */
-interface Round extends Pick<Scene, "repository" | "namespace" | "isolation"> {
+interface Round extends Pick<Scene, "repository" | "namespace" | "isolation" | "drifted"> {
   readonly count: number;
   readonly opened: readonly Preview[];
   readonly updated: readonly Preview[];
@@ -34,11 +34,11 @@ export const previews: Measurement = {
   name: "previews",
   title: "From a pull request to its comment",
   async run(stage) {
-    const [one, open] = await measure(stage, 1, stage.quick ? 3 : 12);
+    const [one, open, drifted] = await measure(stage, 1, stage.quick ? 3 : 12);
     const coldMs = await coldDiffMs(stage, one.repository, one.namespace);
-    const [twenty, openTwenty] = await measure(stage, 20, stage.quick ? 1 : 3);
-    const [many, openMany] = await measure(stage, stage.quick ? 40 : 200, 1);
-    const rounds = [open, one, openTwenty, twenty, openMany, many];
+    const [twenty, openTwenty, driftedTwenty] = await measure(stage, 20, stage.quick ? 1 : 3);
+    const [many, openMany, driftedMany] = await measure(stage, stage.quick ? 40 : 200, 1);
+    const rounds = [open, one, drifted, openTwenty, twenty, driftedTwenty, openMany, many, driftedMany];
     const ratio = median(one.opened.map(fromDelivery)) / coldMs;
     const goal = (what: string, { opened, count }: Round, wanted: number) => {
       const p50 = median(opened.map(fromDelivery));
@@ -56,7 +56,9 @@ export const previews: Measurement = {
         `${one.opened.length} pull requests that affect one deployment of three objects, then ${twenty.opened.length} that affect ${twenty.count} and ${many.opened.length} that affects ${many.count}, on Gitea. ` +
         "Each changes one value; it is opened, updated with one push, and closed. The clock starts when Gitea reports that it is open, or when `git push` has ended, " +
         "and stops when Gitea has accepted the comment that shows what merging would change. The goals count from the delivery, because the git host decides when it sends it. " +
-        "Previews are isolated (`preview.isolation: required`); for comparison, a second server with `preview.isolation: off` takes turns with the first. Both use a service account that may compare these kinds. " +
+        "Previews are isolated (`preview.isolation: required`); for comparison, a second server with `preview.isolation: off` takes turns with the first. All use a service account that may compare these kinds. " +
+        "The deployments are in sync with the base, so that it need not be compared. Those of a third server have drifted: before each pull request is opened, a Service of every deployment is edited, and its status shows the drift. " +
+        "Then the opened pull request has to compare the base too (cold), and the updated one uses what is known (warm). " +
         "The diff step is kluctl, with the default number of parallel runs. The forge step is the time spent waiting for Gitea, " +
         "except for requests that are sent during the diff step. CPU is the CPU time of the server and everything it starts, from the delivery to the statuses, divided by the number of deployments. " +
         "Comment sizes are measured with generated reports, for the limits of GitHub and GitLab.",
@@ -98,9 +100,14 @@ export const previews: Measurement = {
 
 const fromDelivery = ({ comment, lines }: Preview) => comment.to - receivedAtOf(lines);
 
-/** Measures two servers alternately: one that isolates previews and one that does not. */
-async function measure(stage: Stage, count: number, times: number): Promise<[Round, Round]> {
-  const scenes = [await prepare(stage, count, "required"), await prepare(stage, count, "off")] as const;
+/** Measures three servers alternately: one that isolates previews, one that does not, and one whose deployments drift. */
+async function measure(stage: Stage, count: number, times: number): Promise<[Round, Round, Round]> {
+  const drifted = await prepare(stage, count, "required", `bench-previews-${count}-drifted`);
+  const scenes = [
+    await prepare(stage, count, "required"),
+    await prepare(stage, count, "off"),
+    { ...drifted, drifted: true },
+  ] as const;
   const rounds = scenes.map((scene) => ({ scene, played: [] as Played[] }));
   for (const scene of scenes) await play(scene, "warm");
   for (let i = 1; i <= times; i++) {
@@ -108,7 +115,7 @@ async function measure(stage: Stage, count: number, times: number): Promise<[Rou
     if (i % 4 === 0) stage.say(`  ${count === 1 ? "one deployment" : `${count} deployments`}: ${i} of ${times}`);
   }
   const ended = rounds.map(async ({ scene, played }): Promise<Round> => {
-    const { repository, namespace, isolation, server } = scene;
+    const { repository, namespace, isolation, drifted: isDrifted, server } = scene;
     const forkServerBytes = await forkServerBytesOf(server);
     await server.stop();
     const [opened, updated] = [played.map((one) => one.opened), played.map((one) => one.updated)];
@@ -117,13 +124,14 @@ async function measure(stage: Stage, count: number, times: number): Promise<[Rou
       repository,
       namespace,
       isolation,
+      drifted: isDrifted,
       opened,
       updated,
       cpu: played.map(({ cpu }) => cpu),
       forkServerBytes,
     };
   });
-  return Promise.all(ended) as Promise<[Round, Round]>;
+  return Promise.all(ended) as Promise<[Round, Round, Round]>;
 }
 
 async function forkServerBytesOf(server: Towline): Promise<number | undefined> {
@@ -143,6 +151,12 @@ export interface Scene {
   readonly repository: Repository & { readonly client: GiteaClient; readonly remote: GiteaRepository };
   readonly proxy: ForgeProxy;
   readonly server: Towline;
+  readonly cluster: Cluster;
+  readonly deployments: Seen;
+  /** The deployments. */
+  readonly names: readonly string[];
+  /** An object of each deployment is edited before each pull request. */
+  readonly drifted?: boolean | undefined;
 }
 
 /** Creates a repository on Gitea with this many deployments, and a server that previews its pull requests. */
@@ -168,7 +182,29 @@ export async function prepare(
     await stage.cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval: "1h" }));
   }
   await deployments.until("the first deploy", (all) => names.every((name) => isReady(all.get(name), first)), 180_000);
-  return { namespace, isolation, repository, proxy, server };
+  return { namespace, isolation, repository, proxy, server, cluster: stage.cluster, deployments, names };
+}
+
+/** Edits a Service of each deployment, and waits until their status shows it. */
+async function drift({ cluster, deployments, names, namespace }: Scene): Promise<void> {
+  const resultOf = (all: ReadonlyMap<string, KubernetesObject>, name: string) =>
+    all.get(name)?.status?.lastDriftDetectionResult;
+  const before = new Map<string, string | undefined>();
+  await deployments.until("any state", (all) => {
+    for (const name of names) before.set(name, resultOf(all, name)?.id);
+    return true;
+  });
+  const ports = [{ port: 1_024 + Math.floor(Math.random() * 60_000) }];
+  for (const name of names) {
+    const path = `/api/v1/namespaces/${namespace}/services/${name}`;
+    await cluster.client.request({ method: "PATCH", path, body: { spec: { ports } } });
+  }
+  const isNoticed = (all: ReadonlyMap<string, KubernetesObject>) =>
+    names.every((name) => {
+      const found = resultOf(all, name);
+      return found?.id !== before.get(name) && (found?.objects?.length ?? 0) > 0;
+    });
+  await deployments.until("the drift", isNoticed, 180_000);
 }
 
 /** Plays one pull request: opens it, pushes to it, closes it. */
@@ -178,6 +214,7 @@ export async function play(scene: Scene, value: string): Promise<Played> {
   await copy.git("checkout", "--quiet", "-b", value, "main");
   const first = await pushRelease(copy, `${value}-1`, value);
   const name = { title: value, head: value, base: "main" };
+  if (scene.drifted) await drift(scene);
   let number = 0;
   const cpuBefore = cpuSeconds(scene.server.pid);
   const opened = await watchPreview(scene, async () => {
@@ -265,8 +302,8 @@ function splits(title: string, all: readonly Preview[]): Table {
 
 function besideOpen(rounds: readonly Round[]): Table {
   const cells = (values: readonly number[]) => [median(values), quantile(values, 0.95)].map(milliseconds);
-  const rows = rounds.map(({ count, isolation, opened, updated, cpu }) => [
-    `${count === 1 ? "one deployment" : `${count} deployments`}, isolation: ${isolation}`,
+  const rows = rounds.map(({ count, isolation, drifted, opened, updated, cpu }) => [
+    `${count === 1 ? "one deployment" : `${count} deployments`}, isolation: ${isolation}${drifted ? ", drifted" : ""}`,
     ...cells(opened.map(fromDelivery)),
     ...cells(updated.map(fromDelivery)),
     milliseconds((median(cpu) * 1_000) / count),
