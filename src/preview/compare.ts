@@ -35,6 +35,8 @@ export interface PreviewTarget {
   readonly credentials: Credentials;
   /** The merge, or why there is none. */
   readonly merge: Merged | { readonly error: unknown };
+  /** The commit that the merge's own changes are relative to; its base if left out. */
+  readonly base?: string | undefined;
 }
 
 export interface CompareDeps {
@@ -203,10 +205,10 @@ interface Difference {
 }
 
 async function diffDecrypted(comparing: Comparing): Promise<Difference> {
-  const { merge, path } = openMerge(comparing);
+  const { merge, base, path } = openMerge(comparing);
   const result = await diff(await merge.project(path, comparing.signal), comparing);
   const place = (commit: string) => merge.project(path, comparing.signal, commit);
-  return { result, ...(await compareReferences(result, merge.base, place, comparing)) };
+  return { result, ...(await compareReferences(result, base, place, comparing)) };
 }
 
 /**
@@ -215,21 +217,19 @@ async function diffDecrypted(comparing: Comparing): Promise<Difference> {
  */
 async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
   const { signal, log, target } = comparing;
-  const { merge, path } = openMerge(comparing);
+  const { merge, base: commit, path } = openMerge(comparing);
   const [merged] = await Promise.all([merge.stubbed(path, signal), merge.baseHosts(signal)]);
   const result = await diff(merged, comparing).catch((error: unknown) => {
     throw explainUndecrypted(error);
   });
-  const base = await merge.stubbed(path, signal, merge.base).catch((error: unknown) => giveUp(error));
+  const base = await merge.stubbed(path, signal, commit).catch((error: unknown) => giveUp(error));
   // Values that were decrypted may still be in the cluster after their files are gone from the base.
-  const { observedCommit: deployed = merge.base } = target.deployment.status;
+  const { observedCommit: deployed = commit } = target.deployment.status;
   const before =
-    deployed === merge.base
-      ? base
-      : await merge.stubbed(path, signal, deployed).catch((error: unknown) => giveUp(error));
+    deployed === commit ? base : await merge.stubbed(path, signal, deployed).catch((error: unknown) => giveUp(error));
   if ([merged, base, before].every((placed) => (placed?.encrypted.size ?? 0) === 0)) {
-    const place = (commit: string) => merge.stubbed(path, signal, commit);
-    return { result, ...(await compareReferences(result, merge.base, place, comparing)) };
+    const place = (other: string) => merge.stubbed(path, signal, other);
+    return { result, ...(await compareReferences(result, commit, place, comparing)) };
   }
   const reference = base && (await diff(base, comparing).catch((error: unknown) => giveUp(error)));
   return {
@@ -245,9 +245,9 @@ async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
   }
 }
 
-function openMerge({ target: { deployment, merge } }: Comparing): { readonly merge: Merged; readonly path: string } {
+function openMerge({ target: { deployment, merge, base } }: Comparing) {
   if ("error" in merge) throw merge.error;
-  return { merge, path: deployment.spec.source.path };
+  return { merge, base: base ?? merge.base, path: deployment.spec.source.path };
 }
 
 /** What the base changes is known, or why it is not: the preview says so, but does not fail. */

@@ -23,6 +23,8 @@ interface Group {
 export interface MergedGroup extends Group {
   readonly kind: "merged";
   readonly base: string;
+  /** The base branch's commit, if the base is a group ahead in a merge queue. */
+  readonly tip?: string | undefined;
   readonly known: RepositoryFacts;
   readonly merge: Merged;
 }

@@ -84,7 +84,8 @@ export async function openGroup(
     const why = renderForks ? undefined : await whyNotRendered(members, group, heads, forge, signal);
     if (why !== undefined) return { kind: "refused", why };
   }
-  const merges = readable.map(async ({ deployments, credentials, heads: { defaultRef } }): Promise<MergedOrNot> => {
+  const merges = readable.map(async ({ deployments, credentials, heads }): Promise<MergedOrNot> => {
+    const { commits, defaultRef } = heads;
     const [first] = deployments as [GitDeployment, ...GitDeployment[]];
     const { commit: head } = group;
     const { base } = queue;
@@ -92,7 +93,9 @@ export async function openGroup(
     try {
       const merge = await sources.merge({ ...repository, head, base, isMerged: true }, signal);
       if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
-      return { kind: "merged", deployments, credentials, base, known: { defaultRef, changed: merge.changed }, merge };
+      const tip = commits.get(`refs/heads/${queue.baseBranch}`);
+      const known = { defaultRef, changed: merge.changed };
+      return { kind: "merged", deployments, credentials, base, tip, known, merge };
     } catch (error) {
       return { kind: "failed", deployments, credentials, error };
     }

@@ -33,8 +33,10 @@ export function toTargets(
     if (one.kind !== "merged" && one.kind !== "failed") continue;
     const { credentials } = one;
     const merge = one.kind === "merged" ? one.merge : { error: one.error };
+    // Nothing of a merge queue is deployed: a group counts with those ahead of it.
+    const base = one.kind === "merged" ? (one.tip ?? one.base) : undefined;
     const matched = matchPullRequest(pullRequest, one.deployments, one.kind === "merged" ? one.known : known);
-    targets.push(...matched.concerned.map((deployment) => ({ deployment, credentials, merge })));
+    targets.push(...matched.concerned.map((deployment) => ({ deployment, credentials, merge, base })));
     ignored.push(...matched.ignored);
   }
   const failed = merges.filter((one) => one.kind === "failed");
