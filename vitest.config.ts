@@ -23,8 +23,8 @@ export default defineConfig({
   test: {
     sequence: { sequencer: LongOnesFirst },
     pool: "forks",
-    // On two cores, which the parts that they talk to share with them: tests mostly wait.
-    maxWorkers: 3,
+    // On two cores, which the parts that they talk to share with them: most tests wait most of the time.
+    maxWorkers: 4,
     expect: { poll: { timeout: 120_000, interval: 50 } },
     projects: [
       {
