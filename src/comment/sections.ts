@@ -67,9 +67,10 @@ function foldRest(sections: readonly string[]): string {
   return [...visible, ...(rest.length > 0 ? [more] : [])].join("\n\n");
 }
 
-function hasDetails({ state, objects, objectsLeftOut, errors, warnings, concealed, encrypted }: Preview): boolean {
+function hasDetails(preview: Preview): boolean {
+  const { state, objects, objectsLeftOut, errors, warnings, concealed, encrypted, unattributed } = preview;
   if (state === "working") return false;
-  if (state === "failed" || concealed !== undefined || encrypted?.changed.length) return true;
+  if (state === "failed" || concealed !== undefined || encrypted?.changed.length || unattributed) return true;
   return objects.length + objectsLeftOut + errors.length + warnings.length > 0;
 }
 

@@ -63,7 +63,7 @@ export function titleOfUncounted({ kind, objects, deployments }: Uncounted, base
 export function explainUncounted({ kind }: Uncounted, base: string): string {
   switch (kind) {
     case "noise":
-      return "Labels and checksums that only follow a version, generated names, and fields that the deployment ignores. Merging changes them too.";
+      return "Labels and checksums that only follow a version, and fields that the deployment ignores. Merging changes them too.";
     case "undeployed":
       return `A deploy of ${base} makes these changes, with or without this merge.`;
     case "drifted":

@@ -7,8 +7,10 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { type FieldChange, refId, type ResultObject } from "../model.ts";
+import { parseJson } from "../kit/json.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { digestOf, isMasked, isTouched, type ReferenceDiff, type ReferenceObject } from "./reference-diff.ts";
+import { textIn } from "./risks/fields.ts";
 
 export interface DiffReferences {
   readonly base: ReferenceDiff;
@@ -42,12 +44,19 @@ function splitOff(objects: readonly ResultObject[], reference: ReferenceDiff) {
   const shared: ResultObject[] = [];
   const own = objects.map((object) => {
     const known = isTouched(object) ? reference.objects.get(refId(object.ref)) : undefined;
-    if (known === undefined) return object;
+    if (known === undefined || hasOtherName(object)) return object;
     const parts = split(object, known);
     if (parts.shared !== undefined) shared.push(parts.shared);
     return parts.own;
   });
   return { own, shared };
+}
+
+/** With the annotation `kluctl.io/diff-name`, several objects may share one result. */
+function hasOtherName({ ref, rendered }: ResultObject): boolean {
+  if (rendered === undefined) return false;
+  const name = textIn(parseJson(rendered), "metadata", "name");
+  return rendered.includes("kluctl.io/diff-name") || (name !== "" && name !== ref.name);
 }
 
 interface Parts {
@@ -82,7 +91,9 @@ function isWholeShared(
   known: ReferenceObject,
   byPath: ReadonlyMap<string, readonly FieldChange[]>,
 ): boolean {
-  if (object.orphan || object.deleted) return object.orphan === known.orphan && object.deleted === known.deleted;
+  // With forceReplaceOnError, a changed object is deleted as well.
+  if (object.orphan !== known.orphan || object.deleted !== known.deleted) return false;
+  if (object.rendered === undefined && known.rendered === undefined) return object.orphan || object.deleted;
   const rendered = digestOf(object.rendered);
   if (rendered === undefined || rendered !== known.rendered || object.new !== known.new) return false;
   return object.changes.every(({ jsonPath }) => byPath.has(jsonPath));

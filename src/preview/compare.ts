@@ -218,6 +218,7 @@ async function diffDecrypted(comparing: Comparing): Promise<Difference> {
 async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
   const { signal, log, target } = comparing;
   const { merge, base: commit, path } = openMerge(comparing);
+  let mayHaveBeenEncrypted = false;
   const [merged] = await Promise.all([merge.stubbed(path, signal), merge.baseHosts(signal)]);
   const result = await diff(merged, comparing).catch((error: unknown) => {
     throw explainUndecrypted(error);
@@ -227,7 +228,8 @@ async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
   const { observedCommit: deployed = commit } = target.deployment.status;
   const before =
     deployed === commit ? base : await merge.stubbed(path, signal, deployed).catch((error: unknown) => giveUp(error));
-  if ([merged, base, before].every((placed) => (placed?.encrypted.size ?? 0) === 0)) {
+  const isPlain = [merged, base, before].every((placed) => (placed?.encrypted.size ?? 0) === 0);
+  if (isPlain && !mayHaveBeenEncrypted) {
     const place = (other: string) => merge.stubbed(path, signal, other);
     return { result, ...(await compareReferences(result, commit, place, comparing)) };
   }
@@ -241,7 +243,8 @@ async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
   /** For a new project, or a commit that cannot be rendered. */
   function giveUp(error: unknown): undefined {
     signal.throwIfAborted();
-    log.info({ ...target.deployment.key, error: toFailure(error).message }, "the base branch cannot be compared");
+    if (!(error instanceof SourceError && error.problem === "path-not-found")) mayHaveBeenEncrypted = true;
+    log.info({ ...target.deployment.key }, "the base branch cannot be compared");
   }
 }
 
@@ -268,15 +271,15 @@ async function compareReferences(
       known: deps.references,
       place,
       diff: (placed) => diff(placed, comparing),
-      onUnknown(error) {
+      onUnknown() {
         signal.throwIfAborted();
-        log.info({ ...deployment.key, error: toFailure(error).message }, "the deployed commit cannot be compared");
+        log.info({ ...deployment.key }, "the deployed commit cannot be compared");
       },
     });
     return { references };
   } catch (error) {
     signal.throwIfAborted();
-    log.info({ ...deployment.key, error: toFailure(error).message }, "the base branch cannot be compared");
+    log.info({ ...deployment.key }, "the base branch cannot be compared");
     return { referenceError: error };
   }
 }

@@ -1,6 +1,13 @@
 /** Converts kluctl's diff to a preview: without secrets, most important first, and limited in size. Pure. */
 import { UnreadableResultError } from "../errors.ts";
-import { annotation, type CommandResult, type ObjectRef, type ResultError, type ResultObject } from "../model.ts";
+import {
+  annotation,
+  type CommandResult,
+  type ObjectRef,
+  refId,
+  type ResultError,
+  type ResultObject,
+} from "../model.ts";
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
@@ -8,7 +15,7 @@ import { type Preview, type PreviewObject, riskKinds, type UncountedChanges } fr
 import { attribute, type DiffReferences } from "./attribute.ts";
 import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
 import { parseIgnoredFields, separateNoise } from "./noise.ts";
-import { errorId } from "./reference-diff.ts";
+import { digestOf, errorId } from "./reference-diff.ts";
 import { inThread, largeText, ThreadError } from "../kit/in-thread.ts";
 import { findRisks, lengthOfStates } from "./risks.ts";
 import { type Workloads, workloadsOf } from "./risks/budgets.ts";
@@ -130,7 +137,13 @@ function describe(
   const ignored = parseIgnoredFields(ignoreChanges);
   const { told, noise } = separateNoise(own, ignored.fields);
   const isOld = (error: ResultError) => references?.base.errors.has(errorId(error)) === true;
-  const newErrors = result.errors.filter((error) => !isOld(error));
+  // The same error may conceal another change: the API server refused the whole object.
+  const isUnchanged = ({ ref }: ResultError) => {
+    const known = references?.base.objects.get(refId(ref))?.rendered;
+    const object = result.objects.find((each) => isSame(ref, each.ref));
+    return known !== undefined && digestOf(object?.rendered) === known;
+  };
+  const newErrors = result.errors.filter((error) => !isOld(error) || !isUnchanged(error));
   let known: Workloads | undefined;
   const workloads = () => (known ??= workloadsOf(result.objects));
   const found = told.flatMap((object) => {

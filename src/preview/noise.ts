@@ -1,10 +1,9 @@
 /**
- * Separates changes that nobody wants to read: labels and checksums that only follow a version, generated names that
- * only follow their content, and fields that the deployment's resource names. They are folded and counted, not dropped.
- * Pure.
+ * Separates changes that nobody wants to read: labels and checksums that only follow a version, and fields that the
+ * deployment's resource names. They are folded and counted, not dropped. Nothing that selects, restarts or renames
+ * anything else may be among the former: an author could hide a change in it. Pure.
  */
 import { parsePathGlobs, type PathGlob } from "../kit/glob.ts";
-import { parseJson } from "../kit/json.ts";
 import type { FieldChange, ResultObject } from "../model.ts";
 import { pathOf, pointerOf, stepsOf } from "./field-path.ts";
 import { isTouched } from "./reference-diff.ts";
@@ -57,15 +56,10 @@ export interface Separated {
 }
 
 export function separateNoise(objects: readonly ResultObject[], ignored: readonly IgnoredField[]): Separated {
-  const renamed = findRenamed(objects);
   const noise: ResultObject[] = [];
   const told = objects.map((object) => {
     if (object.hook || !isTouched(object)) return object;
-    if (renamed.objects.has(object)) {
-      noise.push(object);
-      return { ...object, new: false, orphan: false, deleted: false };
-    }
-    const isNoise = createIsNoise(object, ignored, renamed.names);
+    const isNoise = createIsNoise(object, ignored);
     const { noise: quiet = [], told: loud = [] } = Object.groupBy(object.changes, (change) =>
       isNoise(change) ? "noise" : "told",
     );
@@ -76,14 +70,9 @@ export function separateNoise(objects: readonly ResultObject[], ignored: readonl
   return { told, noise };
 }
 
-function createIsNoise(
-  { ref }: ResultObject,
-  ignored: readonly IgnoredField[],
-  renamed: ReadonlyMap<string, string>,
-): (change: FieldChange) => boolean {
+function createIsNoise({ ref }: ResultObject, ignored: readonly IgnoredField[]): (change: FieldChange) => boolean {
   const fields = ignored.filter(({ kind }) => kind(ref.kind)).flatMap(({ pointer }) => pointer);
   return (change) => {
-    if (isNewName(change, renamed)) return true;
     const steps = stepsOf(pathOf(change));
     if (steps === undefined) return false;
     const pointer = pointerOf(steps);
@@ -91,70 +80,13 @@ function createIsNoise(
   };
 }
 
-/** Labels by which charts name their version. */
-const versionLabel = /(?:^|\/)metadata\/labels\/(?:app\.kubernetes\.io~1version|helm\.sh~1chart|chart)$/;
-/** Annotations by which charts restart pods if a ConfigMap or Secret changes. */
-const checksum = /(?:^|\/)metadata\/annotations\/(?:checksum~1[^/]+|(?:[^/]*[.~-])?(?:config-?)?(?:checksum|hash))$/;
+/** Labels of an object itself by which charts name their version. Those of pods may be selected by other objects. */
+const versionLabel = /^metadata\/labels\/(?:app\.kubernetes\.io~1version|helm\.sh~1chart|chart)$/;
+/** Annotations by which charts restart pods if a ConfigMap or Secret changes, which is shown itself. */
+const checksum = /^spec\/template\/metadata\/annotations\/checksum~1[^/]+$/;
 const digest = /^[0-9a-f]{8,128}$/i;
 
 function followsVersion(pointer: string, { type, oldValue, newValue }: FieldChange): boolean {
   if (type !== "update" || typeof oldValue !== "string" || typeof newValue !== "string") return false;
   return versionLabel.test(pointer) || (checksum.test(pointer) && digest.test(oldValue) && digest.test(newValue));
-}
-
-/** The end of a name that a generator derives from the content: kustomize's has ten letters, others up to 64. */
-const generated = /^(.+)-([a-z0-9]{5,64})$/;
-
-interface Renamed {
-  /** Old name → new name. */
-  readonly names: ReadonlyMap<string, string>;
-  /** Both halves of the pairs with the same content. */
-  readonly objects: ReadonlySet<ResultObject>;
-}
-
-/**
- * Pairs each ConfigMap and Secret that is no longer in the project with the new one of the same kind, namespace and
- * name, except for the generated end of the name. Names that could belong to several pairs are left alone.
- */
-function findRenamed(objects: readonly ResultObject[]): Renamed {
-  const candidates = objects.filter(
-    ({ ref, new: isNew, orphan, deleted }) =>
-      (isNew || orphan || deleted) && (ref.kind === "ConfigMap" || ref.kind === "Secret") && !ref.group,
-  );
-  const names = new Map<string, string>();
-  const same = new Set<ResultObject>();
-  const byStem = Map.groupBy(candidates, ({ ref }) => {
-    const stem = generated.exec(ref.name)?.[1];
-    return JSON.stringify([ref.kind, ref.namespace ?? "", stem ?? ["whole", ref.name]]);
-  });
-  for (const group of byStem.values()) {
-    const [created, ...moreCreated] = group.filter((object) => object.new);
-    const [gone, ...moreGone] = group.filter((object) => !object.new);
-    if (!created || !gone || moreCreated.length + moreGone.length > 0) continue;
-    names.set(gone.ref.name, created.ref.name);
-    if (created.ref.kind === "ConfigMap" && hasSameContent(created, gone)) same.add(created).add(gone);
-  }
-  return { names, objects: same };
-}
-
-/** Fields that name a ConfigMap or a Secret. */
-const reference =
-  /(?:^|\.)(?:configMapKeyRef|secretKeyRef|configMapRef|secretRef|configMap|imagePullSecrets\[\d+\])\.name$|\.secret\.(?:secretName|name)$|\.secretName$/;
-
-function isNewName(change: FieldChange, renamed: ReadonlyMap<string, string>): boolean {
-  const { type, oldValue, newValue } = change;
-  if (type !== "update" || typeof oldValue !== "string" || renamed.size === 0) return false;
-  return renamed.get(oldValue) === newValue && reference.test(pathOf(change));
-}
-
-function hasSameContent({ rendered = "" }: ResultObject, { remote = "" }: ResultObject): boolean {
-  const [one, other] = [contentOf(rendered), contentOf(remote)];
-  return one !== undefined && one === other;
-}
-
-function contentOf(json: string): string | undefined {
-  const object = parseJson(json);
-  if (typeof object !== "object" || object === null) return undefined;
-  const { data, binaryData } = object as { data?: unknown; binaryData?: unknown };
-  return JSON.stringify([data ?? {}, binaryData ?? {}].map((each) => Object.entries(each as object).sort()));
 }

@@ -79,7 +79,7 @@ export function describeState(preview: Preview): string[] {
     preview.isolated && "rendered without the cluster",
     preview.suspended && "suspended",
     preview.approval === "pending" && "waiting for approval",
-    preview.approval === "after-merge" && isChanged(preview) && "will need approval",
+    preview.approval === "after-merge" && (isChanged(preview) || preview.noise) && "will need approval",
     preview.pruneWaits && "its prune will need confirmation",
   ].filter((part) => typeof part === "string");
 }

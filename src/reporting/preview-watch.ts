@@ -66,20 +66,29 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
     planned = undefined;
     const gathered = [...changed.values()];
     changed.clear();
+    const due: PreviewRequest[] = [];
     try {
       const found = await Promise.all(gathered.map(toRequests));
       for (const request of found.flat()) owed.set(pullRequestText(request.pullRequest), request);
-      const due: PreviewRequest[] = [];
       for (const [pullRequest, request] of owed) {
         const waitMs = spend(pullRequest);
-        if (waitMs > 0) plan(waitMs);
-        else due.push(request);
+        if (waitMs > 0) {
+          plan(waitMs);
+        } else {
+          owed.delete(pullRequest);
+          due.push(request);
+        }
       }
       if (due.length > 0) await queue.enqueue(due);
-      for (const { pullRequest } of due) owed.delete(pullRequestText(pullRequest));
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue previews after a change in the cluster");
-      for (const one of gathered) changed.set(keyText(one.deployment.key), one);
+      for (const { deployment, spec } of gathered) {
+        const name = keyText(deployment.key);
+        const newer = changed.get(name);
+        changed.set(name, { deployment: newer?.deployment ?? deployment, spec: spec || newer?.spec === true });
+      }
+      for (const { pullRequest } of due) previewedAt.delete(pullRequestText(pullRequest)); // none of them was previewed
+      for (const request of due) owed.set(pullRequestText(request.pullRequest), request);
       plan(retryMs);
     }
   }

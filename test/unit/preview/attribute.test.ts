@@ -129,6 +129,36 @@ test("of a Secret, only the resource version tells whether it is another one", (
   expect(isCurrent(base, [secret("8", "bWFza2Vk")])).toBe(false);
 });
 
+test("a change is the pull request's if several objects may share its result, or the object is replaced with other content", () => {
+  const ref = { version: "v1", kind: "ConfigMap", name: "settings", namespace: "shop" };
+  const borrowed = (name: string, annotations = {}) =>
+    anObject({ ref, new: true, rendered: JSON.stringify({ metadata: { name, annotations } }) });
+  for (const object of [borrowed("other"), borrowed("settings", { "kluctl.io/diff-name": "settings" })]) {
+    expect(attribute([object], { base: referenceOf([object]), deployed: undefined }).undeployed).toEqual([]);
+  }
+  const honest = borrowed("settings");
+  expect(attribute([honest], { base: referenceOf([honest]), deployed: undefined }).undeployed).toHaveLength(1);
+
+  const [replaced] = diffOf({ a: "1" }, { a: "3" }).map((object) => ({ ...object, deleted: true }));
+  const [before] = diffOf({ a: "1" }, { a: "2" }).map((object) => ({ ...object, deleted: true }));
+  expect(attribute([replaced!], { base: referenceOf([before!]), deployed: undefined }).own).toEqual([replaced]);
+});
+
+test("an error that the base has as well does not hide another change of the refused object", () => {
+  const ref = { group: "apps", version: "v1", kind: "Deployment", name: "web", namespace: "shop" };
+  const of = (image: string) => anObject({ ref, rendered: JSON.stringify({ spec: { image } }), remote: "{}" });
+  const message = 'Deployment.apps "web" is invalid: spec.selector: Invalid value: field is immutable';
+  const errors = [{ ref, message }];
+  const base = toReferenceDiff(aResult({ objects: [of("a")], errors }));
+  const countOf = (image: string) =>
+    describeDiff(aResult({ objects: [of(image)], errors }), {
+      knownSecrets: [],
+      prune: false,
+      references: { base, deployed: undefined },
+    }).counts.changed;
+  expect([countOf("a"), countOf("b")]).toEqual([0, 1]);
+});
+
 const someData = fc.option(fc.dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom("1", "2", "3")), {
   nil: undefined,
 });

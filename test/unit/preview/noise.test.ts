@@ -24,16 +24,18 @@ const sha = (digit: string) => digit.repeat(64);
 
 test.each([
   update('metadata.labels["helm.sh/chart"]', "web-1.0.0", "web-1.1.0"),
-  update('spec.template.metadata.labels["app.kubernetes.io/version"]', "1", "2"),
-  update('spec.volumeClaimTemplates[0].metadata.labels["helm.sh/chart"]', "web-1.0.0", "web-1.1.0"),
+  update('metadata.labels["app.kubernetes.io/version"]', "1", "2"),
   update('spec.template.metadata.annotations["checksum/config"]', sha("a"), sha("b")),
-  update('spec.template.metadata.annotations["example.com/config-hash"]', "0123abcd", "4567cdef"),
 ])("%j is noise", (change) => {
   expect(separate([change])).toEqual({ told: [], noise: [change.jsonPath] });
 });
 
 test.each([
   update("metadata.labels.app", "a", "b"),
+  update('spec.template.metadata.labels["app.kubernetes.io/version"]', "1", "2"),
+  update('spec.volumeClaimTemplates[0].metadata.labels["helm.sh/chart"]', "web-1.0.0", "web-1.1.0"),
+  update('metadata.annotations["checksum/config"]', sha("a"), sha("b")),
+  update('metadata.annotations["example.com/commit-hash"]', sha("a"), sha("b")),
   update('spec.selector.matchLabels["app.kubernetes.io/version"]', "1", "2"),
   update('spec.template.metadata.annotations["checksum/config"]', sha("a"), "off"),
   update('metadata.annotations["example.com/owner"]', "a", "b"),
@@ -90,51 +92,6 @@ test("an annotation with very many lines costs no more than a hundred of them", 
   const { fields, problems } = parseIgnoredFields(Array.from({ length: 5_000 }, (_, at) => `/spec/f${at}`).join("\n"));
   expect(fields).toHaveLength(100);
   expect(problems).toEqual(["only the first 100 lines are used"]);
-});
-
-const config = (name: string, data: object, state: Partial<ResultObject>) =>
-  anObject({
-    ref: { version: "v1", kind: "ConfigMap", name, namespace: "shop" },
-    ...state,
-    ...(state.new ? { rendered: JSON.stringify({ data }) } : { remote: JSON.stringify({ data, metadata: {} }) }),
-  });
-const names = (objects: readonly ResultObject[]) =>
-  objects
-    .filter(({ new: isNew, orphan, deleted, changes }) => isNew || orphan || deleted || changes.length > 0)
-    .map(({ ref: { name } }) => name);
-
-test("a generated name that changes with its content makes its references noise, and the content counts", () => {
-  const path = "spec.template.spec.volumes[0].configMap.name";
-  const user = anObject({
-    ref,
-    changes: [update(path, "web-b9h7k2t6mc", "web-c8f4g5k2hd"), update("spec.replicas", 1, 2)],
-  });
-  const objects = [
-    config("web-b9h7k2t6mc", { a: "1" }, { orphan: true }),
-    config("web-c8f4g5k2hd", { a: "2" }, { new: true }),
-    user,
-  ];
-  const { told, noise } = separateNoise(objects, []);
-  expect(names(told)).toEqual(["web-b9h7k2t6mc", "web-c8f4g5k2hd", "web"]);
-  expect(noise).toMatchObject([{ ref: { name: "web" }, changes: [{ jsonPath: path }] }]);
-});
-
-test("an object that only got another generated name is noise", () => {
-  const objects = [
-    config("web-b9h7k2t6mc", { a: "1" }, { deleted: true }),
-    config("web-c8f4g5k2hd", { a: "1" }, { new: true }),
-  ];
-  const { told, noise } = separateNoise(objects, []);
-  expect([names(told), names(noise)]).toEqual([[], ["web-b9h7k2t6mc", "web-c8f4g5k2hd"]]);
-});
-
-test.each<[string, ResultObject[]]>([
-  ["there are two new ones", ["web-aaaaaaaaaa", "web-bbbbbbbbbb"].map((name) => config(name, {}, { new: true }))],
-  ["the names have no generated end", [config("web", {}, { new: true })]],
-  ["the kinds differ", [anObject({ ref: { kind: "Secret", name: "web-aaaaaaaaaa", namespace: "shop" }, new: true })]],
-])("nothing counts as renamed if %s", (_, created) => {
-  const objects = [config("web-b9h7k2t6mc", {}, { orphan: true }), ...created];
-  expect(separateNoise(objects, []).noise).toEqual([]);
 });
 
 test("noise is shown apart and counted nowhere, and problems of the annotation are warnings", () => {
