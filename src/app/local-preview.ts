@@ -1,11 +1,10 @@
 /** Runs the server's preview on a working copy: the same code, with the caller's git and permissions. */
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm, stat } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { WorkingCopy } from "../cli/working-copy.ts";
 import { type Config, knownSecrets } from "../config.ts";
-import { SourceError } from "../errors.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
@@ -19,6 +18,7 @@ import { previewOpen } from "../preview/open.ts";
 import { createKnownReferences } from "../preview/references.ts";
 import { createReadIdentity, type ReadIdentity } from "../access/identity.ts";
 import type { Report } from "../model/report.ts";
+import { findProject } from "../source/clone.ts";
 
 export interface LocalPreviewOptions {
   readonly copy: WorkingCopy;
@@ -129,11 +129,10 @@ async function mergeOf(copy: WorkingCopy): Promise<Merge> {
   const merge = await copy.merge();
   if (merge.kind === "conflict") return merge;
   const project = async (path: string, _signal: AbortSignal, of?: string): Promise<Placed> => {
-    const slot = of === undefined ? merge.dir : await copy.extract(of);
-    const projectDir = join(slot, path);
     // Below the merge, kluctl itself says that there is no such directory.
-    if (of === undefined || (await stat(projectDir).catch(() => undefined))?.isDirectory()) return { slot, projectDir };
-    throw new SourceError("path-not-found", `there is no directory ${JSON.stringify(path)}`);
+    if (of === undefined) return { slot: merge.dir, projectDir: join(merge.dir, path) };
+    const slot = await copy.extract(of);
+    return { slot, projectDir: await findProject(slot, path) };
   };
   return {
     kind: "merged",

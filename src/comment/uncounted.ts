@@ -3,12 +3,16 @@
  * drift, and noise.
  */
 import { keyText } from "../model.ts";
-import type { Preview, Report, UncountedChanges } from "../model/report.ts";
+import {
+  type Preview,
+  type Report,
+  type UncountedChanges,
+  type UncountedKind,
+  uncountedKinds,
+} from "../model/report.ts";
 import { countUncounted, plural } from "../preview/summary.ts";
 import { linesOf, renderObjects } from "./objects.ts";
 import { code, htmlCode } from "./text.ts";
-
-export type UncountedKind = "drifted" | "undeployed" | "noise";
 
 /** The same changes in one or several deployments. */
 export interface UncountedGroup {
@@ -24,11 +28,9 @@ export interface Uncounted {
   readonly deployments: number;
 }
 
-const kinds: readonly UncountedKind[] = ["noise", "undeployed", "drifted"];
-
 /** Finds the changes to show, in order. */
 export function findUncounted({ previews }: Pick<Report, "previews">): Uncounted[] {
-  return kinds.flatMap((kind) => {
+  return uncountedKinds.flatMap((kind) => {
     const concerned = previews.filter((preview) => preview[kind] !== undefined);
     const groups = Map.groupBy(concerned, (preview) => JSON.stringify(preview[kind]));
     if (concerned.length === 0) return [];

@@ -164,6 +164,22 @@ export type PreviewObject = z.infer<typeof PreviewObject>;
 export type Risk = z.infer<typeof Risk>;
 export type UncountedChanges = z.infer<typeof UncountedChanges>;
 
+/** The lists of changes that are not counted, in the order in which they are shown. */
+export const uncountedKinds = ["noise", "undeployed", "drifted"] as const;
+export type UncountedKind = (typeof uncountedKinds)[number];
+
+/** Applies a function to each of these lists that exists. */
+export function mapUncounted(
+  lists: Pick<Preview, UncountedKind>,
+  map: (changes: UncountedChanges) => UncountedChanges,
+): Pick<Preview, UncountedKind> {
+  const mapped = uncountedKinds.flatMap((kind) => {
+    const changes = lists[kind];
+    return changes === undefined ? [] : [[kind, map(changes)] as const];
+  });
+  return Object.fromEntries(mapped);
+}
+
 /** Whether it was not rendered because of its origin, which says nothing about the proposed change. */
 export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
   return obstacle?.kind === "fork" || obstacle?.kind === "no-branch";

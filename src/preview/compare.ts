@@ -18,7 +18,7 @@ import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { dependenciesOf } from "../guards/depends-on.ts";
 import { findLargePrune, type LargePrune, type PruneGuard } from "../guards/pruning.ts";
 import { toDeployOptions, toRun } from "../reconcile/run.ts";
-import type { Preview } from "../model/report.ts";
+import { type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { describeEncrypted, explainUndecrypted } from "./encrypted-files.ts";
@@ -130,9 +130,9 @@ export async function compare(
 }
 
 /** Whether a deploy of the merge would change nothing at all. */
-function isEmpty({ counts, ...found }: Pick<Preview, "counts" | "drifted" | "undeployed" | "noise">): boolean {
+function isEmpty({ counts, ...found }: Pick<Preview, "counts" | UncountedKind>): boolean {
   const { new: created, changed, deleted, orphan, errors } = counts;
-  const uncounted = [found.drifted, found.undeployed, found.noise].some((changes) => changes !== undefined);
+  const uncounted = uncountedKinds.some((kind) => found[kind] !== undefined);
   return created + changed + deleted + orphan + errors === 0 && !uncounted;
 }
 

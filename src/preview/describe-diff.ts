@@ -11,7 +11,14 @@ import {
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
-import { type Preview, type PreviewObject, riskKinds, type UncountedChanges } from "../model/report.ts";
+import {
+  mapUncounted,
+  type Preview,
+  type PreviewObject,
+  riskKinds,
+  type UncountedChanges,
+  type UncountedKind,
+} from "../model/report.ts";
 import { attribute, type DiffReferences } from "./attribute.ts";
 import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
 import { parseIgnoredFields, separateNoise } from "./noise.ts";
@@ -25,12 +32,9 @@ import { secretKeysOf } from "./secret-keys.ts";
 import { type Undecrypted, valuesToHide, withoutEncrypted } from "./undecrypted.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
 
-/** The lists of changes that are not counted. */
-type UncountedName = "drifted" | "undeployed" | "noise";
-
 type Description = Pick<
   Preview,
-  "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | UncountedName | "concealed"
+  "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | UncountedKind | "concealed"
 >;
 
 interface DescribeOptions {
@@ -177,7 +181,7 @@ function describe(
 
 /** Without risks: they are not the author's, and may have been accepted. */
 function describeUncounted(
-  name: UncountedName,
+  name: UncountedKind,
   objects: readonly ResultObject[],
   redactor: Redactor,
   prune: boolean,
@@ -264,13 +268,10 @@ function conceal(description: Description, why: string): Description {
     }));
   const namesOf = (objects: readonly PreviewObject[]) =>
     objects.map(({ ref, action, risks }) => ({ ref, action, risks }));
-  const { drifted, undeployed, noise } = description;
   return {
     ...description,
+    ...mapUncounted(description, (changes) => ({ ...changes, objects: namesOf(changes.objects) })),
     objects: namesOf(description.objects),
-    ...(drifted && { drifted: { ...drifted, objects: namesOf(drifted.objects) } }),
-    ...(undeployed && { undeployed: { ...undeployed, objects: namesOf(undeployed.objects) } }),
-    ...(noise && { noise: { ...noise, objects: namesOf(noise.objects) } }),
     errors: silence(description.errors),
     warnings: silence(description.warnings),
     concealed: why,

@@ -1,5 +1,5 @@
 /** Keeps a report small enough to be stored and sent. Pure. Everything omitted is mentioned, or shows in the counts. */
-import type { Preview, PreviewObject, Report, Risk } from "../model/report.ts";
+import { mapUncounted, type Preview, type PreviewObject, type Report, type Risk } from "../model/report.ts";
 import { countUncounted } from "./summary.ts";
 import { cut } from "./visible-text.ts";
 
@@ -38,14 +38,8 @@ interface Excess {
 function leaveOutUncounted(previews: Preview[], excess: Excess): void {
   for (const [at, preview] of previews.entries()) {
     if (excess.bytes <= 0) return;
-    const { drifted, undeployed, noise } = preview;
-    const shorter = {
-      ...preview,
-      ...(drifted && { drifted: { objects: [], objectsLeftOut: countUncounted(drifted) } }),
-      ...(undeployed && { undeployed: { objects: [], objectsLeftOut: countUncounted(undeployed) } }),
-      ...(noise && { noise: { objects: [], objectsLeftOut: countUncounted(noise) } }),
-    };
-    replace(previews, at, shorter, excess);
+    const numbers = mapUncounted(preview, (changes) => ({ objects: [], objectsLeftOut: countUncounted(changes) }));
+    replace(previews, at, { ...preview, ...numbers }, excess);
   }
 }
 
