@@ -1,5 +1,5 @@
 /** The actions on a deployment, and the progress of the last one. */
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { PageDeploymentDetails } from "../src/web/facts.ts";
 import type { Possible, PossibleActions } from "../src/web/writes.ts";
@@ -164,7 +164,8 @@ interface ConfirmProps {
 function Confirm({ title, label, onYes, onClose, children }: ConfirmProps) {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Before anything is painted: the next key that is pressed belongs to the dialog already.
+  useLayoutEffect(() => {
     if (box.current && !box.current.open) box.current.showModal();
   }, []);
   return (

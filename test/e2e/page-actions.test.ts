@@ -55,6 +55,7 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   expect(await focused(page)).toBe("Approve …");
   expect(await cluster.data("settings")).toBeUndefined();
   await page.keyboard.press("Enter");
+  await page.getByRole("dialog").getByText(hash).waitFor();
   await tabTo(page, "Approve");
   await page.keyboard.press("Enter");
   await see("The approved change was deployed: 2 new.");
