@@ -65,11 +65,12 @@ function renderBody(report: Report, room: number, over: boolean): string {
 /** Compared, and there is nothing to report. */
 export function isUneventful(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
-  const { state, concealed, approval, drift, encrypted, undeployed, noise, unattributed } = preview;
+  const { state, concealed, approval, drift, encrypted, kept, undeployed, noise, unattributed } = preview;
   const isSaid =
     concealed !== undefined ||
     approval === "pending" ||
     (encrypted?.changed.length ?? 0) > 0 ||
+    kept !== undefined ||
     undeployed !== undefined ||
     noise !== undefined ||
     unattributed !== undefined;

@@ -1,6 +1,6 @@
 /**
- * Renders the changes that are not counted, one folded section each: commits on the base branch that are not deployed,
- * drift, and noise.
+ * Renders the changes that are not counted, one folded section each: what the merge keeps as it is in the cluster,
+ * commits on the base branch that are not deployed, drift, and noise.
  */
 import { keyText } from "../model.ts";
 import {
@@ -52,6 +52,8 @@ export function findUncounted({ previews }: Pick<Report, "previews">): Uncounted
 export function titleOfUncounted({ kind, objects, deployments }: Uncounted, base: string): string {
   const where = `${plural(objects, "object")} in ${plural(deployments, "deployment")}`;
   switch (kind) {
+    case "kept":
+      return `Kept as in the cluster, although ${base} changes it: ${where}`;
     case "noise":
       return `Folded as noise: ${where}`;
     case "undeployed":
@@ -64,6 +66,8 @@ export function titleOfUncounted({ kind, objects, deployments }: Uncounted, base
 /** `base`: as it is to be shown. */
 export function explainUncounted({ kind }: Uncounted, base: string): string {
   switch (kind) {
+    case "kept":
+      return `A deploy of ${base} without this merge would do this. With it, the cluster stays as it is.`;
     case "noise":
       return "Labels and checksums that only follow a version, and fields that the deployment ignores. Merging changes them too.";
     case "undeployed":

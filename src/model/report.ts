@@ -96,6 +96,8 @@ const Preview = z.object({
   drifted: UncountedChanges.optional(),
   /** Changes on the base branch that are not deployed. Not counted. */
   undeployed: UncountedChanges.optional(),
+  /** Changes on the base branch that the merge takes back before they are deployed. Not counted. */
+  kept: UncountedChanges.optional(),
   /** Changes of the pull request that nobody wants to read, such as version labels. Not counted. */
   noise: UncountedChanges.optional(),
   /** Why changes that are not the pull request's may be counted: the base could not be compared. */
@@ -165,7 +167,7 @@ export type Risk = z.infer<typeof Risk>;
 export type UncountedChanges = z.infer<typeof UncountedChanges>;
 
 /** The lists of changes that are not counted, in the order in which they are shown. */
-export const uncountedKinds = ["noise", "undeployed", "drifted"] as const;
+export const uncountedKinds = ["kept", "noise", "undeployed", "drifted"] as const;
 export type UncountedKind = (typeof uncountedKinds)[number];
 
 /** Applies a function to each of these lists that exists. */

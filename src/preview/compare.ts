@@ -18,6 +18,7 @@ import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { dependenciesOf } from "../guards/depends-on.ts";
 import { findLargePrune, type LargePrune, type PruneGuard } from "../guards/pruning.ts";
 import { toDeployOptions, toRun } from "../reconcile/run.ts";
+import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
 import { type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { describeSafely } from "./describe-diff.ts";
@@ -78,8 +79,8 @@ export interface PreviewResult {
   readonly preview: Preview;
   /** For a failure: whether a retry may help. */
   readonly retry?: Failure["retry"] | undefined;
-  /** Only an operator can fix it, and no delivery announces that: it is retried after a while. */
-  readonly refused?: boolean | undefined;
+  /** It may be better later, and no delivery announces that: it is made again after a while. */
+  readonly mendable?: boolean | undefined;
 }
 
 /** Never rejects: failures are reported, and the previews of other deployments continue. */
@@ -118,21 +119,23 @@ export async function compare(
       ...(encrypted && { encrypted }),
       ...(unattributed !== undefined && { unattributed }),
     };
-    return { preview: { ...working, ...found, state: "done", approval, drift, ...rest } };
+    const mendable = referenceError !== undefined && toFailure(referenceError).retry !== "person";
+    return { preview: { ...working, ...found, state: "done", approval, drift, ...rest }, mendable };
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
     const failure = makeVisible(await redactText(message, knownSecrets));
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
-    const refused = error instanceof PreviewRefusedError;
-    return { preview: { ...working, state: "failed", failure, failed }, retry, refused };
+    // Only an operator can fix a refusal.
+    const mendable = error instanceof PreviewRefusedError;
+    return { preview: { ...working, state: "failed", failure, failed }, retry, mendable };
   }
 }
 
 /** Whether a deploy of the merge would change nothing at all. */
 function isEmpty({ counts, ...found }: Pick<Preview, "counts" | UncountedKind>): boolean {
   const { new: created, changed, deleted, orphan, errors } = counts;
-  const uncounted = uncountedKinds.some((kind) => found[kind] !== undefined);
+  const uncounted = uncountedKinds.some((kind) => kind !== "kept" && found[kind] !== undefined);
   return created + changed + deleted + orphan + errors === 0 && !uncounted;
 }
 
@@ -218,17 +221,17 @@ async function diffDecrypted(comparing: Comparing): Promise<Difference> {
 async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
   const { signal, log, target } = comparing;
   const { merge, base: commit, path } = openMerge(comparing);
-  let mayHaveBeenEncrypted = false;
+  let mayHaveBeenEncrypted = mayHoldOlderValues(target.deployment);
   const [merged] = await Promise.all([merge.stubbed(path, signal), merge.baseHosts(signal)]);
   const result = await diff(merged, comparing).catch((error: unknown) => {
     throw explainUndecrypted(error);
   });
   const base = await merge.stubbed(path, signal, commit).catch((error: unknown) => giveUp(error));
-  // Values that were decrypted may still be in the cluster after their files are gone from the base.
-  const { observedCommit: deployed = commit } = target.deployment.status;
-  const before =
-    deployed === commit ? base : await merge.stubbed(path, signal, deployed).catch((error: unknown) => giveUp(error));
-  const isPlain = [merged, base, before].every((placed) => (placed?.encrypted.size ?? 0) === 0);
+  const inCluster = commitsInCluster(target.deployment).filter((one) => one !== commit);
+  const before = await Promise.all(
+    inCluster.map((one) => merge.stubbed(path, signal, one).catch((error: unknown) => giveUp(error))),
+  );
+  const isPlain = [merged, base, ...before].every((placed) => (placed?.encrypted.size ?? 0) === 0);
   if (isPlain && !mayHaveBeenEncrypted) {
     const place = (other: string) => merge.stubbed(path, signal, other);
     return { result, ...(await compareReferences(result, commit, place, comparing)) };
@@ -246,6 +249,21 @@ async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
     if (!(error instanceof SourceError && error.problem === "path-not-found")) mayHaveBeenEncrypted = true;
     log.info({ ...target.deployment.key }, "the base branch cannot be compared");
   }
+}
+
+/**
+ * Values that were decrypted stay in the cluster after their files are gone from the base: until the next deploy, which
+ * may be of another commit than the one that was checked last.
+ */
+function commitsInCluster({ status }: GitDeployment): string[] {
+  const commits = [status.observedCommit, deployedCommitOf(status.lastDeployResult)];
+  return [...new Set(commits.filter((commit) => commit !== undefined))];
+}
+
+/** Whether values that were decrypted from a commit that is not known any more may be in the cluster. */
+function mayHoldOlderValues({ spec, status: { lastDeployResult: last } }: GitDeployment): boolean {
+  const isComplete = last !== undefined && last.errors === 0 && !wasDryRun(last);
+  return spec.decryption !== undefined && !isComplete;
 }
 
 function openMerge({ target: { deployment, merge, base } }: Comparing) {

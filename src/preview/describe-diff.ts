@@ -22,6 +22,7 @@ import {
 import { attribute, type DiffReferences } from "./attribute.ts";
 import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
 import { parseIgnoredFields, separateNoise } from "./noise.ts";
+import { findKept } from "./kept.ts";
 import { digestOf, errorId } from "./reference-diff.ts";
 import { inThread, largeText, ThreadError } from "../kit/in-thread.ts";
 import { findRisks, lengthOfStates } from "./risks.ts";
@@ -135,6 +136,7 @@ function describe(
   redactor: Redactor,
   { prune, ignoreChanges = "", references }: Known,
 ): Description {
+  const kept = references ? findKept(result, references.base) : [];
   const { own, drifted, undeployed } = references
     ? attribute(result.objects, references)
     : { own: result.objects, drifted: [], undeployed: [] };
@@ -175,11 +177,15 @@ function describe(
     ],
     ...describeUncounted("drifted", drifted, redactor, prune),
     ...describeUncounted("undeployed", undeployed, redactor, prune),
+    ...withoutValues(describeUncounted("kept", kept, redactor, prune)),
     ...describeUncounted("noise", noise, redactor, prune),
   };
 }
 
-/** Without risks: they are not the author's, and may have been accepted. */
+/**
+ * Without risks: they are not the author's, and may have been accepted. Without orphans that are not pruned: no deploy does
+ * anything to them.
+ */
 function describeUncounted(
   name: UncountedKind,
   objects: readonly ResultObject[],
@@ -188,12 +194,21 @@ function describeUncounted(
 ): { readonly [_ in typeof name]?: UncountedChanges } {
   const found = objects.flatMap((object): Found[] => {
     const action = actionOf(object, [], prune);
-    return action === undefined ? [] : [{ object, action, risks: [] }];
+    return action === undefined || action === "orphan" ? [] : [{ object, action, risks: [] }];
   });
   if (found.length === 0) return {};
   const shown = found.toSorted(byImportance).slice(0, maxUncountedObjects);
   const described = describeObjects(shown, redactor);
   return { [name]: { objects: described, objectsLeftOut: found.length - shown.length } };
+}
+
+/** Those of the base's own Secrets are not known, so its values are not shown. */
+function withoutValues(lists: Pick<Preview, UncountedKind>): Pick<Preview, UncountedKind> {
+  return mapUncounted(lists, (changes) => ({ ...changes, objects: namesOf(changes.objects) }));
+}
+
+function namesOf(objects: readonly PreviewObject[]): PreviewObject[] {
+  return objects.map(({ ref, action, risks }) => ({ ref, action, risks }));
 }
 
 type Found = Pick<PreviewObject, "action" | "risks"> & { readonly object: ResultObject };
@@ -266,11 +281,9 @@ function conceal(description: Description, why: string): Description {
       message: "(not shown, because it may hold a secret)",
       ...(old && { old }),
     }));
-  const namesOf = (objects: readonly PreviewObject[]) =>
-    objects.map(({ ref, action, risks }) => ({ ref, action, risks }));
   return {
     ...description,
-    ...mapUncounted(description, (changes) => ({ ...changes, objects: namesOf(changes.objects) })),
+    ...withoutValues(description),
     objects: namesOf(description.objects),
     errors: silence(description.errors),
     warnings: silence(description.warnings),

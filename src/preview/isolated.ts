@@ -46,8 +46,9 @@ export async function compareIsolated(
     const isToBlame = retry === "person" && isOfTheMerge(error) && !isWithoutCluster(error);
     const failure = makeVisible(await redactText(message, knownSecrets));
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
-    const refused = error instanceof PreviewRefusedError;
-    return { preview: { ...working, state: "failed", failure, failed: isToBlame ? "render" : "run" }, retry, refused };
+    const failed = isToBlame ? "render" : "run";
+    const mendable = error instanceof PreviewRefusedError;
+    return { preview: { ...working, state: "failed", failure, failed }, retry, mendable };
   }
 }
 

@@ -199,9 +199,9 @@ export async function compareMerges(
     const retries = await Promise.all(
       targets.map(async (target, at) => {
         const compareIt = isIsolated(target.deployment) ? compareIsolated : compare;
-        const { preview, retry, refused } = await compareIt(target, cluster, deps, log, signal);
+        const { preview, retry, mendable } = await compareIt(target, cluster, deps, log, signal);
         previews[at] = preview;
-        if (refused) findings.mendable = true;
+        if (mendable) findings.mendable = true;
         return retry;
       }),
     );

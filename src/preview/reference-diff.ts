@@ -18,7 +18,7 @@ export interface ReferenceDiff {
   readonly size: number;
 }
 
-export interface ReferenceObject extends Pick<ResultObject, "changes" | "new" | "orphan" | "deleted"> {
+export interface ReferenceObject extends Pick<ResultObject, "ref" | "changes" | "new" | "orphan" | "deleted" | "hook"> {
   /** Digest of the rendered object; `undefined`: it is not rendered, or could differ from run to run. */
   readonly rendered: string | undefined;
   /** The version of the live object that was compared. */
@@ -37,14 +37,16 @@ export function toReferenceDiff({ objects, errors, objectsHash }: CommandResult)
 }
 
 function toReferenceObject(object: ResultObject): ReferenceObject {
-  const { ref, changes, new: isNew, orphan, deleted, rendered, applied } = object;
+  const { ref, changes, new: isNew, orphan, deleted, hook, rendered, applied } = object;
   const isKept = changes.length > 0 && !isSecret(ref) && !isMasked(applied);
   return {
+    ref,
     // kluctl adds a text diff, which is larger than the values.
     changes: changes.map(({ unifiedDiff: _, ...change }): FieldChange => change),
     new: isNew,
     orphan,
     deleted,
+    hook,
     rendered: digestOf(rendered),
     live: liveOf(object),
     applied: isKept ? applied : undefined,
@@ -70,21 +72,27 @@ export function errorId({ ref, message }: ResultError): string {
 }
 
 /** Whether a merge does anything to the object. */
-export function isTouched({ changes, new: isNew, orphan, deleted }: ResultObject): boolean {
+export function isTouched({
+  changes,
+  new: isNew,
+  orphan,
+  deleted,
+}: Pick<ResultObject, "changes" | "new" | "orphan" | "deleted">): boolean {
   return changes.length > 0 || isNew || orphan || deleted;
 }
 
-/** Whether the live objects that the merge touches are still those that the reference was compared with. */
+/** Whether the live objects that either of them touches are still those that the reference was compared with. */
 export function isCurrent({ objects }: ReferenceDiff, merged: readonly ResultObject[]): boolean {
-  return merged.filter(isTouched).every((object) => {
+  return merged.every((object) => {
     const known = objects.get(refId(object.ref));
+    if (!isTouched(object) && (known === undefined || !isTouched(known))) return true;
     // An object that the reference neither renders nor finds is new in the merge, or in the cluster.
     return known === undefined ? !object.orphan && !object.deleted : known.live === liveOf(object);
   });
 }
 
-/** The whole object with its status: if only that differs, the reference is compared once more, which does no harm. */
-function liveOf({ ref, remote }: ResultObject): string {
+/** Identifies the live object with its status: if only that differs, the reference is compared once more, which does no harm. */
+export function liveOf({ ref, remote }: ResultObject): string {
   if (remote === undefined) return "absent";
   if (!isSecret(ref)) return hash("sha256", remote);
   const { metadata } = (parseJson(remote) ?? {}) as { metadata?: { resourceVersion?: unknown } };

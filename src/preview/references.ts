@@ -3,13 +3,19 @@ import { SourceError } from "../errors.ts";
 import { type BoundedMap, createBoundedMap } from "../kit/bounded-map.ts";
 import type { CommandResult, GitDeployment, Placed, ResultObject } from "../model.ts";
 import { parseJson } from "../kit/json.ts";
+import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
 import { hasShared, type DiffReferences } from "./attribute.ts";
 import { isCurrent, isTouched, type ReferenceDiff, toReferenceDiff } from "./reference-diff.ts";
 
 /** Diffs of the base and of deployed commits, shared by all pull requests. In memory only. */
-export type KnownReferences = Pick<BoundedMap<ReferenceDiff>, "get" | "set">;
+export interface KnownReferences {
+  readonly made: Pick<BoundedMap<ReferenceDiff>, "get" | "set">;
+  /** Those that are being made. */
+  readonly running: Map<string, Promise<ReferenceDiff>>;
+}
 
-const mostKnown = 500;
+/** Of 200 deployments and their branches. Most diffs have less than 2 000 characters. */
+const mostKnown = { entries: 1_000, weight: 20_000_000 };
 /** In characters. A larger diff is made anew each time. */
 const largestKnown = 200_000;
 /**
@@ -19,7 +25,8 @@ const largestKnown = 200_000;
 const knownForMs = 5 * 60_000;
 
 export function createKnownReferences(): KnownReferences {
-  return createBoundedMap<ReferenceDiff>({ entries: mostKnown, maxAgeMs: knownForMs });
+  const made = createBoundedMap<ReferenceDiff>({ ...mostKnown, maxAgeMs: knownForMs }, ({ size }) => size);
+  return { made, running: new Map() };
 }
 
 export interface ReferencesInput {
@@ -41,12 +48,11 @@ export interface ReferencesInput {
 const nothing: ReferenceDiff = { objects: new Map(), errors: new Set(), objectsHash: "", size: 0 };
 
 /**
- * `undefined` if the merge changes nothing. Throws if the base cannot be compared. Without the deployed commit, whatever
- * the base changes counts as not deployed. Most deployments are in sync with the base, which needs no comparison.
+ * Throws if the base cannot be compared. Without the deployed commit, whatever the base changes counts as not deployed.
+ * Most deployments are in sync with the base, which needs no comparison.
  */
-export async function findReferences(input: ReferencesInput): Promise<DiffReferences | undefined> {
+export async function findReferences(input: ReferencesInput): Promise<DiffReferences> {
   const { merged, base: commit, deployment } = input;
-  if (!merged.objects.some(isTouched) && merged.errors.length === 0) return undefined;
   if (isInSync(deployment, commit, merged.objects)) return { base: nothing, deployed: undefined };
   const base = await compareReference(commit, input).catch((error: unknown) => {
     if (isNewProject(error)) return nothing;
@@ -96,12 +102,11 @@ async function findDeployed(
   input: ReferencesInput,
 ): Promise<ReferenceDiff | undefined> {
   const last = status.lastDeployResult;
-  if (last === undefined || last.errors > 0 || isDryRun(last.document)) return undefined;
-  const { renderedObjectsHash, gitInfo } = last.document as { renderedObjectsHash?: unknown; gitInfo?: unknown };
-  const { commit } = (gitInfo ?? {}) as { commit?: unknown };
+  if (last === undefined || last.errors > 0 || wasDryRun(last)) return undefined;
+  const commit = deployedCommitOf(last);
   // Most commits change nothing in most deployments.
-  if (commit === input.base || renderedObjectsHash === base.objectsHash) return base;
-  if (typeof commit !== "string") return undefined;
+  if (commit === input.base || last.document["renderedObjectsHash"] === base.objectsHash) return base;
+  if (commit === undefined) return undefined;
   return compareReference(commit, input).catch(() => {
     input.onUnknown();
     return undefined;
@@ -111,18 +116,27 @@ async function findDeployed(
 async function compareReference(commit: string, input: ReferencesInput): Promise<ReferenceDiff> {
   const { deployment, variant, known, merged, place, diff } = input;
   const id = JSON.stringify([deployment.uid, deployment.generation, variant, commit]);
-  const found = known.get(id);
-  if (found !== undefined && isCurrent(found, merged.objects)) return found;
-  const made = toReferenceDiff(await diff(await place(commit)));
-  if (made.size <= largestKnown) known.set(id, made);
-  return made;
+  const earlier = known.made.get(id) ?? known.running.get(id);
+  if (earlier !== undefined) {
+    // A failure may be that of another pull request only, whose work was cancelled.
+    const found = await Promise.resolve(earlier).catch(() => undefined);
+    if (found !== undefined && isCurrent(found, merged.objects)) return found;
+  }
+  const running = makeReference();
+  known.running.set(id, running);
+  try {
+    const made = await running;
+    if (made.size <= largestKnown) known.made.set(id, made);
+    return made;
+  } finally {
+    if (known.running.get(id) === running) known.running.delete(id);
+  }
+
+  async function makeReference(): Promise<ReferenceDiff> {
+    return toReferenceDiff(await diff(await place(commit)));
+  }
 }
 
 function isNewProject(error: unknown): boolean {
   return error instanceof SourceError && error.problem === "path-not-found";
-}
-
-function isDryRun(document: Readonly<Record<string, unknown>>): boolean {
-  const { dryRun } = (document["commandInfo"] ?? {}) as { dryRun?: unknown };
-  return dryRun === true;
 }

@@ -1,4 +1,5 @@
 /** The commit statuses of a pushed commit: its progress in each deployment. Pure. */
+import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
 import type { CommandSummary, CommitStatus, GitDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
@@ -52,11 +53,11 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
     return { state: "failure", description: `cannot be rendered: ${inOneLine(status.lastPrepareError)}` };
   }
   const { lastDeployResult: last } = status;
-  const hasFailed = last !== undefined && last.errors > 0 && deployedCommit(last) === commit;
+  const hasFailed = last !== undefined && last.errors > 0 && deployedCommitOf(last) === commit;
   if (changeWaits(spec, status) && !hasFailed) return { state: "pending", description: "waiting for approval" };
   const ready = readyCondition(status);
   if (ready?.status === "False") return { state: "failure", description: withFirstErrorOnly(ready.message, status) };
-  if (last !== undefined && deployedCommit(last) === commit) {
+  if (last !== undefined && deployedCommitOf(last) === commit) {
     return { state: "success", description: describe(last, spec.prune) };
   }
   if (ready?.status === "True") return { state: "success", description: "nothing to do" };
@@ -85,10 +86,6 @@ function superseded(known: CommitStatus | undefined): Line | undefined {
     : { state, description };
 }
 
-function deployedCommit({ document }: CommandSummary): unknown {
-  return (document["gitInfo"] as { commit?: unknown } | undefined)?.commit;
-}
-
 function describe(last: CommandSummary, prune: boolean): string {
   const counts: [number, string][] = [
     [last.changedObjects, "changed"],
@@ -96,10 +93,9 @@ function describe(last: CommandSummary, prune: boolean): string {
     [last.deletedObjects, "deleted"],
   ];
   const words = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  const dryRun = (last.document["commandInfo"] as { dryRun?: unknown } | undefined)?.dryRun === true;
-  const what = `${dryRun ? "dry run: " : deployed}${words.join(", ") || "no objects changed"}`;
+  const what = `${wasDryRun(last) ? "dry run: " : deployed}${words.join(", ") || "no objects changed"}`;
   // Orphans that a prune has not deleted need confirmation; the Ready condition has the details.
-  return prune && !dryRun && last.orphanObjects > 0
+  return prune && !wasDryRun(last) && last.orphanObjects > 0
     ? `${what}${waiting}${last.orphanObjects} orphan, not pruned`
     : what;
 }

@@ -68,7 +68,8 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
     changed.clear();
     const due: PreviewRequest[] = [];
     try {
-      const found = await Promise.all(gathered.map(toRequests));
+      const read = readOnce(reports);
+      const found = await Promise.all(gathered.map((one) => toRequests(one, read)));
       for (const request of found.flat()) owed.set(pullRequestText(request.pullRequest), request);
       for (const [pullRequest, request] of owed) {
         const waitMs = spend(pullRequest);
@@ -94,11 +95,14 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
   }
 
   /** Deployments that follow the default branch have no name of it here, as for deploys. */
-  async function toRequests({ deployment: { key, repo, spec }, spec: isSpec }: Changed): Promise<PreviewRequest[]> {
+  async function toRequests(
+    { deployment: { key, repo, spec }, spec: isSpec }: Changed,
+    read: PreviewWatchDeps["reports"],
+  ): Promise<PreviewRequest[]> {
     const { branch } = spec.source.ref;
-    const open = branch === undefined ? [] : await reports.openInto(repo, branch);
+    const open = branch === undefined ? [] : await read.openInto(repo, branch);
     const isAbout = async (pullRequest: PreviewRequest["pullRequest"]) => {
-      const report = isSpec ? undefined : await reports.find(pullRequest);
+      const report = isSpec ? undefined : await read.find(pullRequest);
       return isSpec || report?.previews.some(({ deployment }) => keyText(deployment) === keyText(key)) === true;
     };
     const concerned = await Promise.all(open.map(isAbout));
@@ -118,6 +122,26 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
   });
 
   return () => clearTimeout(planned?.timer);
+}
+
+/** Reads each branch's pull requests and each report once: a change may concern hundreds of deployments. */
+function readOnce(reports: PreviewWatchDeps["reports"]): PreviewWatchDeps["reports"] {
+  const branches = new Map<string, ReturnType<typeof reports.openInto>>();
+  const found = new Map<string, ReturnType<typeof reports.find>>();
+  return {
+    openInto(repo, branch) {
+      const name = JSON.stringify([repo, branch]);
+      const open = branches.get(name) ?? reports.openInto(repo, branch);
+      branches.set(name, open);
+      return open;
+    },
+    find(pullRequest) {
+      const name = pullRequestText(pullRequest);
+      const report = found.get(name) ?? reports.find(pullRequest);
+      found.set(name, report);
+      return report;
+    },
+  };
 }
 
 /** Whether the last check found other differences than the one before. The first check changes nothing that is shown. */

@@ -1,5 +1,6 @@
 /** The state of a deployment at a glance, for lists. Pure. */
 import { describeRef } from "../model/git-ref.ts";
+import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
 import { type Deployment, isMalformed, type MalformedDeployment } from "../model.ts";
 import { isReconciling, pendingCommitOf, readyCondition } from "../reconcile/status/conditions.ts";
 import { hashToApprove } from "../reconcile/decide.ts";
@@ -42,7 +43,7 @@ export function stateOf(deployment: Deployment | MalformedDeployment, now: numbe
     ...key,
     ready,
     commit: status.observedCommit,
-    deployedCommit: commitOf(deployed?.document),
+    deployedCommit: deployedCommitOf(deployed),
     deployedAt: timeOf(deployed?.endTime),
     drift: driftOf(status),
     nextCheckAt: Number.isFinite(next) ? Math.max(next, now) : undefined,
@@ -85,27 +86,15 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
     return `waiting for approval of ${pending.slice(0, 8)} (on the page, by kluctl gitops deploy, or in spec.manualObjectsHash)`;
   }
   if (status.observedGeneration !== generation) return "waiting for reconciliation: the spec changed";
-  if (ready?.status === "True") return wasTried(status) ? "dry run: nothing is applied" : undefined;
+  if (ready?.status === "True") return wasDryRun(status.lastDeployResult) ? "dry run: nothing is applied" : undefined;
   if (status.lastPrepareError) return inOneLine(status.lastPrepareError);
   return withFirstError(inOneLine(ready?.message ?? ""), status) || "not reconciled yet";
-}
-
-/** Whether the last deploy was a dry run. */
-function wasTried({ lastDeployResult }: Deployment["status"]): boolean {
-  const { dryRun } = (lastDeployResult?.document["commandInfo"] ?? {}) as { dryRun?: unknown };
-  return dryRun === true;
 }
 
 function refOf(source: Deployment["spec"]["source"]): string {
   if (source.kind === "git") return describeRef(source.ref);
   const { digest, tag = "latest" } = source.ref;
   return digest ?? `tag ${tag}`;
-}
-
-/** The commit of a kluctl result. */
-function commitOf(document: Readonly<Record<string, unknown>> | undefined): string | undefined {
-  const { commit } = (document?.["gitInfo"] ?? {}) as { commit?: unknown };
-  return typeof commit === "string" && commit !== "" ? commit : undefined;
 }
 
 function timeOf(text: string | undefined): number | undefined {

@@ -1,5 +1,6 @@
 /** Traces a commit through each deployment. Pure. */
 import type { DeliveryRecord } from "../model/delivery-record.ts";
+import { deployedCommitOf } from "../model/last-deploy.ts";
 import type { Ignored } from "../model/receipt.ts";
 import {
   type Deployment,
@@ -263,8 +264,7 @@ function isPushedAfter(
 
 /** According to the status, if the stored result was removed. */
 function isDeployed({ status }: Deployment | MalformedDeployment, isMeant: (commit: string | undefined) => boolean) {
-  const { gitInfo } = (status.lastDeployResult?.document ?? {}) as { gitInfo?: { commit?: string } };
-  return isMeant(gitInfo?.commit) && status.lastDeployResult?.errors === 0;
+  return isMeant(deployedCommitOf(status.lastDeployResult)) && status.lastDeployResult?.errors === 0;
 }
 
 /** Whether the outcome is that of an earlier reconciliation than the one in progress. */

@@ -86,6 +86,12 @@ test("a pull request that changes nothing itself says so, however much a deploy 
   const pull = await pulls.open({ "README.md": "Documentation.\n" });
   const body = await pull.comment("merging changes nothing in 1 deployment");
   expect(partsOf(body).undeployed).toMatch(/data\.color:\n- +red\n\+ +blue/);
+
+  // The live value, which only a deploy of the base would change.
+  await pull.push(aProject({ namespace, data: { color: "red" } }));
+  const kept = await pull.comment("Kept as in the cluster, although <code>main</code> changes it: 1 object");
+  expect(kept).toContain("merging changes nothing in 1 deployment");
+  expect(kept).not.toContain("blue");
 });
 
 test("a preview follows the cluster: drift that appears after it, and a new spec", async () => {

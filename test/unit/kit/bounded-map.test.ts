@@ -11,6 +11,24 @@ test("the least recently used entry is removed first", () => {
   expect([...map.values()]).toEqual([0, 10, 3]);
 });
 
+test("entries of a greater weight than allowed are not kept together, and one that is too heavy not at all", () => {
+  const map = createBoundedMap<string>({ entries: 10, weight: 5 }, ({ length }) => length);
+  map.set("a", "aa");
+  map.set("b", "bb");
+  map.set("c", "c");
+  expect(map.values()).toEqual(["aa", "bb", "c"]);
+  map.set("b", "b");
+  map.set("d", "d");
+  expect(map.values()).toEqual(["aa", "c", "b", "d"]);
+  map.set("e", "ee");
+  expect(map.values()).toEqual(["c", "b", "d", "ee"]);
+  map.set("b", "far too long");
+  expect(map.get("b")).toBeUndefined();
+  map.clear();
+  map.set("f", "fffff");
+  expect(map.values()).toEqual(["fffff"]);
+});
+
 test("deleted entries are gone, and make room", () => {
   const map = createBoundedMap<number>({ entries: 2 });
   map.set("a", 1);

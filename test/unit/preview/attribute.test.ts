@@ -105,12 +105,14 @@ test("a value that contains a mask is the pull request's: masks of equal values 
   expect(found).toEqual({ own: ["a"], drifted: [], undeployed: [] });
 });
 
-test("a reference is outdated as soon as a live object that the merge touches is another one", () => {
+test("a reference is outdated as soon as a live object that the merge or the base touches is another one", () => {
   const base = referenceOf(diffOf({ a: "1" }, { a: "2" }));
   expect(isCurrent(base, diffOf({ a: "1" }, { a: "3" }))).toBe(true);
   expect(isCurrent(base, diffOf({ a: "by hand" }, { a: "3" }))).toBe(false);
   expect(isCurrent(base, diffOf(undefined, { a: "3" }))).toBe(false);
-  expect(isCurrent(base, diffOf({ a: "by hand" }, { a: "by hand" }))).toBe(true); // untouched
+  expect(isCurrent(base, diffOf({ a: "by hand" }, { a: "by hand" }))).toBe(false);
+  const untouched = referenceOf(diffOf({ a: "1" }, { a: "1" }));
+  expect(isCurrent(untouched, diffOf({ a: "by hand" }, { a: "by hand" }))).toBe(true);
   const other = { kind: "ConfigMap", name: "other", namespace: "shop" };
   expect(isCurrent(base, [anObject({ ref: other, new: true, rendered: "{}" })])).toBe(true);
   expect(isCurrent(base, [anObject({ ref: other, orphan: true, remote: "{}" })])).toBe(false);

@@ -1,15 +1,18 @@
 import { expect, test } from "vitest";
 import { PrepareError, SourceError } from "../../../src/errors.ts";
 import { annotation, type Run } from "../../../src/model.ts";
-import { aResult, anObject } from "../../support/deployments.ts";
+import { aResult, anObject, aSummary } from "../../support/deployments.ts";
 import { fakeReadIdentity, fakeSecrets } from "../../support/fakes.ts";
 import { aPreviewWorld, inFolder, named } from "../../support/preview.ts";
 
 const decryption = { secretName: "keys" };
 const keys = { "main.agekey": "AGE-SECRET-KEY-1" };
+const older = "d".repeat(40);
+const changes = [{ type: "update", jsonPath: "data.a", oldValue: "canary-value", newValue: "open" }] as const;
 
 function aWorld(overrides: Parameters<typeof named>[1] = {}, settings = { confined: true }) {
-  const deployment = named("prod", { spec: { ...inFolder("app"), decryption }, ...overrides });
+  const status = { lastDeployResult: aSummary() };
+  const deployment = named("prod", { spec: { ...inFolder("app"), decryption }, status, ...overrides });
   const readIdentity = fakeReadIdentity({ secrets: fakeSecrets({ "shop/keys": keys }) });
   const world = aPreviewWorld([deployment], { settings, readIdentity });
   return { ...world, projects: () => world.kluctl.runs.map(({ run }) => (run as Run).projectDir) };
@@ -63,17 +66,38 @@ test("files that were encrypted in the commit that is still deployed count as we
   const deployed = "c".repeat(40);
   const { run, sources, kluctl, previews } = aWorld({ status: { observedCommit: deployed } });
   sources.nextMerge.encryptedOf = new Map([[deployed, new Map([["app/gone.yaml", "1"]])]]);
-  const changes = [{ type: "update", jsonPath: "data.a", oldValue: "canary-value", newValue: "open" }] as const;
   kluctl.answers.diff = aResult({ objects: [anObject({ changes, rendered: "{}" })] });
   await run();
   expect(previews()[0]).toMatchObject({ state: "done", counts: { changed: 0 } });
   expect(JSON.stringify(previews())).not.toContain("canary");
 });
 
+test("files that were encrypted in the last deployed commit count, although a newer one was checked since", async () => {
+  const lastDeployResult = aSummary({ document: { gitInfo: { commit: older } } });
+  const { run, sources, kluctl, previews } = aWorld({ status: { observedCommit: "c".repeat(40), lastDeployResult } });
+  sources.nextMerge.encryptedOf = new Map([[older, new Map([["app/gone.yaml", "1"]])]]);
+  kluctl.answers.diff = aResult({ objects: [anObject({ changes, rendered: "{}" })] });
+  await run();
+  expect(previews()[0]).toMatchObject({ state: "done", counts: { changed: 0 } });
+  expect(JSON.stringify(previews())).not.toContain("canary");
+});
+
+test.each([
+  ["the last deploy had errors", { lastDeployResult: aSummary({ errors: 1 }) }],
+  ["the last deploy was a dry run", { lastDeployResult: aSummary({ document: { commandInfo: { dryRun: true } } }) }],
+  ["no deploy is known", {}],
+])("if %s, values in the cluster may be those of any earlier commit", async (_, status) => {
+  const { run, kluctl, projects, previews } = aWorld({ status });
+  kluctl.answers.diff = aResult({ objects: [anObject({ changes, rendered: "{}" })] });
+  await run();
+  expect(projects()).toEqual(["/stubbed/app", "/base/app"]);
+  expect(previews()[0]).toMatchObject({ state: "done" });
+  expect(JSON.stringify(previews())).not.toContain("canary");
+});
+
 test("if the base cannot be rendered, the values in the cluster are hidden", async () => {
   const { run, sources, kluctl, previews } = aWorld();
   sources.nextMerge.encrypted = new Map([["app/a.yaml", "1"]]);
-  const changes = [{ type: "update", jsonPath: "data.a", oldValue: "canary-value", newValue: "open" }] as const;
   const object = anObject({ changes, rendered: "{}" });
   const diff = kluctl.diff.bind(kluctl);
   let runs = 0;

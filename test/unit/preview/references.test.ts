@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
 import type { CommandResult, DeploymentStatus, ResultObject, Run } from "../../../src/model.ts";
 import { aResult, anObject, aSummary } from "../../support/deployments.ts";
@@ -70,10 +70,14 @@ test("the base is compared again as soon as a live object that the merge changes
   expect(previews()[0]).toMatchObject({ counts: { changed: 0 }, undeployed: { objects: [{ action: "changed" }] } });
 });
 
-test("a merge without any change needs no base", async () => {
-  const { run, compared } = aWorld({ diffs: { merge: of(config("1", "1")) } });
+test("a merge that takes back what the base changes is reported, without the base's values", async () => {
+  const diffs = { merge: of(config("live-value", "live-value")), base: of(config("live-value", "base-value")) };
+  const { run, compared, previews } = aWorld({ diffs });
   await run();
-  expect(compared()).toEqual(["merge"]);
+  expect(compared()).toEqual(["merge", "base"]);
+  const [preview] = previews();
+  expect(preview).toMatchObject({ counts: { changed: 0 }, kept: { objects: [{ action: "changed" }] } });
+  expect(JSON.stringify(preview)).not.toMatch(/(base|live)-value/);
 });
 
 const checkedAt = "2026-01-01T00:00:10Z";
@@ -192,13 +196,43 @@ test.each([
 
 test("if the base cannot be rendered, every change counts, and the preview says why", async () => {
   const diffs = { merge: of(config("by hand", "1")), base: new PrepareError("line 7:\n 'x' is undefined") };
-  const { run, previews } = aWorld({ diffs });
+  const { run, previews, told } = aWorld({ diffs });
   expect(await run()).toEqual({ kind: "done" });
   expect(previews()[0]).toMatchObject({
     state: "done",
     counts: { changed: 1 },
     unattributed: "line 7: 'x' is undefined",
   });
+  expect(told.at(-1)?.mendable).not.toBe(true);
+});
+
+test("a base that could not be compared just now is compared again after a while", async () => {
+  const { run, told } = aWorld({ diffs: { merge: of(config("1", "2")), base: new Error("connection refused") } });
+  expect(await run()).toEqual({ kind: "done" });
+  expect(told.at(-1)?.mendable).toBe(true);
+});
+
+test("pull requests that need the same base at the same time have it compared once", async () => {
+  const diffs = { merge: of(config("1", "2")), base: of(config("1", "1")) };
+  const { run, compared } = aWorld({ diffs });
+  await Promise.all([run(), run()]);
+  expect(compared().toSorted()).toEqual(["base", "merge", "merge"]);
+});
+
+test("a comparison that another pull request began and gave up is made again", async () => {
+  const { run, kluctl, previews } = aWorld({ diffs: {} });
+  const { promise: begun, reject } = Promise.withResolvers<CommandResult>();
+  let bases = 0;
+  kluctl.diff = ({ projectDir }: Run) => {
+    if (!projectDir.includes("base")) return Promise.resolve(of(config("by hand", "1")));
+    return ++bases === 1 ? begun : Promise.resolve(of(config("by hand", "1")));
+  };
+  const both = [run(), run()];
+  await vi.waitFor(() => expect(bases).toBe(1));
+  reject(new Error("killed"));
+  await Promise.all(both);
+  expect(bases).toBe(2);
+  expect(previews()[0]).toMatchObject({ undeployed: { objects: [{ action: "changed" }] } });
 });
 
 test("a preview that is stopped while the base is compared is not reported", async () => {
