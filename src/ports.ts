@@ -207,6 +207,8 @@ export interface Reports {
   openInto(repo: RepoId, branch: string): Promise<readonly PullRequestKey[]>;
   /** The reports of open pull requests that propose this commit. */
   proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
+  /** The merged pull requests whose merge this commit is, as far as that was recorded. */
+  mergedAs(commit: CommitKey): Promise<readonly Report[]>;
   /** The statuses written for a commit, as far as they are recorded. */
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
   /** Keeps the statuses of other contexts: several jobs may write for one commit at the same time. */

@@ -180,10 +180,13 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     sources,
     render: renderComment,
     markerOf: createMarkers(live, deps.clusterId),
+    clock,
     log,
   });
   const lastMove = queue.lastMove.bind(queue);
-  const writeCommitStatus = createCommitStatusWriter({ forges, reports, deployments, secrets, sources, lastMove, log });
+  const writeCommitStatus = createCommitStatusWriter({
+    ...{ forges, reports, queue, deployments, secrets, sources, lastMove, log },
+  });
   const reporter = startWorker({
     ...shared,
     lane: "report",

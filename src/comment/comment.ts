@@ -4,6 +4,7 @@ import { renderDangers } from "./dangers.ts";
 import { renderFooter, renderNotes, renderVerdict } from "./frame.ts";
 import { groupPreviews } from "./groups.ts";
 import { renderObstacle } from "./obstacle.ts";
+import { renderRollout } from "./rollout.ts";
 import { renderSections, type Sections } from "./sections.ts";
 import { renderUncounted } from "./uncounted.ts";
 import { describeOnly, renderTable } from "./table.ts";
@@ -25,7 +26,7 @@ const leftOutLength = 300;
 
 /** Renders as much as fits, and a line that says what was omitted. */
 export function renderComment(report: Report, { maxLength, marker }: CommentOptions): string {
-  const top = [marker, renderVerdict(report), ...renderNotes(report)];
+  const top = [marker, renderVerdict(report), ...renderNotes(report), renderRollout(report)];
   const footer = renderFooter(report);
   const over = !isOpen(report);
   const [open, close] = over ? ["<details><summary>Result of the last preview</summary>", "</details>"] : ["", ""];

@@ -87,10 +87,10 @@ export function renderNotes(report: Report): string[] {
 /** Returns the notes below the verdict. */
 export function describeNotes(report: Report, markup: Markup): string[] {
   const { code } = markup;
-  const { state, restarts, base, previews, obstacle } = report;
+  const { state, restarts, base, previews, obstacle, rollout } = report;
   const notes: string[] = [];
   if (isOpen(report) && previews.some(({ isolated }) => isolated)) notes.push(describeIsolation(report, markup));
-  if (state === "merged" && previews.length > 0) notes.push(describeFollowers(previews));
+  if (state === "merged" && previews.length > 0 && rollout === undefined) notes.push(describeFollowers(previews));
   if (state === "closed") notes.push("Its changes are not deployed.");
   const done = previews.filter((preview) => preview.state !== "working").length;
   if (state === "working" && done > 0) notes.push(`${grouped(done)} of ${plural(previews.length, "deployment")} done.`);

@@ -22,6 +22,9 @@ export function isClosedSince(since: number) {
   return ({ closedAt, updatedAt }: Pick<PullRequest, "closedAt" | "updatedAt">) => (closedAt ?? updatedAt) >= since;
 }
 
+/** The login of a user; `undefined` if it is missing or could be anything but a name in a mention. */
+export const Login = lenient(z.string().regex(/^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$/));
+
 /** A list without its malformed elements: one of them must not hide all others. */
 export function lenientList<T extends z.ZodType>(type: T) {
   return z.array(z.unknown()).transform((elements) =>

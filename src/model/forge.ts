@@ -83,6 +83,10 @@ export interface PullRequest {
   readonly updatedAt: number;
   /** When it was closed or merged, in epoch milliseconds, if it is and the forge reports it. */
   readonly closedAt?: number | undefined;
+  /** The commit of the base branch that contains it, if it was merged and the forge reports it. */
+  readonly mergeCommit?: string | undefined;
+  /** The author's login, if it is one that a comment can mention. */
+  readonly author?: string | undefined;
 }
 
 /** One commit status (check) on a forge. */

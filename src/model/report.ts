@@ -3,7 +3,7 @@
  * sent and shown. A schema, because it is read back from Redis.
  */
 import { z } from "zod";
-import type { RepoId } from "../model.ts";
+import { keyText, type RepoId } from "../model.ts";
 
 const count = z.int().nonnegative();
 const kubernetesName = z.string().max(253);
@@ -129,6 +129,19 @@ const Obstacle = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("failed"), message: z.string() }),
 ]);
 
+/** What became of a merge in one deployment; the name is empty for all together. */
+const RolloutLine = z.object({
+  deployment: z.string(),
+  /** It was deployed at some time: what happens later is not the merge's doing. */
+  succeeded: z.boolean().optional(),
+  /** Epoch milliseconds; absent while it does not fail. */
+  failingSince: z.number().optional(),
+  /** Oldest first. `at`: epoch milliseconds. */
+  steps: z.array(
+    z.object({ state: z.enum(["pending", "success", "failure", "canceled"]), text: z.string(), at: z.number() }),
+  ),
+});
+
 export const Report = z.object({
   v: z.literal(1),
   pullRequest: z.object({ forge: z.string(), repoName: z.string(), number: z.int().positive() }),
@@ -158,11 +171,18 @@ export const Report = z.object({
   /** Epoch milliseconds. */
   startedAt: z.number(),
   finishedAt: z.number().optional(),
+  /** Of a merged pull request: the commit of the base branch that contains it, and what became of it. */
+  mergeCommit: z.string().optional(),
+  rollout: z.array(RolloutLine).optional(),
+  author: z.string().optional(),
+  /** The author was told that the rollout failed. */
+  failureTold: z.boolean().optional(),
 });
 
 export type Report = z.infer<typeof Report>;
 export type Preview = z.infer<typeof Preview>;
 export type PreviewObject = z.infer<typeof PreviewObject>;
+export type RolloutLine = z.infer<typeof RolloutLine>;
 export type Risk = z.infer<typeof Risk>;
 export type UncountedChanges = z.infer<typeof UncountedChanges>;
 
@@ -192,4 +212,15 @@ export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
  */
 export function isOpen<R extends Pick<Report, "state">>(report: R): report is R & { state: "working" | "done" } {
   return report.state === "working" || report.state === "done";
+}
+
+/** The deployments in which the rollout of the pull request's own changes has failed since then, and never succeeded. */
+export function failedIn(
+  { rollout = [], previews }: Pick<Report, "rollout" | "previews">,
+  since: number,
+): RolloutLine[] {
+  const own = new Set(previews.map(({ deployment }) => keyText(deployment)));
+  return rollout.filter(
+    ({ deployment, succeeded, failingSince = Infinity }) => own.has(deployment) && !succeeded && failingSince <= since,
+  );
 }

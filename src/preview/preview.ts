@@ -85,7 +85,8 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const deployments = tracking(pullRequest);
     const fresh = toReport({ pullRequest, previous, deployments }, unknown, { startedAt: now });
     const report = previous === undefined ? fresh : withFinalHead(previous, fresh);
-    await save({ ...report, state: pullRequest.state, finishedAt: report.finishedAt ?? now });
+    const { state, mergeCommit, author } = pullRequest;
+    await save({ ...report, state, finishedAt: report.finishedAt ?? now, mergeCommit, author });
     return { kind: "done" };
   }
 

@@ -70,6 +70,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
+  const mergesKey = (commit: CommitKey) => `${prefix}:merges:${digest(commitText(commit).toLowerCase())}`;
   const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
   const refusedKey = (forge: string) => `${prefix}:refused:${forge}`;
   const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
@@ -115,7 +116,20 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       } else if (repo !== undefined) {
         writing.hdel(openKey(repo), pullRequestId(pullRequest));
       }
+      if (report.mergeCommit !== undefined) {
+        const merge = mergesKey({
+          forge: pullRequest.forge,
+          repoName: pullRequest.repoName,
+          commit: report.mergeCommit,
+        });
+        writing.hset(merge, pullRequestId(pullRequest), JSON.stringify(pullRequest)).pexpire(merge, keepStatusesMs);
+      }
       await inTime("store the report", async () => allOf(await writing.exec()));
+    },
+    async mergedAs(commit) {
+      const keys = await inTime("find the merged pull requests", async () => connection.hvals(mergesKey(commit)));
+      const found = await Promise.all(keys.flatMap((json) => parse(PullRequestKeySchema, json) ?? []).map(find));
+      return found.filter((report) => report !== undefined).filter((report) => isMergedAs(report, commit.commit));
     },
     async statuses(commit) {
       const lines = await inTime("return the statuses", async () => connection.hvals(statusesKey(commit)));
@@ -170,6 +184,10 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       return found.flatMap((json) => parse(PullRequestKeySchema, json) ?? []);
     },
   };
+}
+
+function isMergedAs({ state, mergeCommit }: Report, commit: string): boolean {
+  return state === "merged" && mergeCommit === commit;
 }
 
 /** Returns `undefined` if the value is missing or comes from another version or origin. */

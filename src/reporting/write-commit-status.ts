@@ -1,17 +1,19 @@
 /** Updates a pushed commit's statuses to the current state of its deployments. */
 import { commitOf } from "../model/git-ref.ts";
 import type { Logger } from "../log.ts";
-import type { Freshness, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
+import type { CommitKey, Freshness, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../access/credentials.ts";
 import { deployStatuses } from "./deploy-statuses.ts";
+import { followRollout } from "./rollout.ts";
 import { aggregateContext, isPreviewLine } from "./statuses.ts";
 import { writeStatuses } from "./write-statuses.ts";
 
 export interface CommitStatusWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "setUnsettled" | "proposing">;
+  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "setUnsettled" | "proposing" | "mergedAs">;
+  readonly queue: Pick<Queue, "enqueue">;
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads">;
@@ -46,7 +48,11 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     try {
       // First, so that no forgotten status stays pending.
       if (unsettled) await reports.setUnsettled(commit, repo, true);
-      await writeStatuses({ forge, reports }, commit, statuses, signal);
+      try {
+        await writeStatuses({ forge, reports }, commit, statuses, signal);
+      } finally {
+        await recordRollout(commit);
+      }
       if (!unsettled) await reports.setUnsettled(commit, repo, false);
       return { kind: "done" };
     } catch (error) {
@@ -57,6 +63,15 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
       return outcome;
     }
   };
+
+  /** The comment of a merged pull request shows what became of its merge. */
+  async function recordRollout(commit: CommitKey): Promise<void> {
+    const merged = await reports.mergedAs(commit);
+    if (merged.length === 0) return;
+    const written = await reports.statuses(commit);
+    const behind = merged.filter(({ rollout }) => followRollout(rollout, written, 0) !== rollout);
+    await deps.queue.enqueue(behind.map(({ pullRequest }) => ({ kind: "report", pullRequest })));
+  }
 
   /** Reads the remote once for all deployments that share a login; usually their own jobs have read it already. */
   async function readHeads(repo: RepoId, following: readonly GitDeployment[], signal?: AbortSignal) {

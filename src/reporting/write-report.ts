@@ -7,19 +7,23 @@ import type { Logger } from "../log.ts";
 import {
   type CommitKey,
   isMalformed,
+  keyText,
   type Outcome,
   type PullRequest,
   type PullRequestKey,
   pullRequestText,
   type ReportRequest,
 } from "../model.ts";
-import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
+import type { Clock, Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import { hasFinalVerdict } from "../comment/comment.ts";
+import { failureMark, renderFailure } from "../comment/rollout.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../access/credentials.ts";
-import { isForeign, isOpen, type Report } from "../model/report.ts";
+import { failedIn, isForeign, isOpen, type Report, type RolloutLine } from "../model/report.ts";
+import { readyCondition } from "../reconcile/status/conditions.ts";
 import type { Marker } from "./marker.ts";
+import { followRollout } from "./rollout.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
 import { writeComment } from "./write-comment.ts";
 import { endPending, isSaid, takeBack, writeStatuses } from "./write-statuses.ts";
@@ -33,11 +37,14 @@ export interface ReportWriterDeps {
   readonly sources: Pick<Sources, "heads">;
   readonly render: (report: Report, options: { readonly maxLength: number; readonly marker: string }) => string;
   readonly markerOf: (forge: string) => Promise<Marker>;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
 /** A base that changes faster than it can be compared must not prevent the comment without end. */
 const mostRestarts = 3;
+/** For this long, a failed rollout is not the author's concern: retries are under way, or pods are starting. */
+const recoversWithinMs = 5 * 60_000;
 /** Pull requests whose comments were written by this process. */
 const mostWritten = 1_000;
 
@@ -71,12 +78,67 @@ export function createReportWriter(deps: ReportWriterDeps) {
       const now = await forge.pullRequest(key, signal);
       if (now === undefined) return { kind: "skipped", why: "the pull request was deleted" };
       const stale = await whyStale(report, now, signal);
-      if (stale === undefined) return await write(forge, report, signal);
+      if (stale === undefined) return await write(forge, await withRollout(report), signal);
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
       return { kind: "skipped", why: stale.why };
     } catch (error) {
       return logged(report, toForgeOutcome(error));
     }
+  }
+
+  /**
+   * Of a merged pull request: with what the statuses of its merge say now. The job that writes them queues this one, unless
+   * the merge was not recorded yet: then this one finds them.
+   */
+  async function withRollout(report: Report): Promise<Report> {
+    if (report.state !== "merged" || report.mergeCommit === undefined) return report;
+    const statuses = await reports.statuses(commitOf(report, report.mergeCommit));
+    const rollout = followRollout(report.rollout, statuses, deps.clock.now());
+    if (rollout === report.rollout) return report;
+    const followed = { ...report, rollout };
+    await reports.save(followed);
+    return followed;
+  }
+
+  /**
+   * Tells the author, once for each pull request, that the rollout fails and does not recover by itself. Returns when to look
+   * again: many failures end with the next retry, or when the objects are ready.
+   */
+  async function tellFailure(forge: Forge, report: Report, url: string | undefined, signal?: AbortSignal) {
+    const { author, failureTold, pullRequest } = report;
+    if (author === undefined || failureTold || report.state !== "merged") return undefined;
+    const now = deps.clock.now();
+    const failed = failedIn(report, now - recoversWithinMs);
+    if (failed.length === 0) {
+      const [first = Infinity] = failedIn(report, now)
+        .map(({ failingSince = Infinity }) => failingSince)
+        .toSorted();
+      return Number.isFinite(first) ? Math.max(first + recoversWithinMs - now, 1_000) : undefined;
+    }
+    const still = await Promise.all(failed.map((line) => stillFails(line, report)));
+    if (!still.includes(true)) return undefined;
+    // A crash may have kept an earlier job from recording it.
+    const mark = failureMark(report);
+    const isThere = (await forge.ownComments(pullRequest, signal)).some(({ body }) => body.includes(mark));
+    if (!isThere)
+      await forge.createComment(
+        pullRequest,
+        renderFailure(
+          report,
+          failed.filter((_, at) => still[at]),
+          url,
+        ),
+        signal,
+      );
+    await reports.save({ ...report, failureTold: true });
+    return undefined;
+  }
+
+  /** A newer commit, or a change of the resource, may have mended it: the statuses of the merge do not say so. */
+  async function stillFails({ deployment }: RolloutLine, { previews, mergeCommit }: Report): Promise<boolean> {
+    const key = previews.map((preview) => preview.deployment).find((one) => keyText(one) === deployment);
+    const status = key && (await deps.deployments.get(key))?.status;
+    return status?.observedCommit === mergeCommit && status !== undefined && readyCondition(status)?.status === "False";
   }
 
   /** Checked right before a write: a report of another head or base is outdated. */
@@ -120,10 +182,13 @@ export function createReportWriter(deps: ReportWriterDeps) {
     // Neither waits for the other: a host may reject one and accept the other.
     const comment = await attempt(() => postComment(forge, report, signal));
     await attempt(() => postStatuses(forge, report, comment?.url ?? url, signal));
+    const againMs = await attempt(() => tellFailure(forge, report, comment?.url, signal));
     for (const earlier of report.earlierHeads) {
       await attempt(() => leave(forge, report, earlier, signal));
     }
-    return logged(report, worstOf(outcomes));
+    const outcome = logged(report, worstOf(outcomes));
+    if (outcome.kind !== "done" || againMs === undefined) return outcome;
+    return { kind: "later", afterMs: againMs, why: "the rollout fails, and may recover" };
   }
 
   async function postComment(forge: Forge, report: Report, signal: AbortSignal | undefined) {

@@ -49,6 +49,28 @@ test("a pull request shows the effect of merging it, its next commit updates the
       [`towline/${deployment.key}`]: "success: deployed: 1 changed",
       towline: "success: deployed: 1 changed",
     });
+  const record = await pull.comment("✅ `deployed: 1 changed`");
+  expect(record).toContain(`**Rollout of \`${merge.slice(0, 7)}\`**`);
+  expect(record).toMatch(/Result of the last preview[^]*green/);
+});
+
+test("after a merge whose rollout fails, the comment says so", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const pulls = await usePullRequests(world);
+  await pulls.repo.push(aProject({ namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.reaches("Ready");
+  const pull = await pulls.open(aProject({ namespace, data: { color: "{{ nobody.knows.it }}" } }));
+  await pull.comment("would fail");
+  await pull.merge();
+  await pull.comment("❌ `cannot be rendered:");
+  await pulls.repo.git("fetch", "--quiet", "origin", "main");
+  await pulls.repo.git("checkout", "--quiet", "-B", "main", "FETCH_HEAD");
+  await pulls.repo.push(aProject({ namespace, data: { color: "blue" } }));
+  await deployment.reaches("Ready");
+  expect(await pull.comments()).toHaveLength(1);
 });
 
 test("a conflict and its resolution are reported, a retargeted pull request is compared with its new base, and closing ends the preview", async () => {

@@ -35,6 +35,16 @@ export function fakeReports() {
           (report) => report.repo === repo && report.head === head && ["working", "done"].includes(report.state),
         ),
       ),
+    mergedAs: ({ forge, repoName, commit }) =>
+      Promise.resolve(
+        [...saved.values()].filter(
+          ({ pullRequest, state, mergeCommit }) =>
+            state === "merged" &&
+            mergeCommit === commit &&
+            pullRequest.forge === forge &&
+            pullRequest.repoName === repoName,
+        ),
+      ),
     statuses: (commit) => Promise.resolve(statuses.get(commitText(commit)) ?? []),
     groupStatuses: (commit) => Promise.resolve(groups.get(commitText(commit)) ?? new Map()),
     saveGroupStatus(group, status) {

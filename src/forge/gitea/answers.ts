@@ -1,7 +1,7 @@
 /** The parts of Gitea's and Forgejo's responses that are used: https://docs.gitea.com/api. */
 import { z } from "zod";
 import type { ForgeComment, PullRequest } from "../../model.ts";
-import { Commit, MaybeTime, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
+import { Commit, Login, MaybeTime, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
 import { Flow, Origin, originOf } from "./origin.ts";
 
 const id = z.int().nonnegative();
@@ -17,6 +17,8 @@ const PullRequestAnswer = z.object({
   draft: lenient(z.boolean()),
   updated_at: Time,
   closed_at: MaybeTime,
+  merge_commit_sha: lenient(Commit),
+  user: lenient(z.object({ login: Login })),
   head: z.object({ sha: Commit, ...Origin }),
   flow: Flow,
   base: z.object({
@@ -28,7 +30,7 @@ const PullRequestAnswer = z.object({
 
 export const PullRequestOf = (forge: string) =>
   PullRequestAnswer.transform(
-    ({ number, html_url, state, merged, draft, updated_at, closed_at, head, base, flow }): PullRequest => {
+    ({ number, html_url, state, merged, draft, updated_at, closed_at, head, base, flow, ...more }): PullRequest => {
       const { full_name, clone_url, ssh_url, html_url: page } = base.repo;
       return {
         key: { forge, repoName: full_name, number },
@@ -41,6 +43,8 @@ export const PullRequestOf = (forge: string) =>
         repoUrls: distinctUrls(clone_url, ssh_url, page),
         updatedAt: Date.parse(updated_at),
         closedAt: closed_at,
+        ...(merged && { mergeCommit: more.merge_commit_sha }),
+        author: more.user?.login,
       };
     },
   );

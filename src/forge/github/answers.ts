@@ -1,7 +1,7 @@
 /** The parts of GitHub's responses that are used: https://docs.github.com/rest */
 import { z } from "zod";
 import type { ForgeComment, PullRequest } from "../../model.ts";
-import { Commit, MaybeTime, MaybeUrl, Name, distinctUrls, lenientList } from "../payload.ts";
+import { Commit, Login, MaybeTime, MaybeUrl, Name, distinctUrls, lenient, lenientList } from "../payload.ts";
 
 const PullRequestAnswer = z.object({
   number: z.int().positive(),
@@ -11,6 +11,9 @@ const PullRequestAnswer = z.object({
   draft: z.boolean().optional(),
   updated_at: z.iso.datetime({ offset: true }),
   closed_at: MaybeTime,
+  /** Of an open one, it is a merge that GitHub tries. */
+  merge_commit_sha: lenient(Commit),
+  user: lenient(z.object({ login: Login })),
   head: z.object({ sha: Commit, repo: z.object({ id: z.int() }).nullish() }),
   base: z.object({
     ref: Name,
@@ -67,6 +70,8 @@ export function toPullRequest(forge: string, answer: z.infer<typeof PullRequestA
     repoUrls: distinctUrls(repo.clone_url, repo.ssh_url, repo.git_url, repo.html_url),
     updatedAt: Date.parse(answer.updated_at),
     closedAt: answer.closed_at,
+    ...(answer.merged_at && { mergeCommit: answer.merge_commit_sha }),
+    author: answer.user?.login,
   };
 }
 

@@ -1,7 +1,7 @@
 /** The parts of GitLab's responses that are used: https://docs.gitlab.com/api/rest/. */
 import { z } from "zod";
 import type { PullRequest } from "../../model.ts";
-import { Commit, MaybeTime, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
+import { Commit, Login, MaybeTime, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
 
 const id = z.int().nonnegative();
 
@@ -29,6 +29,10 @@ export const MergeRequest = z.object({
   updated_at: z.iso.datetime({ offset: true }),
   closed_at: MaybeTime,
   merged_at: MaybeTime,
+  /** Null for a fast-forward. */
+  merge_commit_sha: lenient(Commit),
+  squash_commit_sha: lenient(Commit),
+  author: lenient(z.object({ username: Login })),
 });
 
 export type MergeRequest = z.infer<typeof MergeRequest>;
@@ -59,5 +63,7 @@ export function toPullRequest(
     repoUrls: distinctUrls(project.http_url_to_repo, project.ssh_url_to_repo, project.web_url),
     updatedAt: Date.parse(updated_at),
     closedAt: request.merged_at ?? request.closed_at,
+    ...(state === "merged" && { mergeCommit: request.merge_commit_sha ?? request.squash_commit_sha ?? sha }),
+    author: request.author?.username,
   };
 }

@@ -3,7 +3,7 @@ import type { Condition } from "../../../src/model.ts";
 import { createCommitStatusWriter } from "../../../src/reporting/write-commit-status.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
-import { aReport, fakeReports } from "../../support/fake-reports.ts";
+import { aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
 
 const pushed = "c".repeat(40);
@@ -20,10 +20,12 @@ function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
   const cluster = fakeDeployments(...deployments);
   const sources = fakeSources({ "refs/heads/main": pushed });
   const reports = fakeReports();
+  const queue = fakeQueue();
   const known = { synced: true };
   const writer = createCommitStatusWriter({
     forges: new Map([["gitea", forge]]),
     reports,
+    queue,
     deployments: { ...cluster, synced: () => known.synced },
     secrets: fakeSecrets(),
     sources,
@@ -35,7 +37,7 @@ function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
   const write = () => writer({ kind: "commit-status", commit, repo });
   const lines = () =>
     forge.statuses.map(({ status: { context, state, description } }) => `${context} ${state} ${description}`);
-  return { forge, cluster, sources, reports, write, lines, known, unsettled: () => reports.unsettled(repo) };
+  return { forge, cluster, sources, reports, queue, write, lines, known, unsettled: () => reports.unsettled(repo) };
 }
 
 test("a push is reported as queued, and then with its result", async () => {
@@ -55,6 +57,25 @@ test("a push is reported as queued, and then with its result", async () => {
     "towline success deployed: 2 changed",
   ]);
   expect(await unsettled()).toEqual([]);
+});
+
+test("the pull request that was merged with the commit is reported again, as often as there is something new", async () => {
+  const { write, reports, queue, cluster } = setUp(aDeployment({ status: { observedCommit: "0".repeat(40) } }));
+  const merged = aReport({ state: "merged", mergeCommit: pushed });
+  await reports.save(merged);
+  await write();
+  expect(queue.requests.splice(0)).toEqual([{ kind: "report", pullRequest: merged.pullRequest }]);
+  const steps = [{ state: "pending" as const, text: "queued", at: 1 }];
+  await reports.save({ ...merged, rollout: ["", "shop/prod"].map((deployment) => ({ deployment, steps })) });
+  await write();
+  expect(queue.requests.splice(0)).toEqual([]);
+  const lastDeployResult = aSummary({ document: { gitInfo: { commit: pushed } }, changedObjects: 2 });
+  cluster.objects.set(
+    "shop/prod",
+    aDeployment({ status: { observedCommit: pushed, conditions: [ready], lastDeployResult } }),
+  );
+  await write();
+  expect(queue.requests.splice(0)).toEqual([{ kind: "report", pullRequest: merged.pullRequest }]);
 });
 
 test("a commit that no deployment observed, because the next one came too soon, is reported as superseded", async () => {

@@ -11,6 +11,7 @@ import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../supp
 const key = { forge: "gitea", repoName: "org/shop", number: 7 };
 const text = pullRequestText(key);
 const { repo } = aDeployment();
+const seenAt = Date.parse("2026-01-01T00:01:00Z");
 const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a", owner: "" });
 
 async function setUp(overrides: Partial<Report> = {}) {
@@ -20,21 +21,25 @@ async function setUp(overrides: Partial<Report> = {}) {
   await reports.save(aReport(overrides));
   const queue = fakeQueue();
   const sources = fakeSources({ "refs/heads/main": baseCommit });
+  let passed = 0;
+  const cluster = fakeDeployments(aDeployment());
   const writer = createReportWriter({
     forges: new Map([["gitea", forge]]),
     reports,
     queue,
-    deployments: fakeDeployments(aDeployment()),
+    deployments: cluster,
     secrets: fakeSecrets(),
     sources,
     render: (report, options) => `${options.marker}\n${report.head} ${report.state}`,
     markerOf: () => Promise.resolve(marker),
+    clock: { now: () => seenAt + passed },
     log: silentLog,
   });
   const write = (number = 7) => writer({ kind: "report", pullRequest: { ...key, number } });
   const bodies = () => (forge.comments.get(text) ?? []).map(({ body }) => body.split("\n").at(-1));
   const lines = () => forge.statuses.map(({ commit, status }) => [commit.commit, status.context, status.state]);
-  return { forge, reports, queue, sources, write, bodies, lines };
+  const pass = (ms: number) => void (passed += ms);
+  return { forge, reports, queue, sources, write, bodies, lines, pass, cluster };
 }
 
 test("a report becomes one comment, a status for each deployment and a summary status", async () => {
@@ -357,4 +362,111 @@ test("after the merge the deploy's statuses are not overwritten", async () => {
   await reports.save(aReport({ state: "merged" }));
   await write();
   expect(lines()).toHaveLength(before);
+});
+
+const mergeCommit = "e".repeat(40);
+const ofMerge = { forge: "gitea", repoName: "org/shop", commit: mergeCommit };
+const failed = { context: "towline/shop/prod", state: "failure", description: "ConfigMap a: refused" } as const;
+
+test("the comment of a merged pull request follows the statuses of its merge", async () => {
+  const { write, reports, forge, bodies } = await setUp();
+  await write();
+  forge.put(7, { state: "merged" });
+  await reports.save(aReport({ state: "merged", mergeCommit }));
+  await reports.saveStatuses(ofMerge, [{ ...failed, state: "success", description: "deployed: 1 changed" }]);
+  await write();
+  expect(bodies()).toEqual([`${headCommit} merged`]);
+  expect((await reports.find(key))?.rollout).toMatchObject([
+    { deployment: "shop/prod", steps: [{ state: "success", text: "deployed: 1 changed", at: seenAt }] },
+  ]);
+});
+
+const at = (observedCommit: string, status: "True" | "False") => {
+  const more = { reason: "DeployFailed", message: "refused", lastTransitionTime: "2026-01-01T00:00:00Z" };
+  return aDeployment({ status: { observedCommit, conditions: [{ type: "Ready", status, ...more }] } });
+};
+
+/** A merged pull request whose rollout fails, and a clock that the test moves. */
+async function setUpFailing(overrides: Partial<Report> = {}) {
+  const world = await setUp();
+  await world.write();
+  world.forge.put(7, { state: "merged" });
+  await world.reports.save(aReport({ state: "merged", mergeCommit, author: "ann", ...overrides }));
+  await world.reports.saveStatuses(ofMerge, [failed]);
+  world.cluster.objects.set("shop/prod", at(mergeCommit, "False"));
+  const told = () =>
+    (world.forge.comments.get(text) ?? []).map(({ body }) => body).filter((body) => body.includes("@"));
+  return { ...world, told };
+}
+
+test("the author of a merge whose rollout fails is told once, when it does not recover by itself", async () => {
+  const { write, told, reports, pass } = await setUpFailing();
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 300_000 });
+  expect(told()).toEqual([]);
+  pass(300_000);
+  expect(await write()).toEqual({ kind: "done" });
+  await reports.saveStatuses(ofMerge, [{ ...failed, description: "ConfigMap b: refused" }]);
+  await write();
+  expect(told()).toEqual([
+    expect.stringMatching(/@ann the rollout of `eeeeeee` failed in `shop\/prod`: `ConfigMap a: refused`/),
+  ]);
+  expect((await reports.find(key))?.failureTold).toBe(true);
+});
+
+test("a rollout that recovers in time is no news, and what fails later is not the merge's doing", async () => {
+  const { write, told, reports, pass } = await setUpFailing();
+  await write();
+  await reports.saveStatuses(ofMerge, [{ ...failed, state: "success", description: "deployed: 1 changed" }]);
+  expect(await write()).toEqual({ kind: "done" });
+  await reports.saveStatuses(ofMerge, [failed]);
+  pass(3_600_000);
+  expect(await write()).toEqual({ kind: "done" });
+  expect(told()).toEqual([]);
+});
+
+test("retries do not start the time anew", async () => {
+  const { write, told, reports, pass } = await setUpFailing();
+  await write();
+  pass(200_000);
+  await reports.saveStatuses(ofMerge, [{ ...failed, state: "pending", description: "being deployed" }]);
+  await write();
+  await reports.saveStatuses(ofMerge, [failed]);
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 100_000 });
+  pass(100_000);
+  await write();
+  expect(told()).toHaveLength(1);
+});
+
+test("a job that died after it told the author does not tell again", async () => {
+  const { write, told, reports, pass } = await setUpFailing();
+  await write();
+  pass(300_000);
+  await write();
+  await reports.save({ ...(await reports.find(key))!, failureTold: undefined });
+  await write();
+  expect(told()).toHaveLength(1);
+  expect((await reports.find(key))?.failureTold).toBe(true);
+});
+
+test.each<[string, Partial<Report>]>([
+  ["the author is not known", { author: undefined }],
+  ["the pull request did not affect the deployment", { previews: [] }],
+])("nobody is told if %s", async (_, overrides) => {
+  const { write, told, pass } = await setUpFailing(overrides);
+  await write();
+  pass(300_000);
+  expect(await write()).toEqual({ kind: "done" });
+  expect(told()).toEqual([]);
+});
+
+test.each([
+  ["a newer commit", at("f".repeat(40), "False")],
+  ["a change of the resource", at(mergeCommit, "True")],
+])("nobody is told about a failure that ended with %s", async (_, deployment) => {
+  const { write, told, pass, cluster } = await setUpFailing();
+  await write();
+  cluster.objects.set("shop/prod", deployment);
+  pass(300_000);
+  expect(await write()).toEqual({ kind: "done" });
+  expect(told()).toEqual([]);
 });

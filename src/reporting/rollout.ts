@@ -1,0 +1,55 @@
+/** The rollout of a merged pull request, as the statuses of its merge commit tell it. Pure. */
+import type { CommitStatus } from "../model.ts";
+import type { Report, RolloutLine } from "../model/report.ts";
+import { aggregateContext, isPreviewLine } from "./statuses.ts";
+
+/** A deploy has three or four: `queued`, `being deployed`, its result, and perhaps a later failure. */
+const mostSteps = 6;
+
+/**
+ * Adds what is new in the statuses, with the time at which it was seen. Returns the same rollout if nothing is: a step is
+ * never removed, so that a later push does not rewrite what this one did.
+ */
+export function followRollout(
+  known: Report["rollout"],
+  statuses: readonly CommitStatus[],
+  now: number,
+): Report["rollout"] {
+  const lines = new Map((known ?? []).map((line) => [line.deployment, line]));
+  let isNew = false;
+  for (const { context, state, description } of statuses.filter((status) => !isPreviewLine(status))) {
+    const deployment = nameIn(context);
+    const line = lines.get(deployment) ?? { deployment, steps: [] };
+    const last = line.steps.at(-1);
+    if (last?.state === state && last.text === description) continue;
+    // What was deployed stays deployed: that a newer commit followed is that commit's own record.
+    if (last?.state === "success" && state === "canceled") continue;
+    isNew = true;
+    const steps = withStep(line.steps, { state, text: description, at: now });
+    const { failingSince = state === "failure" ? now : undefined, succeeded = state === "success" } = line;
+    const hasEnded = state === "success" || state === "canceled";
+    lines.set(deployment, {
+      deployment,
+      steps,
+      succeeded: succeeded || state === "success",
+      // A retry in progress has not mended it.
+      failingSince: hasEnded ? undefined : failingSince,
+    });
+  }
+  return isNew ? [...lines.values()].toSorted((a, b) => compareText(a.deployment, b.deployment)) : known;
+}
+
+/** The first step stays, because the time until the end counts from it. */
+function withStep(steps: RolloutLine["steps"], step: RolloutLine["steps"][number]): RolloutLine["steps"] {
+  const [first, ...rest] = [...steps, step];
+  return first === undefined ? [] : [first, ...rest.slice(-(mostSteps - 1))];
+}
+
+/** Empty for all deployments together. */
+function nameIn(context: string): string {
+  return context.startsWith(`${aggregateContext}/`) ? context.slice(aggregateContext.length + 1) : "";
+}
+
+function compareText(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}
