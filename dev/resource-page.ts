@@ -19,6 +19,8 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
     '`"false"`: webhooks never affect this deployment. [Which deployments a push affects](webhooks.md#which-deployments-a-push-affects)',
   paths:
     "Globs, relative to the repository's root, of files outside the deployment's directory that affect it. [Monorepos](monorepos.md#files-outside-the-directory)",
+  includes:
+    "The git repositories that the project includes, one a line, as the server has recorded them. [Included repositories](webhooks.md#included-repositories)",
   preview:
     '`"false"`: this deployment is not previewed on pull requests. [Pull requests](pull-requests.md#which-deployments-are-previewed)',
   previewDecrypt:

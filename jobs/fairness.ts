@@ -30,6 +30,7 @@ const forgottenAfterMs = 10 * 60_000;
 /** Manual requests are alone in their lane. */
 const deployClasses: Readonly<Record<Cause, number>> = {
   push: 0,
+  include: 0,
   manual: 0,
   change: 1,
   sweep: 1,

@@ -28,7 +28,7 @@ const Reconcile = z
     kind: z.literal("reconcile"),
     namespace: name,
     name,
-    cause: z.enum(["push", "manual", "change", "sweep", "drift", "interval"]),
+    cause: z.enum(["push", "include", "manual", "change", "sweep", "drift", "interval"]),
     repo: repo.optional(),
     delivery,
     sender,

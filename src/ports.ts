@@ -5,7 +5,7 @@
 import type { JsonObject } from "./kit/json.ts";
 import type { AppliedChange, AppliedScope, AppliedVersions, Doomed } from "./model/applied.ts";
 import type { Checkout, CheckoutSource, Leaving, OciCheckoutSource, Tag } from "./model/checkout.ts";
-import type { AnyDeployment, DeploymentRef, GitDeployment, StatusPatch } from "./model/deployment.ts";
+import type { AnyDeployment, Deployment, DeploymentRef, GitDeployment, StatusPatch } from "./model/deployment.ts";
 import type { ChangedPaths, CommitStatus, ForgeComment, ForgeKind, PullRequest } from "./model/forge.ts";
 import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
@@ -29,6 +29,8 @@ export interface Deployments {
   overridden(deployment: DeploymentRef, patch: JsonObject): Promise<AnyDeployment | undefined>;
   /** The deployments that follow the repository, from the watch's index; no I/O. */
   tracking(repo: RepoId): readonly GitDeployment[];
+  /** The deployments whose last deploy included the repository, from the watch's index; no I/O. */
+  including(repo: RepoId): readonly Deployment[];
   /**
    * Resolves once `all` is complete, in most cases immediately: the watch has listed all deployments and is not
    * interrupted. Throws ApiError if that takes too long.
@@ -50,6 +52,8 @@ export interface Deployments {
   setFinalizer(deployment: DeploymentRef, finalizer: string, present: boolean): Promise<void>;
   /** Removes the annotation unless its value changed since it was read. */
   removeAnnotation(deployment: DeploymentRef, name: string, value: string): Promise<void>;
+  /** `undefined` removes it. Ignores a resource that was deleted in the meantime. */
+  setAnnotation(deployment: DeploymentRef, name: string, value: string | undefined): Promise<void>;
   /** Emits an Event; never throws and never blocks. */
   event(deployment: DeploymentRef, type: "Normal" | "Warning", reason: string, message: string): void;
 }

@@ -57,6 +57,7 @@ export function createDeployments({ apis, ...deps }: DeploymentsDeps): WatchedDe
     find: index.find,
     all: index.all,
     tracking: index.tracking,
+    including: index.including,
     onChange: index.onChange,
     async start() {
       await Promise.all(each.map((one) => one.start()));
@@ -81,6 +82,7 @@ export function createDeployments({ apis, ...deps }: DeploymentsDeps): WatchedDe
     moveTimes: (ref, patch) => apiOf(ref).moveTimes(ref, patch),
     setFinalizer: (ref, name, present) => apiOf(ref).setFinalizer(ref, name, present),
     removeAnnotation: (ref, name, value) => apiOf(ref).removeAnnotation(ref, name, value),
+    setAnnotation: (ref, name, value) => apiOf(ref).setAnnotation(ref, name, value),
     event: events.report,
   };
 }

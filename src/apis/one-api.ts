@@ -40,7 +40,10 @@ export interface OneApiDeps {
 
 export interface OneApi
   extends
-    Pick<Deployments, "get" | "overridden" | "patchStatus" | "moveTimes" | "setFinalizer" | "removeAnnotation">,
+    Pick<
+      Deployments,
+      "get" | "overridden" | "patchStatus" | "moveTimes" | "setFinalizer" | "removeAnnotation" | "setAnnotation"
+    >,
     Pick<DeploymentIndex, "find" | "onChange"> {
   readonly api: DeploymentApi;
   /** Resolves once all resources have been listed, or it is known that the cluster does not have an optional API. */
@@ -355,6 +358,11 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
         return isThere ? { annotations: { [name]: null } } : undefined;
       });
       if (status !== undefined) await patch(`${resourcePath(api, ref.key)}/status`, { status }, statusPatience);
+    },
+    async setAnnotation(ref, name, value) {
+      await patchMetadata(ref, ({ metadata: { annotations } }) =>
+        annotations[name] === value ? undefined : { annotations: { [name]: value ?? null } },
+      );
     },
   };
 }

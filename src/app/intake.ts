@@ -46,6 +46,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
   const { config, live, client, deployments, forges, queue, metrics, tracing, clock, log } = infrastructure;
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
+    including: (repo) => deployments.including(repo),
     queue: tracedQueue(queue, tracing),
     forges,
     speaksFor: infrastructure.speaksFor,

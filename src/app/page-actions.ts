@@ -25,7 +25,7 @@ import { type Action, actions, objectionTo, pendingHash } from "../requests/acti
 import type { Clock } from "../ports.ts";
 
 export interface PageActionsDeps {
-  readonly deployments: Pick<WatchedDeployments, "find" | "get" | "all" | "tracking">;
+  readonly deployments: Pick<WatchedDeployments, "find" | "get" | "all" | "tracking" | "including">;
   readonly client: Pick<KubeClient, "request">;
   readonly accept: Accept;
   readonly deliveries: Pick<Deliveries, "event">;
@@ -167,6 +167,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
   function concernedBy(event: GitEvent): readonly Entry[] {
     switch (event.kind) {
       case "push":
+        return [...reposOf(event)].flatMap((repo) => [...deployments.tracking(repo), ...deployments.including(repo)]);
       case "pull-request":
         return [...reposOf(event)].flatMap((repo) => deployments.tracking(repo));
       case "merge-group":

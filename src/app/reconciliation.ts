@@ -1,4 +1,6 @@
 /** Reconciliations, and what may be skipped in them. */
+import { notesIncludes } from "../reconcile/note-includes.ts";
+import { around } from "../kit/around.ts";
 import { readKubernetesVersion } from "../kube/cluster-facts.ts";
 import type { Overrides } from "../ports.ts";
 import { newOurId } from "../reconcile/our-ids.ts";
@@ -14,7 +16,7 @@ export function createReconciliation(infrastructure: Infrastructure, overrides: 
   const reconcile = createReconcile({
     ...infrastructure,
     overrides,
-    parts: skippingParts?.parts ?? parts,
+    parts: around(skippingParts?.parts ?? parts, notesIncludes(infrastructure)),
     clusterId: () => client.clusterId(),
     lastMove: (repo) => queue.lastMove(repo),
     markMoved: (repo) => queue.markMoved(repo),

@@ -8,6 +8,7 @@ import type { Ignored } from "../model/receipt.ts";
 import {
   type Deployment,
   followsGit,
+  isMalformed,
   type GitDeployment,
   type GitEvent,
   keyText,
@@ -18,6 +19,7 @@ import {
 import { findAllowance } from "../preview/allowances.ts";
 import { matchPullRequest } from "../preview/match.ts";
 import { repoId } from "../model/repo-url.ts";
+import { includedBy } from "../model/includes.ts";
 
 export interface ExplainDeps {
   readonly event: GitEvent;
@@ -53,9 +55,12 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
   const { event, verdict, deployments, config } = deps;
   const following = deployments.filter(followsGit);
   const tracking = (repo: RepoId) => following.filter((deployment) => deployment.repo === repo);
+  const including = (repo: RepoId) =>
+    deployments.filter((one): one is Deployment => !isMalformed(one) && includedBy(one).has(repo));
   const requests: Request[] = [];
   const receipt = await createIntake({
     tracking,
+    including,
     queue: {
       enqueue(wanted) {
         requests.push(...wanted);
@@ -86,7 +91,7 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
     ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],
     reason: receipt.reason ?? (pull && reasonWithoutPreview(event, candidates.length, previewed.length)),
     repos,
-    others: countOthers(deployments, candidates),
+    others: countOthers(deployments, [...candidates, ...(repos as RepoId[]).flatMap(including)]),
   };
 }
 
@@ -105,7 +110,7 @@ function reasonWithoutPreview(event: GitEvent, candidates: number, previewed: nu
 
 function countOthers(
   deployments: readonly (Deployment | MalformedDeployment)[],
-  candidates: readonly GitDeployment[],
+  candidates: readonly Deployment[],
 ): Explanation["others"] {
   const concerned = new Set(candidates.map(({ uid, key }) => uid + keyText(key)));
   const counts = new Map<string, number>();

@@ -74,6 +74,8 @@ const readOnly: Deployments = {
   get: refuse,
   overridden: refuse,
   tracking: refuse,
+  including: refuse,
+  setAnnotation: refuse,
   all: refuse,
   whenSynced: refuse,
   patchStatus: refuse,

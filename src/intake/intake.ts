@@ -1,9 +1,9 @@
 /** Turns one event from a git host into requests in Redis. */
 import type { Logger } from "../log.ts";
+import { matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";
 import {
   type CommitStatusRequest,
-  type GitDeployment,
   type GitEvent,
   keyText,
   type MergeGroupEvent,
@@ -25,6 +25,7 @@ export type Accept = (event: GitEvent) => Promise<Receipt>;
 
 export interface IntakeDeps {
   readonly tracking: Deployments["tracking"];
+  readonly including: Deployments["including"];
   readonly queue: Pick<Queue, "enqueue">;
   /** Ids of the forges whose API the server can log in to: these get commit statuses and pull request reports. */
   readonly forges?: { has(id: string): boolean } | undefined;
@@ -49,6 +50,7 @@ export interface IntakeDeps {
 export function createIntake(deps: IntakeDeps): Accept {
   const {
     tracking,
+    including,
     queue,
     forges = new Set<string>(),
     speaksFor = () => true,
@@ -61,9 +63,13 @@ export function createIntake(deps: IntakeDeps): Accept {
     const spelled = reposOf(event);
     // The index lists each deployment under a single spelling, so there are no duplicates.
     const candidates = [...spelled].flatMap((repo) => tracking(repo));
-    const { requests, ignored } = match(event, candidates, spelled);
-    const repos = distinctRepos(candidates);
-    const based = await findBased(event, repos);
+    const consumers = distinct([...spelled].flatMap((repo) => including(repo)));
+    const followed = match(event, candidates, spelled);
+    const { requests, ignored } = matchIncludes(event, consumers, spelled, followed);
+    const followedRepos = distinct(candidates.map(({ repo }) => repo));
+    // A job for an include gets no earlier answer for its own repository either: there is one record for both.
+    const repos = distinct([...followedRepos, ...requests.flatMap(({ repo }) => repo ?? [])]);
+    const based = await findBased(event, followedRepos);
     const { delivery } = event;
     const wanted = [
       ...requests.map((request) => ({ ...request, receivedAt })),
@@ -72,12 +78,14 @@ export function createIntake(deps: IntakeDeps): Accept {
     // The moves are recorded first, so that no job of this push gets an older answer of git. They are recorded even if
     // every deployment ignores the push: one of them may be reconciled for another reason and has to see the current
     // commit.
-    const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(findStatus(event, requests))]);
-    const reason = candidates.length === 0 ? "no deployment follows this repository" : undefined;
+    const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(findStatus(event, followed.requests))]);
+    const reason = candidates.length + consumers.length === 0 ? "no deployment follows this repository" : undefined;
     const previews = reports() && forges.has(event.forge) ? based.length : undefined;
     const matched = requests.length;
     const deployments = matched > 0 ? requests.slice(0, mostNamed).map((one) => keyText(one.deployment)) : undefined;
-    return { delivery, matched, deployments, previews, queued, ignored, reason };
+    const named = requests.slice(0, mostNamed).filter(({ cause }) => cause === "include");
+    const more = named.length > 0 ? { including: named.map((one) => keyText(one.deployment)) } : {};
+    return { delivery, matched, deployments, ...more, previews, queued, ignored, reason };
   }
 
   /** The open pull requests based on the pushed branch: what merging them would change is different now. */
@@ -187,8 +195,8 @@ function toPreview(
   return { kind: "preview", pullRequest, cause, delivery, receivedAt };
 }
 
-function distinctRepos(deployments: readonly GitDeployment[]): RepoId[] {
-  return [...new Set(deployments.map(({ repo }) => repo))];
+function distinct<T>(list: readonly T[]): T[] {
+  return [...new Set(list)];
 }
 
 function describeEvent(event: GitEvent) {

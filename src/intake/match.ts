@@ -114,7 +114,8 @@ function touches(changed: ChangedPaths, directory: string, globText: string | un
   return globs === undefined || changed.paths.some((path) => globs.some((matches) => matches(path)));
 }
 
-function describePushed({ ref }: PushEvent): string {
+/** The pushed ref, in words. */
+export function describePushed({ ref }: PushEvent): string {
   return ref.startsWith("refs/tags/")
     ? describeRef({ tag: ref.slice("refs/tags/".length) })
     : describeRef({ branch: ref.slice("refs/heads/".length) });

@@ -1,14 +1,17 @@
-/** Indexes the watched deployments by name and by repository, and notifies subscribers of changes. */
+/** Indexes the watched deployments by name, by repository and by included repository, and notifies subscribers of changes. */
 import type { Logger } from "../log.ts";
 import {
   type AnyDeployment,
+  type Deployment,
   type DeploymentChange,
   followsGit,
   type GitDeployment,
+  isMalformed,
   type Key,
   keyText,
   type RepoId,
 } from "../model.ts";
+import { includedBy } from "../model/includes.ts";
 
 export interface DeploymentIndex {
   /** Stores a new version; does nothing if this version is known already. */
@@ -18,12 +21,14 @@ export interface DeploymentIndex {
   find(key: Key): AnyDeployment | undefined;
   all(): readonly AnyDeployment[];
   tracking(repo: RepoId): readonly GitDeployment[];
+  including(repo: RepoId): readonly Deployment[];
   onChange(callback: (change: DeploymentChange) => void): void;
 }
 
 export function createDeploymentIndex(log: Logger): DeploymentIndex {
   const known = new Map<string, AnyDeployment>();
-  const byRepo = new Map<RepoId, Map<string, GitDeployment>>();
+  const byRepo = createGroups<GitDeployment>();
+  const byInclude = createGroups<Deployment>();
   const callbacks: ((change: DeploymentChange) => void)[] = [];
 
   function emit(change: DeploymentChange): void {
@@ -43,10 +48,8 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
     if (previous?.resourceVersion === entry.resourceVersion) return;
     unindex(previous);
     known.set(id, entry);
-    if (followsGit(entry)) {
-      const same = byRepo.get(entry.repo) ?? new Map<string, GitDeployment>();
-      byRepo.set(entry.repo, same.set(id, entry));
-    }
+    if (followsGit(entry)) byRepo.add(entry.repo, id, entry);
+    if (!isMalformed(entry)) for (const repo of includedBy(entry)) byInclude.add(repo, id, entry);
     emit(
       previous === undefined ? { kind: "added", deployment: entry } : { kind: "changed", deployment: entry, previous },
     );
@@ -61,10 +64,10 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
   }
 
   function unindex(entry: AnyDeployment | undefined): void {
-    if (entry === undefined || !followsGit(entry)) return;
-    const same = byRepo.get(entry.repo);
-    same?.delete(keyText(entry.key));
-    if (same?.size === 0) byRepo.delete(entry.repo);
+    if (entry === undefined) return;
+    const id = keyText(entry.key);
+    if (followsGit(entry)) byRepo.remove(entry.repo, id);
+    for (const repo of includedBy(entry)) byInclude.remove(repo, id);
   }
 
   return {
@@ -72,9 +75,26 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
     remove,
     find: (key) => known.get(keyText(key)),
     all: () => [...known.values()],
-    tracking: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
+    tracking: byRepo.get,
+    including: byInclude.get,
     onChange(callback) {
       callbacks.push(callback);
+    },
+  };
+}
+
+function createGroups<Entry>() {
+  const groups = new Map<RepoId, Map<string, Entry>>();
+  return {
+    get: (repo: RepoId): Entry[] => [...(groups.get(repo)?.values() ?? [])],
+    add(repo: RepoId, id: string, entry: Entry): void {
+      const group = groups.get(repo) ?? new Map<string, Entry>();
+      groups.set(repo, group.set(id, entry));
+    },
+    remove(repo: RepoId, id: string): void {
+      const group = groups.get(repo);
+      group?.delete(id);
+      if (group?.size === 0) groups.delete(repo);
     },
   };
 }

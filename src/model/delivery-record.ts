@@ -31,6 +31,8 @@ export const DeliveryRecord = z.object({
   /** The number of affected deployments; the first of them by name. */
   matched: count,
   deployments: z.array(z.string()),
+  /** Those among `deployments` that only include the repository. */
+  including: z.array(z.string()).optional(),
   previews: count.optional(),
   /** New jobs. */
   queued: count,

@@ -123,6 +123,8 @@ export const annotation = {
   webhooks: "towline.dev/webhooks",
   /** Comma- or newline-separated globs, relative to the repository's root: changes to these paths affect it too. */
   paths: "towline.dev/paths",
+  /** The git repositories that its project includes, as the server has written it; see includes.ts. */
+  includes: "towline.dev/includes",
   /** `"false"`: pull requests are not previewed for this deployment. */
   preview: "towline.dev/preview",
   /**

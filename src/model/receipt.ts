@@ -13,6 +13,8 @@ export interface Receipt {
   readonly matched: number;
   /** The first of them, as `namespace/name`. */
   readonly deployments?: readonly string[] | undefined;
+  /** Those among `deployments` that only include the repository: their own commit stays the same. */
+  readonly including?: readonly string[] | undefined;
   /** The number of pull requests that are previewed because of it. */
   readonly previews?: number | undefined;
   /** The number of new jobs. The other requests joined a job that was already waiting. */

@@ -6,6 +6,7 @@ import type { RepoId } from "./source.ts";
 /** Why a deployment is to be reconciled; also the order of urgency, see jobs/queue.ts. */
 export type Cause =
   | "push" // a webhook reported a push to its repository
+  | "include" // a webhook reported a push to a repository that its project includes
   | "manual" // requested by a user (kluctl's request annotations)
   | "change" // its resource was created, changed or is being deleted
   | "sweep" // the remote's head differs from the recorded one: a webhook was lost

@@ -43,8 +43,8 @@ export async function freshnessFor(
   // Every other cause has recorded a move, which Redis has lost since.
   if (since === undefined && cause !== "interval") return undefined;
   if (attempt > 1) return { since, maxAgeMs: shortestMs };
-  // Only a push is certain to have recorded the move first; other requests may come long after it.
-  if (cause === "push") return { since };
+  // Only pushes are certain to have recorded the move first; other requests may come long after it.
+  if (cause === "push" || cause === "include") return { since };
   const maxAgeMs = checkedWithinMs(deployment.spec);
   return { since, maxAgeMs: cause === "interval" ? maxAgeMs : Math.min(maxAgeMs, longestRequestedMs) };
 }

@@ -34,6 +34,8 @@ export async function findFulfilled(check: RequestedCheck, deps: FulfilledDeps):
   if (status.observedGeneration !== generation) return {};
   if (deployment.spec.suspend) return cause === "sweep" ? {} : { why: "suspended" };
   if (deployment.annotations[annotation.confirmPrune] !== undefined) return {};
+  // Its own commit says nothing about what it includes.
+  if (cause === "include") return {};
   if (cause === "manual") return { why: "the request was already answered" };
   // The job that would have retried a failure may be gone: its worker died, or this job replaced it.
   if (readyCondition(status)?.status !== "True") return {};

@@ -160,6 +160,7 @@ function toUnwritten({ forge, at, ms, status, event, receipt, refused }: Answere
     reason: receipt?.reason?.slice(0, longest),
     matched: receipt?.matched ?? 0,
     deployments: (receipt?.deployments ?? []).slice(0, mostNamed),
+    including: receipt?.including?.slice(0, mostNamed),
     previews: receipt?.previews,
     queued: receipt?.queued ?? 0,
     ignored: ignored

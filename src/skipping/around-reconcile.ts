@@ -41,7 +41,8 @@ export function skipsWithin({ skipping, validations, clock }: AroundReconcileDep
     async bringUpToDate(next, work) {
       // Collected before Secrets are read. Not if someone is waiting for the result: the next interval check is soon
       // enough.
-      const isAwaited = work.request.cause === "push" || work.asked !== undefined;
+      const { cause } = work.request;
+      const isAwaited = cause === "push" || cause === "include" || work.asked !== undefined;
       if (!isAwaited) evidence.set(work, await skipping.begin(work.deployment, work.signal));
       return next(work);
     },

@@ -128,16 +128,22 @@ function traceOne(facts: TraceFacts): Trace {
       traceDeployment(one, { ...facts, deliveries, results, all: facts.deliveries }, isMeant),
     ),
     ignored: deliveries
-      .flatMap((one) => one.ignored)
+      .flatMap((one) => [...one.ignored, ...(one.including ?? []).map(includesIt)])
       .filter(({ deployment }) => isSelected(deployment) && traced.every(({ key }) => keyText(key) !== deployment))
       .toSorted((a, b) => (a.deployment < b.deployment ? -1 : 1)),
     pullRequests: facts.pullRequests,
   };
 }
 
+/** Nothing in its status or results names the commit. */
+function includesIt(deployment: string): Ignored {
+  return { deployment, reason: "includes this repository: it was reconciled, and its own commit stays the same" };
+}
+
 /** Includes deployments that ignored it because they were suspended. */
-function concernedBy({ deployments, ignored }: DeliveryRecord): readonly string[] {
-  return [...deployments, ...ignored.flatMap(({ deployment, reason }) => (reason === "suspended" ? [deployment] : []))];
+function concernedBy({ deployments, including = [], ignored }: DeliveryRecord): readonly string[] {
+  const following = deployments.filter((deployment) => !including.includes(deployment));
+  return [...following, ...ignored.flatMap(({ deployment, reason }) => (reason === "suspended" ? [deployment] : []))];
 }
 
 /** Longer than a push normally waits for its reconciliation. */

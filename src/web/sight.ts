@@ -27,7 +27,15 @@ function limitDeliveries(deliveries: readonly DeliveryRecord[], sees: Sees): Del
     const deployments = delivery.deployments.filter(isSeen);
     const ignored = delivery.ignored.filter(({ deployment }) => isSeen(deployment));
     if (deployments.length + ignored.length === 0) return [];
-    return { ...delivery, deployments, ignored, matched: deployments.length, ignoredMore: 0 };
+    const including = delivery.including?.filter(isSeen);
+    return {
+      ...delivery,
+      deployments,
+      ...(including && { including }),
+      ignored,
+      matched: deployments.length,
+      ignoredMore: 0,
+    };
   });
 }
 

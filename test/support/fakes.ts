@@ -64,6 +64,7 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
       return Promise.resolve(wrong ? { ...deployment, problem: "not the spec" } : patched);
     },
     tracking: (repo) => [...objects.values()].filter((d): d is GitDeployment => followsGit(d) && d.repo === repo),
+    including: () => [],
     patchStatus({ key }, patch) {
       patches.push(patch);
       const { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError } = patch;
@@ -91,6 +92,12 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
     },
     removeAnnotation({ key }, name) {
       replace(key, ({ annotations: { [name]: _, ...annotations } }) => ({ annotations }));
+      return Promise.resolve();
+    },
+    setAnnotation({ key }, name, value) {
+      replace(key, ({ annotations: { [name]: _, ...annotations } }) => ({
+        annotations: { ...annotations, ...(value !== undefined && { [name]: value }) },
+      }));
       return Promise.resolve();
     },
     event(_subject, type, reason, message) {

@@ -74,6 +74,9 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
     "remove a request from its annotations": change({
       metadata: { annotations: { "kluctl.io/request-deploy": null } },
     }),
+    "record in its annotations what the project includes": change({
+      metadata: { annotations: { "towline.dev/includes": "https://git.example.com/library" } },
+    }),
     "add Towline's finalizer": change({ metadata: { finalizers: ["finalizers.gitops.kluctl.io"] } }),
     "change its spec": change({ spec: { target: "another" } }),
     "add a request to its annotations": change({ metadata: { annotations: { "kluctl.io/request-prune": "now" } } }),

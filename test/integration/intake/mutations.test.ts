@@ -130,6 +130,7 @@ const hosts: readonly {
 test.each(hosts)("a genuine delivery of $forge is accepted whatever it contains", async ({ forge, recorded, sign }) => {
   const accept = createIntake({
     tracking: () => deployments,
+    including: () => [],
     queue: { enqueue: (requests) => Promise.resolve({ queued: requests.length }) },
     log: silentLog,
   });

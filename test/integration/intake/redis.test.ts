@@ -19,6 +19,7 @@ async function useIntake() {
   const jobs = await useQueue();
   const accept = createIntake({
     tracking: (repo) => deployments.filter((deployment) => deployment.repo === repo),
+    including: () => [],
     queue: jobs.queue,
     log: silentLog,
   });

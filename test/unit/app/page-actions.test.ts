@@ -51,7 +51,13 @@ const waiting = aDeployment({ spec: { manual: true }, status: { lastObjectsHash:
 function useActions(found: GitDeployment | undefined, answer: (request: KubeRequest) => unknown = () => ({})) {
   const asked: KubeRequest[] = [];
   const deps = {
-    deployments: { find: () => found, get: () => Promise.resolve(found), all: () => [], tracking: () => [] },
+    deployments: {
+      find: () => found,
+      get: () => Promise.resolve(found),
+      all: () => [],
+      tracking: () => [],
+      including: () => [],
+    },
     client: {
       request(request: KubeRequest) {
         asked.push(request);
@@ -219,6 +225,7 @@ describe("an action on several deployments", () => {
         get: () => Promise.resolve(undefined),
         all: () => deployments,
         tracking: (wanted) => deployments.filter((one) => one.repo === wanted),
+        including: () => [],
       },
       client: {
         request(asking: KubeRequest) {

@@ -1,8 +1,10 @@
 import { pino } from "pino";
 import { describe, expect, test } from "vitest";
 import { QueueUnavailableError } from "../../../src/errors.ts";
+import { includedBy } from "../../../src/model/includes.ts";
 import { createIntake } from "../../../src/intake/intake.ts";
 import {
+  annotation,
   type GitDeployment,
   type GitEvent,
   type GitRef,
@@ -64,6 +66,7 @@ function useIntakeWith(
       lookups.push(repo);
       return deployments.filter((deployment) => deployment.repo === repo);
     },
+    including: (repo) => deployments.filter((deployment) => includedBy(deployment).has(repo)),
     queue: {
       enqueue(requests, moved = []) {
         for (const repo of moved) steps.push(`moved ${repo}`);
@@ -147,6 +150,77 @@ test("each spelling of the repository is looked up once, and deployments under e
     `moved ${mirror}`,
     "enqueued reconcile:shop/a,reconcile:shop/b",
   ]);
+});
+
+describe("a push to a repository that projects include", () => {
+  const library = "https://git.example.com/org/shop";
+  const consumer = (name: string, includes: string, overrides: Parameters<typeof aDeployment>[0] = {}) => {
+    const source = { ...aSpec().source, url: "https://git.example.com/org/app", ref: { branch: "main" } };
+    const repo = repoId(source.url);
+    return named(name, { repo, spec: { source }, annotations: { [annotation.includes]: includes }, ...overrides });
+  };
+
+  test("concerns exactly those that include the pushed ref, and says why not the others", async () => {
+    const { accept, steps, waiting } = useIntake(
+      consumer("default", `${library}.git`),
+      consumer("main", `https://git.example.com/org/other\n${library} refs/heads/main`),
+      consumer("tagged", `${library} refs/tags/v1`),
+      consumer("off", library, { annotations: { [annotation.includes]: library, [annotation.webhooks]: "false" } }),
+      consumer("elsewhere", "https://git.example.com/org/other refs/heads/main"),
+    );
+    const receipt = await accept(push);
+    const both = ["shop/default", "shop/main"];
+    expect(receipt).toMatchObject({ matched: 2, deployments: both, including: both, reason: undefined });
+    expect(receipt.ignored).toEqual([
+      { deployment: "shop/tagged", reason: "includes refs/tags/v1, the push is to branch main" },
+      { deployment: "shop/off", reason: "webhooks are disabled by annotation" },
+    ]);
+    expect([...waiting.values()]).toMatchObject([
+      { cause: "include", repo: repoId("https://git.example.com/org/app"), delivery: "7c1e", receivedAt: 1_000 },
+      { cause: "include" },
+    ]);
+    // Their jobs get no answer of git from before the push.
+    expect(steps[0]).toBe(`moved ${repoId("https://git.example.com/org/app")}`);
+  });
+
+  test("concerns a deployment of the repository itself as usual", async () => {
+    const { accept, waiting } = useIntake(named("own", { annotations: { [annotation.includes]: library } }));
+    expect(await accept(push)).toMatchObject({ matched: 1 });
+    expect([...waiting.values()]).toMatchObject([{ cause: "push" }]);
+  });
+
+  test("leaves suspended deployments alone", async () => {
+    const source = { ...aSpec().source, url: "https://git.example.com/org/app" };
+    const { accept } = useIntake(consumer("frozen", library, { spec: { source, suspend: true } }));
+    const ignored = [{ deployment: "shop/frozen", reason: "suspended" }];
+    expect(await accept(push)).toMatchObject({ matched: 0, ignored });
+  });
+
+  test("marks only the repositories of deployments that it concerns as moved, and previews nothing before their deploy", async () => {
+    const { accept, steps } = useIntakeWith(
+      { previews: true, forges: ["github"] },
+      consumer("tagged", `${library} refs/tags/v1`),
+    );
+    expect(await accept(push)).toMatchObject({ matched: 0, previews: 0 });
+    expect(steps).toEqual([]);
+  });
+
+  test("concerns a deployment that follows another ref of the same repository", async () => {
+    const source = { ...aSpec().source, ref: { branch: "prod" } };
+    const own = named("own", {
+      spec: { source },
+      annotations: { [annotation.includes]: `${library} refs/heads/main` },
+    });
+    const other = named("other", {
+      spec: { source },
+      annotations: { [annotation.includes]: `${library} refs/heads/x` },
+    });
+    const { accept, waiting } = useIntake(own, other);
+    const receipt = await accept(push);
+    expect(receipt).toMatchObject({ matched: 1, deployments: ["shop/own"] });
+    expect(receipt.ignored.map(({ deployment }) => deployment)).toEqual(["shop/other"]);
+    expect([...waiting.values()]).toMatchObject([{ cause: "include" }]);
+  });
 });
 
 test("a push that no deployment follows changes nothing", async () => {

@@ -1,0 +1,108 @@
+/**
+ * The git repositories that a project includes: as projects, variables or charts. Each deploy records them in an
+ * annotation of the deployment, so that every server knows from its watch which deployments a push to such a repository
+ * concerns. Pure.
+ */
+import { annotation, type AnyDeployment } from "./deployment.ts";
+import type { RepoId } from "./source.ts";
+import { repoId, withoutLogin } from "./repo-url.ts";
+
+export interface Include {
+  readonly url: string;
+  /** Full names of the refs that it may follow; empty: the default branch. */
+  readonly refs: readonly string[];
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** More than any project has. Whatever is left out waits for the interval. */
+const mostIncludes = 100;
+const longestUrl = 500;
+const [mostRefs, longestRef] = [10, 300];
+
+/**
+ * Found in kluctl's result. What is pinned to a commit never changes, and is left out. A form that is not known is
+ * ignored: its pushes are found at the interval.
+ */
+export function includesOf({ deployment }: Fields): Include[] {
+  const found = new Map<string, Include>();
+
+  function add(value: unknown): void {
+    const { url, ref } = fieldsOf(value);
+    if (typeof url !== "string" || url === "" || url.length > longestUrl || /\s/.test(url)) return;
+    const refs = refsOf(ref);
+    if (refs === undefined) return;
+    const clean = withoutLogin(url);
+    found.set(JSON.stringify([clean, refs]), { url: clean, refs });
+  }
+
+  function addVars(value: unknown): void {
+    for (const source of listOf(value)) {
+      add(fieldsOf(source)["git"]);
+      add(fieldsOf(source)["gitFiles"]);
+    }
+  }
+
+  function walk(project: Fields): void {
+    addVars(project["vars"]);
+    for (const item of listOf(project["deployments"]).map(fieldsOf)) {
+      addVars(item["vars"]);
+      add(item["git"]);
+      add(fieldsOf(fieldsOf(item["renderedHelmChartConfig"])["helmChart"])["git"]);
+      walk(fieldsOf(item["renderedInclude"]));
+    }
+  }
+
+  walk(fieldsOf(deployment));
+  return [...found.values()];
+}
+
+/** `undefined`: it can not move. */
+function refsOf(value: unknown): string[] | undefined {
+  if (typeof value === "string" && value !== "") {
+    if (!isName(value)) return undefined;
+    if (value.startsWith("refs/")) return [value];
+    return [`refs/heads/${value}`, `refs/tags/${value}`]; // older versions of kluctl do not say which
+  }
+  const { branch, tag, commit } = fieldsOf(value);
+  if ([branch, tag].some((name) => typeof name === "string" && !isName(name))) return undefined;
+  if (typeof commit === "string" && commit !== "") return undefined;
+  if (typeof tag === "string" && tag !== "") return [`refs/tags/${tag}`];
+  return typeof branch === "string" && branch !== "" ? [`refs/heads/${branch}`] : [];
+}
+
+/** The annotation's text: one include a line, its URL and its refs; `undefined` if there are none. */
+export function formatIncludes(includes: readonly Include[]): string | undefined {
+  const lines = includes.map(({ url, refs }) => [url, ...refs].join(" ")).toSorted();
+  return lines.length === 0 ? undefined : lines.slice(0, mostIncludes).join("\n");
+}
+
+/** Users may write the annotation too: any text is valid, and what names no repository matches none. */
+export function parseIncludes(text: string | undefined): Include[] {
+  const lines = (text ?? "").split("\n").slice(0, mostIncludes);
+  return lines.flatMap((line) => {
+    const [url = "", ...refs] = line.trim().split(/\s+/);
+    const short = refs.filter(isName).slice(0, mostRefs);
+    return url === "" || url.length > longestUrl || short.length < Math.min(refs.length, 1)
+      ? []
+      : [{ url, refs: short }];
+  });
+}
+
+/** The repositories that its last deploy included. */
+export function includedBy({ annotations }: Pick<AnyDeployment, "annotations">): ReadonlySet<RepoId> {
+  const repos = parseIncludes(annotations[annotation.includes]).map(({ url }) => repoId(url));
+  return new Set(repos.filter((repo) => repo !== undefined));
+}
+
+function isName(ref: string): boolean {
+  return ref.length <= longestRef && !/\s/.test(ref);
+}
+
+function fieldsOf(value: unknown): Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

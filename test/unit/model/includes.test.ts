@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { annotation } from "../../../src/model.ts";
+import { formatIncludes, includedBy, includesOf, parseIncludes } from "../../../src/model/includes.ts";
+
+const url = "https://git.example.com/org/library.git";
+
+test("projects, variables and charts of other repositories are found, however deep", () => {
+  const git = (name: string, ref?: unknown) => ({ url: `https://git.example.com/${name}`, ref });
+  const deployment = {
+    vars: [{ file: "local.yaml" }, { git: { ...git("vars"), path: "a.yaml" } }],
+    deployments: [
+      { path: "app" },
+      { git: git("project", { branch: "main" }), renderedInclude: { deployments: [{ git: git("nested") }] } },
+      { include: "more", renderedInclude: { vars: [{ gitFiles: git("files", { tag: "v1" }) }] } },
+      { path: "chart", renderedHelmChartConfig: { helmChart: { git: git("chart", { branch: "main" }) } } },
+      { path: "item", vars: [{ git: git("item", "stable") }] },
+    ],
+  };
+  expect(formatIncludes(includesOf({ deployment }))?.split("\n")).toEqual([
+    "https://git.example.com/chart refs/heads/main",
+    "https://git.example.com/files refs/tags/v1",
+    "https://git.example.com/item refs/heads/stable refs/tags/stable",
+    "https://git.example.com/nested",
+    "https://git.example.com/project refs/heads/main",
+    "https://git.example.com/vars",
+  ]);
+});
+
+test("a repository that is included twice is recorded once, and one that is pinned to a commit not at all", () => {
+  const deployments = [{ git: { url } }, { git: { url } }, { git: { url, ref: { commit: "1".repeat(40) } } }];
+  expect(includesOf({ deployment: { deployments } })).toEqual([{ url, refs: [] }]);
+});
+
+test("logins in URLs are not recorded", () => {
+  const deployments = [{ git: { url: "https://ann:secret@git.example.com/org/library.git" } }];
+  expect(formatIncludes(includesOf({ deployment: { deployments } }))).not.toMatch(/ann|secret/);
+});
+
+test.each([
+  [{}],
+  [{ deployment: null }],
+  [{ deployment: { deployments: "none", vars: [null, 7, { git: "x" }, { git: { url: 7 } }] } }],
+  [{ deployment: { deployments: [{ git: { url: "two words" } }, { git: { url: "x".repeat(501) } }] } }],
+])("what names no repository is ignored: %j", (document) => {
+  expect(formatIncludes(includesOf(document))).toBeUndefined();
+});
+
+test("any text is a valid annotation, and what is written is read again", () => {
+  const includes = [
+    { url, refs: ["refs/heads/main"] },
+    { url: "git@git.example.com:org/other", refs: [] },
+  ];
+  const text = formatIncludes(includes);
+  expect(parseIncludes(text)).toEqual(expect.arrayContaining(includes));
+  expect(parseIncludes(`  ${url}\t refs/heads/main \r\n\n`)).toEqual([{ url, refs: ["refs/heads/main"] }]);
+  expect(parseIncludes(undefined)).toEqual([]);
+  expect(includedBy({ annotations: { [annotation.includes]: `nonsense\n:::\n${url}` } }).size).toBeGreaterThan(0);
+  expect(parseIncludes(`${url}\n`.repeat(10_000)).length).toBe(100);
+});

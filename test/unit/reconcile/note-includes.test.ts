@@ -1,0 +1,88 @@
+import { expect, test } from "vitest";
+import { notesIncludes } from "../../../src/reconcile/note-includes.ts";
+import { annotation, type Cause, type Deployment, type Request } from "../../../src/model.ts";
+import type { LoopReport } from "../../../src/reconcile/loop.ts";
+import type { Project } from "../../../src/reconcile/project.ts";
+import type { Work } from "../../../src/reconcile/work.ts";
+import { aDeployment, aResult } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const url = "https://git.example.com/org/library";
+const document = { deployment: { deployments: [{ git: { url, ref: { branch: "main" } } }] } };
+
+/** What the last run queued. */
+const queued: Request[] = [];
+
+interface Options {
+  readonly deployment?: Deployment;
+  readonly document?: Readonly<Record<string, unknown>>;
+  readonly asked?: Work["asked"];
+  readonly found?: boolean;
+  readonly fails?: boolean;
+  readonly cause?: Cause;
+}
+
+/** Runs one reconciliation and returns what was written. */
+async function run({ deployment = aDeployment(), document, asked, found = true, fails, cause = "push" }: Options) {
+  queued.length = 0;
+  const written: (string | undefined)[] = [];
+  const rendered = aResult({ document: document ?? {} });
+  const report = { outcome: { kind: "done" }, ...(found && { found: { rendered } }) } as unknown as LoopReport;
+  const { settleProject } = notesIncludes({
+    deployments: {
+      setAnnotation(_, name, value) {
+        expect(name).toBe(annotation.includes);
+        written.push(value);
+        return fails ? Promise.reject(new Error("forbidden")) : Promise.resolve();
+      },
+    },
+    queue: {
+      enqueue(requests) {
+        queued.push(...requests);
+        return Promise.resolve({ queued: requests.length });
+      },
+    },
+    log: silentLog,
+  });
+  const work = {
+    deployment,
+    asked,
+    request: { kind: "reconcile", deployment: deployment.key, cause },
+    signal: new AbortController().signal,
+  } as unknown as Work;
+  expect(await settleProject?.(() => Promise.resolve(report), work, {} as Project)).toBe(report);
+  return written;
+}
+
+test("what a reconciliation included is recorded", async () => {
+  expect(await run({ document })).toEqual([`${url} refs/heads/main`]);
+});
+
+test("nothing is written if it is recorded already, or there is nothing to record", async () => {
+  const annotations = { [annotation.includes]: `${url} refs/heads/main` };
+  expect(await run({ document, deployment: aDeployment({ annotations }) })).toEqual([]);
+  expect(await run({})).toEqual([]);
+});
+
+test("the record is removed once nothing is included any more", async () => {
+  expect(await run({ deployment: aDeployment({ annotations: { [annotation.includes]: url } }) })).toEqual([undefined]);
+});
+
+test("a reconciliation without a result, or with one-off overrides, changes no record", async () => {
+  const deployment = aDeployment({ annotations: { [annotation.includes]: "https://git.example.com/org/old" } });
+  expect(await run({ deployment, found: false })).toEqual([]);
+  expect(await run({ deployment, document, asked: { kind: "deploy", overridesPatch: {} } })).toEqual([]);
+});
+
+test("a record that cannot be written does not fail the reconciliation", async () => {
+  expect(await run({ document, fails: true })).toHaveLength(1);
+});
+
+test("after a new include, the deployment is looked at again: a push to it may have come in the meantime", async () => {
+  await run({ document });
+  expect(queued).toMatchObject([{ kind: "reconcile", cause: "include" }]);
+  await run({ document, cause: "include" });
+  expect(queued).toEqual([]);
+  await run({ deployment: aDeployment({ annotations: { [annotation.includes]: url } }) });
+  expect(queued).toEqual([]);
+});
