@@ -3,7 +3,16 @@ import type { PageDeployment, PageJob, PagePullRequest, PageQueue } from "../src
 import { useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
 import { Age, Again, Away, Badge, Loading, Notice } from "./parts.tsx";
-import { addressOf, healthOf, keyOf, short, untilText } from "./words.ts";
+import { addressOf, type Health, healthOf, keyOf, short, untilText } from "./words.ts";
+
+/** The colour is that of deployments in the same situation. */
+const attentionLooks: Readonly<Record<NonNullable<PagePullRequest["attention"]>, { look: Health; words: string }>> = {
+  failing: { look: "failed", words: "Would fail" },
+  risky: { look: "waiting", words: "Needs a look" },
+  working: { look: "working", words: "Comparing" },
+  changing: { look: "ready", words: "Changes" },
+  quiet: { look: "suspended", words: "No change" },
+};
 
 /** Previews of one pull request that are shown without expanding. */
 const openPreviews = 5;
@@ -27,15 +36,25 @@ export function PullRequestsView() {
         </>
       )}
       <ul class="plain">
-        {value?.map(({ name, url, baseBranch, head, at, verdict, previews }) => (
-          <li key={name}>
+        {value?.map(({ name, url, title, author, openedAt, attention, baseBranch, head, at, verdict, previews }) => (
+          <li key={name} class="pull-request">
             <div>
+              {attention && (
+                <span class={`badge ${attentionLooks[attention].look}`}>{attentionLooks[attention].words}</span>
+              )}{" "}
               <strong class="breaks">
-                <Away url={url}>{name}</Away>
-              </strong>{" "}
-              <span class="quiet">
-                <code>{short(head)}</code> into {baseBranch}, <Age at={at} now={now} />
-              </span>
+                <Away url={url}>{title || name}</Away>
+              </strong>
+            </div>
+            <div class="quiet breaks">
+              {title && <>{name} · </>}
+              {author && <>by {author} · </>}
+              {openedAt !== undefined && (
+                <>
+                  opened <Age at={openedAt} now={now} /> ·{" "}
+                </>
+              )}
+              <code>{short(head)}</code> into {baseBranch}, compared <Age at={at} now={now} />
             </div>
             <div>{verdict}</div>
             {previews.length > 0 && (

@@ -23,6 +23,7 @@ import {
   type RepoId,
 } from "../model.ts";
 import type { Clock } from "../ports.ts";
+import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
 import type { Retries } from "../reconcile/retries.ts";
 import { showDrift, showStatusProblems } from "../views/show-result.ts";
@@ -122,7 +123,9 @@ export function createPageFacts(
       const open = (await Promise.all(followed().map((repo) => reports.open(repo)))).flat();
       const newest = open.toSorted((a, b) => b.startedAt - a.startedAt).slice(0, pullRequestsShown);
       const found = await Promise.all(newest.map(({ pullRequest }) => reports.find(pullRequest)));
-      return found.filter((report) => report !== undefined).map(showReport);
+      const rank = ({ attention }: { attention: Attention }) => attentions.indexOf(attention);
+      const shown = found.filter((report) => report !== undefined).map(showReport);
+      return shown.toSorted((a, b) => rank(a) - rank(b));
     },
     async queue() {
       const [counts, jobs] = await Promise.all([
@@ -163,5 +166,6 @@ function showRequest(kind: ManualKind, status: ManualResults): PageRequest | und
 const longestError = 2_000;
 
 function showReport(report: Report) {
-  return { ...describeProposal(report), at: report.finishedAt ?? report.startedAt };
+  const { title, author, openedAt, startedAt, finishedAt = startedAt } = report;
+  return { ...describeProposal(report), title, author, openedAt, attention: attentionOf(report), at: finishedAt };
 }

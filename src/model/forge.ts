@@ -85,6 +85,9 @@ export interface PullRequest {
   readonly closedAt?: number | undefined;
   /** The commit of the base branch that contains it, if it was merged and the forge reports it. */
   readonly mergeCommit?: string | undefined;
+  readonly title?: string | undefined;
+  /** When it was opened, in epoch milliseconds. */
+  readonly createdAt?: number | undefined;
   /** The author's login, if it is one that a comment can mention. */
   readonly author?: string | undefined;
 }

@@ -147,6 +147,11 @@ export const Report = z.object({
   pullRequest: z.object({ forge: z.string(), repoName: z.string(), number: z.int().positive() }),
   /** The pull request's page. */
   url: z.string(),
+  title: z.string().optional(),
+  /** The author's login. */
+  author: z.string().optional(),
+  /** When it was opened, in epoch milliseconds. */
+  openedAt: z.number().optional(),
   /** Identity of the base repository; absent if no deployment follows it. */
   repo: z
     .string()
@@ -174,7 +179,6 @@ export const Report = z.object({
   /** Of a merged pull request: the commit of the base branch that contains it, and what became of it. */
   mergeCommit: z.string().optional(),
   rollout: z.array(RolloutLine).optional(),
-  author: z.string().optional(),
   /** The author was told that the rollout failed. */
   failureTold: z.boolean().optional(),
 });

@@ -4,6 +4,7 @@ import type { Ignored } from "../model/receipt.ts";
 import type { GitDeployment, PullRequest } from "../model.ts";
 import type { Preview, Report } from "../model/report.ts";
 import { earlierHeads, restarts } from "./previous.ts";
+import { cut, makeVisible } from "./visible-text.ts";
 
 export interface Findings {
   base?: string | undefined;
@@ -21,17 +22,22 @@ export interface Subject {
   readonly deployments: readonly GitDeployment[];
 }
 
+const longestTitle = 200;
+
 /** Without `finishedAt` the work is still in progress. */
 export function toReport(
   { pullRequest, previous, deployments }: Subject,
   { base, obstacle, mendable, previews }: Findings,
   { startedAt, finishedAt }: { startedAt: number; finishedAt?: number },
 ): Report {
-  const { key, url, head, baseBranch } = pullRequest;
+  const { key, url, head, baseBranch, title, author, createdAt } = pullRequest;
   return {
     v: 1,
     pullRequest: key,
     url,
+    title: title && cut(makeVisible(title.replaceAll(/\s+/g, " ").trim()), longestTitle),
+    author,
+    openedAt: createdAt,
     repo: deployments[0]?.repo,
     baseBranch,
     head,

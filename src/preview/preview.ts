@@ -85,8 +85,9 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const deployments = tracking(pullRequest);
     const fresh = toReport({ pullRequest, previous, deployments }, unknown, { startedAt: now });
     const report = previous === undefined ? fresh : withFinalHead(previous, fresh);
-    const { state, mergeCommit, author } = pullRequest;
-    await save({ ...report, state, finishedAt: report.finishedAt ?? now, mergeCommit, author });
+    const { state, mergeCommit } = pullRequest;
+    const { title, author, openedAt } = fresh;
+    await save({ ...report, title, author, openedAt, state, finishedAt: report.finishedAt ?? now, mergeCommit });
     return { kind: "done" };
   }
 

@@ -1,6 +1,7 @@
 /** The types of the page's API, shared by server and browser. */
 import type { DeliveryRecord } from "../model/delivery-record.ts";
 import type { Key } from "../model.ts";
+import type { Attention } from "../preview/attention.ts";
 import type { ShownObjects, ShownProblem, ShownResult } from "../views/show-result.ts";
 import type { DeploymentState } from "../views/state.ts";
 import type { Trace } from "../views/trace.ts";
@@ -71,9 +72,16 @@ export interface PagePullRequest {
   readonly name: string;
   /** Only http or https. */
   readonly url: string | undefined;
+  readonly title?: string | undefined;
+  readonly author?: string | undefined;
   readonly baseBranch: string;
   readonly head: string;
   readonly state: string;
+  /** Absent: it comes from an older server. */
+  readonly attention?: Attention | undefined;
+  /** When it was opened, if that is known. */
+  readonly openedAt?: number | undefined;
+  /** When it was previewed. */
   readonly at: number;
   readonly verdict: string;
   readonly previews: readonly { readonly deployment: string; readonly verdict: string }[];

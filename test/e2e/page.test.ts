@@ -155,6 +155,8 @@ async function lookAtMany(url: string): Promise<void> {
   const links = await page.locator("main a").evaluateAll((all) => all.map((link) => link.getAttribute("href")));
   expect(links).toEqual([pullRequest.url, "#/deployments/shop/prod", "#/deployments/shop/staging"]);
   await page.getByText("shop/staging: no change").waitFor();
+  await page.getByText("Raise api to 2.4.0").waitFor();
+  await page.getByText("by ada · opened 3").waitFor();
   await examine(page, "pull-requests");
   expect(trouble).toEqual([]);
 }
@@ -181,6 +183,10 @@ function aDeployment(_: unknown, index: number): PageDeployment {
 
 const pullRequest = {
   name: "gitea:example/shop#7",
+  title: "Raise api to 2.4.0",
+  author: "ada",
+  openedAt: Date.now() - 3 * 3_600_000,
+  attention: "changing",
   url: "https://git.example.com/example/shop/pulls/7",
   baseBranch: "main",
   head: "3f2c1ab",
@@ -195,6 +201,8 @@ const pullRequest = {
 
 const evilPullRequest = {
   name: evil,
+  title: evil,
+  author: evil,
   url: "javascript:hit()",
   baseBranch: evil,
   head: "3f2c1ab",

@@ -15,6 +15,8 @@ const PullRequestAnswer = z.object({
   state: z.enum(["open", "closed"]),
   merged: z.boolean(),
   draft: lenient(z.boolean()),
+  title: lenient(z.string()),
+  created_at: MaybeTime,
   updated_at: Time,
   closed_at: MaybeTime,
   merge_commit_sha: lenient(Commit),
@@ -44,6 +46,8 @@ export const PullRequestOf = (forge: string) =>
         updatedAt: Date.parse(updated_at),
         closedAt: closed_at,
         ...(merged && { mergeCommit: more.merge_commit_sha }),
+        title: more.title,
+        createdAt: more.created_at,
         author: more.user?.login,
       };
     },

@@ -9,6 +9,8 @@ const PullRequestAnswer = z.object({
   state: z.enum(["open", "closed"]),
   merged_at: z.string().nullish(),
   draft: z.boolean().optional(),
+  title: lenient(z.string()),
+  created_at: MaybeTime,
   updated_at: z.iso.datetime({ offset: true }),
   closed_at: MaybeTime,
   /** Of an open one, it is a merge that GitHub tries. */
@@ -71,6 +73,8 @@ export function toPullRequest(forge: string, answer: z.infer<typeof PullRequestA
     updatedAt: Date.parse(answer.updated_at),
     closedAt: answer.closed_at,
     ...(answer.merged_at && { mergeCommit: answer.merge_commit_sha }),
+    title: answer.title,
+    createdAt: answer.created_at,
     author: answer.user?.login,
   };
 }

@@ -26,6 +26,8 @@ export const MergeRequest = z.object({
   /** Null after the fork was deleted. */
   source_project_id: id.nullish(),
   target_project_id: id,
+  title: lenient(z.string()),
+  created_at: MaybeTime,
   updated_at: z.iso.datetime({ offset: true }),
   closed_at: MaybeTime,
   merged_at: MaybeTime,
@@ -64,6 +66,8 @@ export function toPullRequest(
     updatedAt: Date.parse(updated_at),
     closedAt: request.merged_at ?? request.closed_at,
     ...(state === "merged" && { mergeCommit: request.merge_commit_sha ?? request.squash_commit_sha ?? sha }),
+    title: request.title,
+    createdAt: request.created_at,
     author: request.author?.username,
   };
 }
