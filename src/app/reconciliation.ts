@@ -6,6 +6,7 @@ import type { Overrides } from "../ports.ts";
 import { newOurId } from "../reconcile/our-ids.ts";
 import { parts } from "../reconcile/parts.ts";
 import { createReconcile } from "../reconcile/reconcile.ts";
+import { findOutsideReads } from "../source/outside-reads.ts";
 import type { Infrastructure } from "./infrastructure.ts";
 import { pruneGuardOf } from "./prune-guard.ts";
 import { createSkippingParts } from "./skipping.ts";
@@ -16,7 +17,7 @@ export function createReconciliation(infrastructure: Infrastructure, overrides: 
   const reconcile = createReconcile({
     ...infrastructure,
     overrides,
-    parts: around(skippingParts?.parts ?? parts, notesIncludes(infrastructure)),
+    parts: around(skippingParts?.parts ?? parts, notesIncludes({ ...infrastructure, findReads: findOutsideReads })),
     clusterId: () => client.clusterId(),
     lastMove: (repo) => queue.lastMove(repo),
     markMoved: (repo) => queue.markMoved(repo),

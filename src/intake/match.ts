@@ -19,6 +19,8 @@ export interface Matched {
   readonly ignored: readonly Ignored[];
 }
 
+/** More than are ever written. */
+const mostReads = 100;
 /** The maximum number of ignored deployments in a log line. */
 const maxLogged = 20;
 
@@ -100,16 +102,25 @@ function follows(event: PushEvent, ref: GitDeployment["spec"]["source"]["ref"]):
  */
 export function reasonUntouched(changed: ChangedPaths, { spec, annotations }: GitDeployment): string | undefined {
   const directory = spec.source.path;
-  if (touches(changed, directory, annotations[annotation.paths])) return undefined;
-  const globs = annotations[annotation.paths] === undefined ? "" : ` or annotation ${annotation.paths}`;
-  return `no changed path under ${directory}/${globs}`;
+  const globs = annotations[annotation.paths];
+  // What the user says wins over what was found.
+  const reads = globs === undefined ? parseReads(annotations[annotation.reads]) : [];
+  if (touches(changed, [directory, ...reads], globs)) return undefined;
+  const others = globs === undefined ? reads.map((path) => `, ${path}`).join("") : ` or annotation ${annotation.paths}`;
+  return `no changed path under ${directory}/${others}`;
+}
+
+/** Users may write the annotation too, so any text is valid. */
+function parseReads(text = ""): string[] {
+  const lines = text.split("\n").map((line) => line.trim());
+  return lines.filter((line) => line !== "").slice(0, mostReads);
 }
 
 /** An incomplete list affects everything, and so do invalid globs: a typo must not prevent a deploy. */
-function touches(changed: ChangedPaths, directory: string, globText: string | undefined): boolean {
-  if (!changed.complete || changed.paths.length === 0 || directory === "") return true;
-  const prefix = `${directory}/`;
-  if (changed.paths.some((path) => path.startsWith(prefix) || path === directory)) return true;
+function touches(changed: ChangedPaths, places: readonly string[], globText: string | undefined): boolean {
+  if (!changed.complete || changed.paths.length === 0 || places.includes("")) return true;
+  const isIn = (path: string) => places.some((place) => path === place || path.startsWith(`${place}/`));
+  if (changed.paths.some(isIn)) return true;
   const globs = parsePathGlobs(globText ?? "");
   return globs === undefined || changed.paths.some((path) => globs.some((matches) => matches(path)));
 }

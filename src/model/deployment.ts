@@ -125,6 +125,8 @@ export const annotation = {
   paths: "towline.dev/paths",
   /** The git repositories that its project includes, as the server has written it; see includes.ts. */
   includes: "towline.dev/includes",
+  /** The files and directories outside of its path that its project names, a line each; see outside-reads.ts. */
+  reads: "towline.dev/reads",
   /** `"false"`: pull requests are not previewed for this deployment. */
   preview: "towline.dev/preview",
   /**

@@ -1,43 +1,81 @@
-/** Wraps reconciliations: records what the project includes, for the next push to one of these repositories. */
+/**
+ * Wraps reconciliations: records what the project includes and reads outside of its directory, for the next push that
+ * changes some of it.
+ */
 import type { Interceptor } from "../kit/around.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
 import { annotation } from "../model.ts";
 import type { Deployments, Queue } from "../ports.ts";
+import type { LoopFindings } from "./loop.ts";
 import type { Parts } from "./parts.ts";
+import type { JsonObject } from "../kit/json.ts";
 import { formatIncludes, includesOf } from "../model/includes.ts";
+import type { Work } from "./work.ts";
 
 export interface NoteIncludesDeps {
   readonly deployments: Pick<Deployments, "setAnnotation">;
   readonly queue: Pick<Queue, "enqueue">;
+  /** Searches a directory of a checkout. */
+  readonly findReads: (root: string, path: string, signal: AbortSignal) => Promise<readonly string[]>;
   readonly log: Logger;
 }
 
-export function notesIncludes({ deployments, queue, log }: NoteIncludesDeps): Interceptor<Parts> {
+/** Deployments whose files need not be searched again, as long as they are at the same commit. */
+const mostSearched = 2_000;
+
+export function notesIncludes({ deployments, queue, findReads, log }: NoteIncludesDeps): Interceptor<Parts> {
+  const searched = createBoundedMap<string>({ entries: mostSearched });
+
   return {
     async settleProject(next, work, project) {
       const report = await next(work, project);
-      const { deployment, request, asked, signal } = work;
+      const { asked, signal } = work;
+      const { found } = report;
       // One-off overrides say nothing about the next deploy.
-      if (report.found === undefined || asked?.overridesPatch !== undefined || signal.aborted) return report;
-      const before = deployment.annotations[annotation.includes];
-      const text = formatIncludes(includesOf(report.found.rendered.document));
-      if (text === before) return report;
-      log.debug({ ...deployment.key, includes: text }, "the project includes other repositories than before");
-      try {
-        await deployments.setAnnotation(deployment, annotation.includes, text);
-        // Nobody remembers a push to a new one that came in the meantime. Once: a project may render other URLs each time.
-        const known = new Set(before?.split("\n"));
-        const gained = text?.split("\n").some((line) => !known.has(line));
-        const { key, repo } = deployment;
-        if (gained && request.cause !== "include") {
-          await queue.enqueue([{ kind: "reconcile", deployment: key, cause: "include", repo }]);
-        }
-      } catch (error) {
-        // Pushes to these repositories wait for the interval, as without a record.
-        const why = error instanceof Error ? error.message : String(error);
-        log.warn({ ...deployment.key, error: why }, `could not write the annotation ${annotation.includes}`);
-      }
+      if (found === undefined || asked?.overridesPatch !== undefined || signal.aborted) return report;
+      await attempt(work, () => noteIncludes(work, found.rendered.document));
+      await attempt(work, () => noteReads(work, found.checkout));
       return report;
     },
   };
+
+  async function noteIncludes({ deployment, request }: Work, document: JsonObject): Promise<void> {
+    const before = deployment.annotations[annotation.includes];
+    const text = formatIncludes(includesOf(document));
+    if (text === before) return;
+    await deployments.setAnnotation(deployment, annotation.includes, text);
+    // Nobody remembers a push to a new one that came in the meantime. Once: a project may render other URLs each time.
+    const known = new Set(before?.split("\n"));
+    const gained = text?.split("\n").some((line) => !known.has(line));
+    const { key, repo } = deployment;
+    if (gained && request.cause !== "include") {
+      await queue.enqueue([{ kind: "reconcile", deployment: key, cause: "include", repo }]);
+    }
+  }
+
+  /** A push in the meantime is found by the sweep. */
+  async function noteReads({ deployment, signal }: Work, checkout: LoopFindings["checkout"]): Promise<void> {
+    const { path } = deployment.spec.source;
+    const isTold = deployment.annotations[annotation.paths] !== undefined;
+    const subject = JSON.stringify([checkout.commit, path, isTold]);
+    if (checkout.commit !== "" && searched.get(deployment.uid) === subject) return;
+    const reads = isTold ? [] : await findReads(checkout.root, path, signal);
+    const text = reads.length === 0 ? undefined : reads.join("\n");
+    if (text !== deployment.annotations[annotation.reads]) {
+      await deployments.setAnnotation(deployment, annotation.reads, text);
+    }
+    searched.set(deployment.uid, subject);
+  }
+
+  /** Without the record, such pushes are found later, as before it existed. */
+  async function attempt({ deployment, signal }: Work, write: () => Promise<void>): Promise<void> {
+    try {
+      await write();
+    } catch (error) {
+      if (signal.aborted) return;
+      const why = error instanceof Error ? error.message : String(error);
+      log.warn({ ...deployment.key, error: why }, "could not record what the project includes");
+    }
+  }
 }

@@ -68,3 +68,46 @@ test("a push to an included repository deploys what includes it at once, and not
   const after = await shop.settles(without);
   expect(after.metadata?.annotations?.[annotation.includes]).toBeUndefined();
 });
+
+test("a push to files outside of its path that a project names deploys it at once", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const repo = await world.repo("mono");
+  const base = (color: string) => ({
+    "base/deployment.yaml": stringify({ deployments: [{ path: "shared" }] }),
+    "base/shared/shared.yml": stringify({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "shared", namespace },
+      data: { color },
+    }),
+  });
+  const own = Object.entries(aProject({ namespace })).map(([name, content]) => [`apps/shop/${name}`, content]);
+  const including = stringify({ deployments: [{ path: "app" }, { include: "../../base" }] });
+  await repo.push({ ...Object.fromEntries(own), "apps/shop/deployment.yaml": including, ...base("red") });
+  const towline = await useTowline(world, rarely);
+  const shop = cluster.deployment("shop");
+  await shop.create(
+    aSpec(repo.url, { ...daily, source: { git: { url: repo.url, ref: { branch: "main" }, path: "apps/shop" } } }),
+  );
+  const { metadata } = await shop.reaches("Ready");
+  expect(metadata?.annotations?.[annotation.reads]).toBe("base");
+
+  const pushed = await repo.push(base("blue"));
+  const paths = ["base/shared/shared.yml"];
+  expect((await sendPush(towline.webhooksUrl, { repo: repo.url, after: pushed, paths })).status).toBe(202);
+  await shop.settles(pushed);
+  expect(await cluster.data("shared")).toEqual({ color: "blue" });
+
+  const elsewhere = await repo.push({ "apps/other/README.md": "nothing\n" });
+  const answer = await sendPush(towline.webhooksUrl, {
+    repo: repo.url,
+    after: elsewhere,
+    paths: ["apps/other/README.md"],
+  });
+  expect(await answer.json()).toMatchObject({
+    matched: 0,
+    ignored: [{ deployment: shop.key, reason: "no changed path under apps/shop/, base" }],
+  });
+});

@@ -75,7 +75,9 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
       metadata: { annotations: { "kluctl.io/request-deploy": null } },
     }),
     "record in its annotations what the project includes": change({
-      metadata: { annotations: { "towline.dev/includes": "https://git.example.com/library" } },
+      metadata: {
+        annotations: { "towline.dev/includes": "https://git.example.com/library", "towline.dev/reads": "base" },
+      },
     }),
     "add Towline's finalizer": change({ metadata: { finalizers: ["finalizers.gitops.kluctl.io"] } }),
     "change its spec": change({ spec: { target: "another" } }),

@@ -152,6 +152,20 @@ test("each spelling of the repository is looked up once, and deployments under e
   ]);
 });
 
+test("files outside of its path that a project names affect it, unless the user says what does", async () => {
+  const source = { ...aSpec().source, path: "apps/shop" };
+  const reads = { [annotation.reads]: "base\nshared/vars.yaml" };
+  const own = named("own", { spec: { source }, annotations: reads });
+  const told = named("told", { spec: { source }, annotations: { ...reads, [annotation.paths]: "charts/**" } });
+  const matchedBy = async (path: string) =>
+    (await useIntake(own, told).accept({ ...push, changed: { complete: true, paths: [path] } })).deployments;
+  expect(await matchedBy("base/deep/a.yaml")).toEqual(["shop/own"]);
+  expect(await matchedBy("shared/vars.yaml")).toEqual(["shop/own"]);
+  expect(await matchedBy("charts/a.tgz")).toEqual(["shop/told"]);
+  expect(await matchedBy("apps/shop/a.yaml")).toEqual(["shop/own", "shop/told"]);
+  expect(await matchedBy("based/a.yaml")).toBeUndefined();
+});
+
 describe("a push to a repository that projects include", () => {
   const library = "https://git.example.com/org/shop";
   const consumer = (name: string, includes: string, overrides: Parameters<typeof aDeployment>[0] = {}) => {

@@ -10,6 +10,8 @@ import { silentLog } from "../../support/fakes.ts";
 const url = "https://git.example.com/org/library";
 const document = { deployment: { deployments: [{ git: { url, ref: { branch: "main" } } }] } };
 
+/** The values of the annotation for files outside of the path that the last run wrote. */
+const noted: (string | undefined)[] = [];
 /** What the last run queued. */
 const queued: Request[] = [];
 
@@ -20,19 +22,32 @@ interface Options {
   readonly found?: boolean;
   readonly fails?: boolean;
   readonly cause?: Cause;
+  readonly reads?: readonly string[];
 }
 
 /** Runs one reconciliation and returns what was written. */
-async function run({ deployment = aDeployment(), document, asked, found = true, fails, cause = "push" }: Options) {
+async function run({
+  deployment = aDeployment(),
+  document,
+  asked,
+  found = true,
+  fails,
+  cause = "push",
+  reads = [],
+}: Options) {
   queued.length = 0;
+  noted.length = 0;
   const written: (string | undefined)[] = [];
   const rendered = aResult({ document: document ?? {} });
-  const report = { outcome: { kind: "done" }, ...(found && { found: { rendered } }) } as unknown as LoopReport;
+  const report = {
+    outcome: { kind: "done" },
+    ...(found && { found: { rendered, checkout: { root: "/checkout" } } }),
+  } as unknown as LoopReport;
   const { settleProject } = notesIncludes({
     deployments: {
       setAnnotation(_, name, value) {
-        expect(name).toBe(annotation.includes);
-        written.push(value);
+        if (name === annotation.reads) noted.push(value);
+        else written.push(value);
         return fails ? Promise.reject(new Error("forbidden")) : Promise.resolve();
       },
     },
@@ -41,6 +56,10 @@ async function run({ deployment = aDeployment(), document, asked, found = true, 
         queued.push(...requests);
         return Promise.resolve({ queued: requests.length });
       },
+    },
+    findReads: (root, path) => {
+      expect([root, path]).toEqual(["/checkout", deployment.spec.source.path]);
+      return Promise.resolve(reads);
     },
     log: silentLog,
   });
@@ -85,4 +104,15 @@ test("after a new include, the deployment is looked at again: a push to it may h
   expect(queued).toEqual([]);
   await run({ deployment: aDeployment({ annotations: { [annotation.includes]: url } }) });
   expect(queued).toEqual([]);
+});
+
+test("the files outside of its path that a project names are recorded, unless the user says what counts", async () => {
+  const reads = ["base", "shared/vars.yaml"];
+  await run({ reads });
+  expect(noted).toEqual(["base\nshared/vars.yaml"]);
+  await run({ reads, deployment: aDeployment({ annotations: { [annotation.reads]: "base\nshared/vars.yaml" } }) });
+  expect(noted).toEqual([]);
+  const annotations = { [annotation.reads]: "base", [annotation.paths]: "other/**" };
+  await run({ reads, deployment: aDeployment({ annotations }) });
+  expect(noted).toEqual([undefined]);
 });
