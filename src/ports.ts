@@ -211,6 +211,9 @@ export interface Reports {
   openInto(repo: RepoId, branch: string): Promise<readonly PullRequestKey[]>;
   /** The reports of open pull requests that propose this commit. */
   proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
+  /** Records that the report that was started then is outdated, and when the next one is to follow. */
+  setStale(key: PullRequestKey, stale: Staleness): Promise<void>;
+  stale(key: PullRequestKey): Promise<Staleness | undefined>;
   /** The merged pull requests whose merge this commit is, as far as that was recorded. */
   mergedAs(commit: CommitKey): Promise<readonly Report[]>;
   /** The statuses written for a commit, as far as they are recorded. */
@@ -228,6 +231,13 @@ export interface Reports {
   setRefused(key: PullRequestKey, refused: boolean): Promise<void>;
   /** The pull requests of this forge whose reports were rejected and not written since. */
   refused(forge: string): Promise<readonly PullRequestKey[]>;
+}
+
+/** In epoch milliseconds. */
+export interface Staleness {
+  /** That of the report. */
+  readonly startedAt: number;
+  readonly until: number;
 }
 
 /** One git host with pull requests. All calls throw ForgeError. */

@@ -1,5 +1,5 @@
 /** Sample reports of previews, one for each message that a comment can contain. */
-import type { Preview, PreviewObject, Report } from "../../src/model/report.ts";
+import type { Preview, PreviewObject, Report, RolloutLine } from "../../src/model/report.ts";
 
 const startedAt = Date.UTC(2026, 0, 2, 14, 2, 9);
 
@@ -126,6 +126,15 @@ const scaled = object("Deployment", "worker", { diff: "  spec.replicas\n- 5\n+ 2
 const staging = samplePreview("staging");
 const legacy = samplePreview("legacy", { suspended: true });
 
+/** The steps of a deployment, with the seconds after the merge. */
+function rolledOut(
+  deployment: string,
+  ...steps: [RolloutLine["steps"][number]["state"], string, number][]
+): RolloutLine {
+  const merged = Date.parse("2026-05-04T10:31:58Z");
+  return { deployment, steps: steps.map(([state, text, seconds]) => ({ state, text, at: merged + seconds * 1_000 })) };
+}
+
 export const samples: Readonly<Record<string, Report>> = {
   unchanged: sampleReport([samplePreview("prod"), staging, legacy]),
   change: sampleReport([samplePreview("prod", { objects: frontend }), staging, legacy]),
@@ -184,6 +193,24 @@ export const samples: Readonly<Record<string, Report>> = {
     { state: "working", finishedAt: undefined },
   ),
   merged: sampleReport([samplePreview("prod", { objects: frontend }), staging], { state: "merged" }),
+  rollout: sampleReport([samplePreview("prod", { objects: frontend }), staging], {
+    state: "merged",
+    mergeCommit: "4f1c2a9".padEnd(40, "0"),
+    rollout: [
+      rolledOut("", ["failure", "2 deployments: 1 failed, 1 up to date", 4]),
+      rolledOut(
+        "shop/prod",
+        ["pending", "queued", 0],
+        ["failure", "Deployment prod/api: spec.replicas: must be positive", 4],
+      ),
+      rolledOut(
+        "shop/staging",
+        ["pending", "queued", 0],
+        ["pending", "being deployed", 1],
+        ["success", "deployed: 2 changed", 3],
+      ),
+    ],
+  }),
   concealed: sampleReport([
     samplePreview("prod", {
       concealed: "values could not be told apart from secrets",

@@ -173,6 +173,11 @@ export const Report = z.object({
   earlierHeads: z.array(z.string()),
   /** How many times in a row the preview was restarted because the base moved before it could be shown. */
   restarts: count,
+  /**
+   * The cluster has changed since the comparison, and the next one is to follow then, in epoch milliseconds. Not stored with
+   * the report: see Reports.
+   */
+  staleUntil: z.number().optional(),
   /** Epoch milliseconds. */
   startedAt: z.number(),
   finishedAt: z.number().optional(),

@@ -49,6 +49,9 @@ const Status = z.object({
   proposed: z.boolean().optional(),
 });
 
+const Stale = z.object({ startedAt: z.number(), until: z.number() });
+
+const keepStaleMs = 2 * 3_600_000;
 const deadlineMs = 2_000;
 const dayMs = 24 * 3_600_000;
 const keepStatusesMs = 14 * dayMs;
@@ -70,6 +73,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
+  const staleKey = (key: PullRequestKey) => `${prefix}:stale:${digest(pullRequestId(key))}`;
   const mergesKey = (commit: CommitKey) => `${prefix}:merges:${digest(commitText(commit).toLowerCase())}`;
   const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
   const refusedKey = (forge: string) => `${prefix}:refused:${forge}`;
@@ -125,6 +129,14 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
         writing.hset(merge, pullRequestId(pullRequest), JSON.stringify(pullRequest)).pexpire(merge, keepStatusesMs);
       }
       await inTime("store the report", async () => allOf(await writing.exec()));
+    },
+    async setStale(key, stale) {
+      await inTime("store that a report is outdated", async () =>
+        connection.set(staleKey(key), JSON.stringify(stale), "PX", keepStaleMs),
+      );
+    },
+    async stale(key) {
+      return parse(Stale, await inTime("find whether a report is outdated", async () => connection.get(staleKey(key))));
     },
     async mergedAs(commit) {
       const keys = await inTime("find the merged pull requests", async () => connection.hvals(mergesKey(commit)));

@@ -18,7 +18,7 @@ import type { Queue, Reports } from "../ports.ts";
 
 export interface PreviewWatchDeps {
   readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
-  readonly reports: Pick<Reports, "openInto" | "find">;
+  readonly reports: Pick<Reports, "openInto" | "find" | "setStale">;
   readonly queue: Pick<Queue, "enqueue">;
   readonly log: Logger;
 }
@@ -45,6 +45,9 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
   const previewedAt = createBoundedMap<number[]>({ entries: mostPullRequests, maxAgeMs: perMs });
   let planned: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
 
+  /** Pull requests whose comments say that they are outdated, until the next preview. */
+  const marked = new Set<string>();
+
   function plan(afterMs: number): void {
     const at = performance.now() + afterMs;
     if (planned !== undefined && planned.at <= at) return;
@@ -67,6 +70,7 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
     const gathered = [...changed.values()];
     changed.clear();
     const due: PreviewRequest[] = [];
+    const late: { readonly request: PreviewRequest; readonly waitMs: number }[] = [];
     try {
       const read = readOnce(reports);
       const found = await Promise.all(gathered.map((one) => toRequests(one, read)));
@@ -75,12 +79,15 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
         const waitMs = spend(pullRequest);
         if (waitMs > 0) {
           plan(waitMs);
+          if (!marked.has(pullRequest)) late.push({ request, waitMs });
         } else {
           owed.delete(pullRequest);
+          marked.delete(pullRequest);
           due.push(request);
         }
       }
       if (due.length > 0) await queue.enqueue(due);
+      await Promise.all(late.map(markStale));
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue previews after a change in the cluster");
       for (const { deployment, spec } of gathered) {
@@ -91,6 +98,19 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
       for (const { pullRequest } of due) previewedAt.delete(pullRequestText(pullRequest)); // none of them was previewed
       for (const request of due) owed.set(pullRequestText(request.pullRequest), request);
       plan(retryMs);
+    }
+  }
+
+  /** Until the next preview, the comment says that it is outdated. */
+  async function markStale({ request: { pullRequest }, waitMs }: { request: PreviewRequest; waitMs: number }) {
+    try {
+      const report = await reports.find(pullRequest);
+      if (report?.state !== "done") return;
+      await reports.setStale(pullRequest, { startedAt: report.startedAt, until: Date.now() + waitMs });
+      await queue.enqueue([{ kind: "report", pullRequest }]);
+      marked.add(pullRequestText(pullRequest));
+    } catch (error) {
+      log.warn({ error: (error as Error).message }, "could not mark the comment of a pull request as outdated");
     }
   }
 
@@ -129,6 +149,7 @@ function readOnce(reports: PreviewWatchDeps["reports"]): PreviewWatchDeps["repor
   const branches = new Map<string, ReturnType<typeof reports.openInto>>();
   const found = new Map<string, ReturnType<typeof reports.find>>();
   return {
+    ...reports,
     openInto(repo, branch) {
       const name = JSON.stringify([repo, branch]);
       const open = branches.get(name) ?? reports.openInto(repo, branch);

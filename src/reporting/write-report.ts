@@ -78,12 +78,18 @@ export function createReportWriter(deps: ReportWriterDeps) {
       const now = await forge.pullRequest(key, signal);
       if (now === undefined) return { kind: "skipped", why: "the pull request was deleted" };
       const stale = await whyStale(report, now, signal);
-      if (stale === undefined) return await write(forge, await withRollout(report), signal);
+      if (stale === undefined) return await write(forge, await withStaleness(await withRollout(report)), signal);
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
       return { kind: "skipped", why: stale.why };
     } catch (error) {
       return logged(report, toForgeOutcome(error));
     }
+  }
+
+  async function withStaleness(report: Report): Promise<Report> {
+    if (report.state !== "done") return report;
+    const stale = await reports.stale(report.pullRequest);
+    return stale?.startedAt === report.startedAt ? { ...report, staleUntil: stale.until } : report;
   }
 
   /**

@@ -6,12 +6,13 @@ import {
   type Request,
   pullRequestText,
 } from "../../src/model.ts";
-import type { Queue, Reports } from "../../src/ports.ts";
+import type { Queue, Reports, Staleness } from "../../src/ports.ts";
 import type { Preview, Report } from "../../src/model/report.ts";
 
 export function fakeReports() {
   /** By `pullRequestText`. */
   const saved = new Map<string, Report>();
+  const staleness = new Map<string, Staleness>();
   const statuses = new Map<string, readonly CommitStatus[]>();
   const groups = new Map<string, ReadonlyMap<string, CommitStatus>>();
   /** By repository, then by commit. */
@@ -35,6 +36,8 @@ export function fakeReports() {
           (report) => report.repo === repo && report.head === head && ["working", "done"].includes(report.state),
         ),
       ),
+    setStale: (key, stale) => Promise.resolve(void staleness.set(pullRequestText(key), stale)),
+    stale: (key) => Promise.resolve(staleness.get(pullRequestText(key))),
     mergedAs: ({ forge, repoName, commit }) =>
       Promise.resolve(
         [...saved.values()].filter(

@@ -102,6 +102,31 @@ test("reports expire, and so does the list of open pull requests", async () => {
   }, patience);
 });
 
+test("merged pull requests are found by the commit that contains them, and all of them if there are several", async () => {
+  const { reports, another, client, prefix } = await useReports();
+  const merged = (number: number, more: Partial<Report> = {}) =>
+    aReport({ pullRequest: aPullRequestKey(number), state: "merged", mergeCommit: commit.commit, ...more });
+  await reports.save(merged(1));
+  await reports.save(merged(2));
+  await reports.save(merged(3, { mergeCommit: "d".repeat(40) }));
+  const numbers = async () =>
+    (await another().mergedAs(commit)).map(({ pullRequest }) => pullRequest.number).toSorted();
+  expect(await numbers()).toEqual([1, 2]);
+  await reports.save(merged(2, { state: "done", mergeCommit: undefined })); // reopened
+  expect(await numbers()).toEqual([1]);
+  const redis = client();
+  for (const key of await redis.keys(`${prefix}:merges:*`)) await redis.hset(key, "foreign", "{");
+  expect(await numbers()).toEqual([1]);
+  expect(await reports.mergedAs({ ...commit, commit: "e".repeat(40) })).toEqual([]);
+});
+
+test("a report stays marked as outdated", async () => {
+  const { reports, another } = await useReports();
+  expect(await reports.stale(aPullRequestKey())).toBeUndefined();
+  await reports.setStale(aPullRequestKey(), { startedAt: 1, until: 2 });
+  expect(await another().stale(aPullRequestKey(7, "ORG/shop"))).toEqual({ startedAt: 1, until: 2 });
+});
+
 test("statuses of a commit are stored side by side, whichever replica saves them", async () => {
   const { reports, another } = await useReports();
   await Promise.all([

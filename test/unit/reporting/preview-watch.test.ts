@@ -93,11 +93,18 @@ test("an object that changes all the time causes twelve previews an hour, and th
     change(checked(`${id}`, "a"), checked(`${id + 1}`, "a", String(id)));
     await vi.advanceTimersByTimeAsync(60_000);
   }
-  expect(numbersOf(queue)).toEqual(Array.from({ length: 12 }, () => 1));
+  // Then the comment says once that it is outdated.
+  expect(numbersOf(queue)).toEqual([...Array.from({ length: 12 }, () => 1), "report"]);
+  const { pullRequest, startedAt } = aReport({ pullRequest: { ...aReport().pullRequest, number: 1 } });
+  const stale = await reports.stale(pullRequest);
+  expect(stale?.startedAt).toBe(startedAt);
+  const waitMs = (stale?.until ?? 0) - Date.now();
+  expect(waitMs).toBeGreaterThan(0);
+  expect(waitMs).toBeLessThan(30 * 60_000);
   await vi.advanceTimersByTimeAsync(30 * 60_000);
-  expect(numbersOf(queue)).toHaveLength(13);
+  expect(numbersOf(queue).slice(13)).toEqual([1]);
   await vi.advanceTimersByTimeAsync(3 * 3_600_000);
-  expect(numbersOf(queue)).toHaveLength(13);
+  expect(numbersOf(queue)).toHaveLength(14);
 });
 
 test("while Redis is away nothing is forgotten", async () => {

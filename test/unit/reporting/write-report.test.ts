@@ -30,7 +30,8 @@ async function setUp(overrides: Partial<Report> = {}) {
     deployments: cluster,
     secrets: fakeSecrets(),
     sources,
-    render: (report, options) => `${options.marker}\n${report.head} ${report.state}`,
+    render: (report, options) =>
+      `${options.marker}\n${report.head} ${report.state}${report.staleUntil === undefined ? "" : ` until ${report.staleUntil}`}`,
     markerOf: () => Promise.resolve(marker),
     clock: { now: () => seenAt + passed },
     log: silentLog,
@@ -469,4 +470,14 @@ test.each([
   pass(300_000);
   expect(await write()).toEqual({ kind: "done" });
   expect(told()).toEqual([]);
+});
+
+test("a comment is marked as outdated until the next preview", async () => {
+  const { write, reports, bodies } = await setUp();
+  await reports.setStale(key, { startedAt: aReport().startedAt, until: 9_000 });
+  await write();
+  expect(bodies()).toEqual([`${headCommit} done until 9000`]);
+  await reports.save(aReport({ startedAt: 5_000 }));
+  await write();
+  expect(bodies()).toEqual([`${headCommit} done`]);
 });

@@ -432,3 +432,10 @@ test("a server that cannot isolate a fork reports it, with what to do", () => {
   expect(body).toContain(`\n${why}.\n`);
   expect(body).toContain("towline preview --allow");
 });
+
+test("an outdated comment says so first, and when the next comparison follows", () => {
+  const body = render({ ...sample("change"), staleUntil: Date.parse("2026-01-01T10:30:00Z") });
+  const [, , note] = body.split("\n\n");
+  expect(note).toMatch(/^\*\*Outdated\*\*: the cluster has changed .* follows at 2026-01-01 10:30:00 UTC\.$/);
+  expect(render(sample("change"))).not.toContain("Outdated");
+});
