@@ -80,11 +80,14 @@ function toProposal(
 }
 
 function wordsFor(
-  { name, baseBranch, head, isHead, state }: Omit<TracedPullRequest, "words">,
+  { name, baseBranch, head, isHead, state, mergeCommit }: Omit<TracedPullRequest, "words">,
   isPushed: boolean,
 ): string {
   const into = baseBranch === undefined ? "" : ` into ${baseBranch}`;
   if (state === "unknown") return `It was reported as the head of pull request ${name}${into}.`;
+  if (state === "merged" && mergeCommit !== undefined && mergeCommit !== head) {
+    return `It was the head of pull request ${name}${into}, which has been merged as ${mergeCommit.slice(0, 10)}: that commit is the one to trace.`;
+  }
   if (state === "merged") {
     const elsewhere = isPushed ? "" : "; after a squash or a rebase, its changes are in another commit";
     return `It was the head of pull request ${name}${into}, which has been merged${elsewhere}.`;
@@ -96,7 +99,7 @@ function wordsFor(
 
 /** The short form of a preview's result. */
 export function describeProposal(report: Report) {
-  const { pullRequest, url, baseBranch, head, state, previews } = report;
+  const { pullRequest, url, baseBranch, head, state, mergeCommit, previews } = report;
   return {
     name: pullRequestText(pullRequest),
     // The URL comes from the git host: a link must never be a program.
@@ -104,6 +107,7 @@ export function describeProposal(report: Report) {
     baseBranch,
     head,
     state,
+    ...(mergeCommit && { mergeCommit }),
     verdict: describeReport(report),
     previews: previews.map((preview) => ({
       deployment: `${preview.deployment.namespace}/${preview.deployment.name}`,

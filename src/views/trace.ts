@@ -46,6 +46,8 @@ export interface TracedPullRequest {
   readonly isHead: boolean;
   /** `unknown`: not previewed. */
   readonly state: "working" | "done" | "merged" | "closed" | "unknown";
+  /** The commit that contains it, if it was merged and that is known. */
+  readonly mergeCommit?: string | undefined;
   /** How the commit relates to the pull request, as a sentence. */
   readonly words: string;
   /** The verdict on the current head; empty if the pull request is closed. */

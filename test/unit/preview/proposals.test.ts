@@ -61,6 +61,17 @@ test("an earlier head, and the head of a merged or closed pull request, are know
   ]);
 });
 
+test("the head of a merged pull request leads to the commit that contains it", async () => {
+  const merged = report(1, { state: "merged", mergeCommit: other });
+  const [found] = await find([merged], [delivery(1)]);
+  expect(found).toMatchObject({
+    mergeCommit: other,
+    words: expect.stringMatching(/has been merged as 9d41e07\w{3}: that commit is the one to trace\.$/),
+  });
+  const [forward] = await find([report(1, { state: "merged", mergeCommit: commit })], [delivery(1)]);
+  expect(forward?.words).not.toContain("the one to trace"); // it is this commit
+});
+
 test("a head that a push delivered is not reported as squashed", async () => {
   const merged = report(1, { state: "merged" });
   for (const push of [{ commit }, { commit: other, others: [commit] }]) {
