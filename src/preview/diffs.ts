@@ -1,0 +1,164 @@
+/** The diffs that make up the preview of one deployment: of the merge, of the base, and of what is deployed. */
+import { SourceError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { CommandResult, GitDeployment, Identity, Placed } from "../model.ts";
+import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
+import type { Preview } from "../model/report.ts";
+import { loopTimeoutMs } from "../reconcile/decide.ts";
+import { toDeployOptions, toRun } from "../reconcile/run.ts";
+import type { DiffReferences } from "./attribute.ts";
+import type { CompareDeps, PreviewTarget } from "./compare.ts";
+import { describeEncrypted, explainUndecrypted } from "./encrypted-files.ts";
+import { hostsOf } from "./reach.ts";
+import { findReferences } from "./references.ts";
+import type { Undecrypted } from "./undecrypted.ts";
+
+export interface Comparing {
+  readonly target: PreviewTarget;
+  readonly identity: Identity;
+  readonly deps: CompareDeps;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+export interface PreviewDiffs {
+  readonly result: CommandResult;
+  readonly undecrypted?: Undecrypted | undefined;
+  readonly encrypted?: Preview["encrypted"];
+  readonly references?: DiffReferences | undefined;
+  /** Why there are no references. */
+  readonly referenceError?: unknown;
+}
+
+/** Compares with the decryption keys of the deployment. */
+export async function diffDecrypted(comparing: Comparing): Promise<PreviewDiffs> {
+  const { merge, base, path } = openMerge(comparing);
+  const result = await diff(await merge.project(path, comparing.signal), comparing);
+  const place = (commit: string) => merge.project(path, comparing.signal, commit);
+  return { result, ...(await compareReferences(result, base, place, comparing)) };
+}
+
+/**
+ * Compares without any decryption key. Encrypted content counts as equal in the merge and the base if the files are
+ * equal.
+ */
+export async function diffUndecrypted(comparing: Comparing): Promise<PreviewDiffs> {
+  const { signal, log, target } = comparing;
+  const { merge, base: commit, path } = openMerge(comparing);
+  let mayHaveBeenEncrypted = mayHoldOlderValues(target.deployment);
+  const [merged] = await Promise.all([merge.stubbed(path, signal), merge.baseHosts(signal)]);
+  const result = await diff(merged, comparing).catch((error: unknown) => {
+    throw explainUndecrypted(error);
+  });
+  const base = await merge.stubbed(path, signal, commit).catch((error: unknown) => giveUp(error));
+  const inCluster = commitsInCluster(target.deployment).filter((one) => one !== commit);
+  const before = await Promise.all(
+    inCluster.map((one) => merge.stubbed(path, signal, one).catch((error: unknown) => giveUp(error))),
+  );
+  const isPlain = [merged, base, ...before].every((placed) => (placed?.encrypted.size ?? 0) === 0);
+  if (isPlain && !mayHaveBeenEncrypted) {
+    const place = (other: string) => merge.stubbed(path, signal, other);
+    return { result, ...(await compareReferences(result, commit, place, comparing)) };
+  }
+  const reference = base && (await diff(base, comparing).catch((error: unknown) => giveUp(error)));
+  return {
+    result,
+    undecrypted: { reference },
+    encrypted: describeEncrypted(path, merged.encrypted, base?.encrypted),
+  };
+
+  /** For a new project, or a commit that cannot be rendered. */
+  function giveUp(error: unknown): undefined {
+    signal.throwIfAborted();
+    if (!(error instanceof SourceError && error.problem === "path-not-found")) mayHaveBeenEncrypted = true;
+    log.info({ ...target.deployment.key }, "the base branch cannot be compared");
+  }
+}
+
+/**
+ * Values that were decrypted stay in the cluster after their files are gone from the base: until the next deploy, which
+ * may be of another commit than the one that was checked last.
+ */
+function commitsInCluster({ status }: GitDeployment): string[] {
+  const commits = [status.observedCommit, deployedCommitOf(status.lastDeployResult)];
+  return [...new Set(commits.filter((commit) => commit !== undefined))];
+}
+
+/** Whether values that were decrypted from a commit that is not known any more may be in the cluster. */
+function mayHoldOlderValues({ spec, status: { lastDeployResult: last } }: GitDeployment): boolean {
+  const isComplete = last !== undefined && last.errors === 0 && !wasDryRun(last);
+  return spec.decryption !== undefined && !isComplete;
+}
+
+function openMerge({ target: { deployment, merge, base } }: Comparing) {
+  if ("error" in merge) throw merge.error;
+  return { merge, base: base ?? merge.base, path: deployment.spec.source.path };
+}
+
+/** What the base changes is known, or why it is not: the preview says so, but does not fail. */
+async function compareReferences(
+  merged: CommandResult,
+  base: string,
+  place: (commit: string) => Promise<Placed>,
+  comparing: Comparing,
+): Promise<Pick<PreviewDiffs, "references" | "referenceError">> {
+  const { target, identity, deps, log, signal } = comparing;
+  const { deployment } = target;
+  try {
+    const references = await findReferences({
+      deployment,
+      merged,
+      base,
+      variant: JSON.stringify([identity.decryption !== undefined, deps.settings.serviceAccount]),
+      known: deps.references,
+      place,
+      diff: (placed) => diff(placed, comparing),
+      onUnknown() {
+        signal.throwIfAborted();
+        log.info({ ...deployment.key }, "the deployed commit cannot be compared");
+      },
+    });
+    return { references };
+  } catch (error) {
+    signal.throwIfAborted();
+    log.info({ ...deployment.key }, "the base branch cannot be compared");
+    return { referenceError: error };
+  }
+}
+
+/**
+ * For a deployment without a timeout, whose interval may be a day: a branch that hangs would occupy a place for that
+ * long.
+ */
+const usualTimeoutMs = 10 * 60_000;
+
+function timeoutOf({ spec }: GitDeployment): number {
+  return spec.timeoutMs === undefined ? Math.min(loopTimeoutMs(spec), usualTimeoutMs) : loopTimeoutMs(spec);
+}
+
+/**
+ * Runs without a lease: it is read-only, and neither waits for the deployment's own reconciliations nor delays them.
+ */
+async function diff(
+  { projectDir, slot }: Placed,
+  { target, identity, deps, log, signal }: Comparing,
+): Promise<CommandResult> {
+  const { deployment, credentials, merge } = target;
+  const { newId, clock } = deps;
+  const baseHosts = deps.settings.confined && "baseHosts" in merge ? await merge.baseHosts(signal) : [];
+  const reconcileId = newId();
+  const startedAt = clock.now();
+  const run = toRun(deployment, {
+    reconcileId,
+    checkout: { projectDir },
+    credentials,
+    identity,
+    timeoutMs: timeoutOf(deployment),
+    cold: true,
+    slot,
+    hosts: hostsOf(deployment, credentials, baseHosts),
+  });
+  const result = await deps.kluctl.diff(run, toDeployOptions(deployment, true), signal);
+  log.info({ ...deployment.key, reconcileID: reconcileId, ms: clock.now() - startedAt }, "preview compared");
+  return result;
+}
