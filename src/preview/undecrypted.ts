@@ -29,6 +29,7 @@ export function valuesToHide({ reference }: Undecrypted): string[] {
 }
 
 function compareWith(object: ResultObject, base: ResultObject | undefined): ResultObject {
+  if (base !== undefined && isSameEnd(object, base)) return { ...object, new: false, orphan: false, deleted: false };
   if (object.changes.length === 0) return object;
   if (base?.rendered === undefined || object.rendered === undefined) {
     const changes = object.changes.map(hideOld);
@@ -41,6 +42,13 @@ function compareWith(object: ResultObject, base: ResultObject | undefined): Resu
   const compared = { ...object, remote: base.rendered, applied: object.rendered };
   if (isSecret(object.ref)) return compared;
   return { ...compared, changes: object.changes.flatMap((change) => compareChange(change, base.changes)) };
+}
+
+/** Whether a deploy of the base would create the same object, or delete it as well. */
+function isSameEnd(object: ResultObject, base: ResultObject): boolean {
+  if (object.new) return base.new && object.rendered !== undefined && object.rendered === base.rendered;
+  const isGone = object.orphan || object.deleted;
+  return isGone && object.rendered === undefined && object.orphan === base.orphan && object.deleted === base.deleted;
 }
 
 function compareChange(change: FieldChange, base: readonly FieldChange[]): FieldChange[] {

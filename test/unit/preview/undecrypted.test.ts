@@ -41,6 +41,18 @@ test("a change is shown from the previous placeholder to the new one, or to the 
   expect(describe(gone, deployed).diff).toEqual([" data.a:", `-  ${was}`]);
 });
 
+test("an object that the base would create or delete as well is not the pull request's", () => {
+  const created = anObjectOf({ data: { a: was } }, [], { new: true });
+  const none = { objects: [], counts: { new: 0, changed: 0, orphan: 0, deleted: 0 } };
+  expect(describe(created, created)).toMatchObject(none);
+  const orphan = anObject({ orphan: true });
+  expect(describe(orphan, orphan)).toMatchObject(none);
+  // It is, if only the merge does.
+  expect(describe(created).counts.new).toBe(1);
+  expect(describe(created, anObjectOf({ data: { a: becomes } }, [], { new: true })).counts.new).toBe(1);
+  expect(describe(orphan, anObjectOf({ data: {} }, [])).counts.orphan).toBe(1);
+});
+
 test("beside it, values that were never encrypted are shown as they are in the cluster", () => {
   const deployed = anObjectOf({ data: { a: was, b: "1" } }, [update("data.a", secret, was)]);
   const merged = anObjectOf({ data: { a: was, b: "2" } }, [update("data.a", secret, was), update("data.b", "1", "2")]);
