@@ -34,6 +34,8 @@ export function toArguments(call: Call, run: Omit<Run, "projectDir">, files: Cal
     // Defaults are set explicitly, here and below, because the server may have a configuration file of kluctl's
     // controller.
     "--debug=false",
+    // An include that was pushed is there with the next run, and not when the cache is old.
+    "--git-cache-update-interval=0s",
     `--project-dir=${files.projectDir}`,
     `--timeout=${Math.max(1, Math.ceil(run.timeoutMs))}ms`,
     ...flag("project-config", files.projectConfig),

@@ -7,6 +7,7 @@ const common = [
   "--no-update-check",
   "--no-color",
   "--debug=false",
+  "--git-cache-update-interval=0s",
   "--project-dir=/p",
   "--timeout=60000ms",
   "--context=",
@@ -62,7 +63,7 @@ test("every setting of a deployment is one argument with its flag", () => {
 
   expect(toArguments({ command: "validate" }, run, given)).toEqual([
     "validate",
-    ...common.slice(0, 4),
+    ...common.slice(0, 5),
     "--timeout=1501ms",
     "--project-config=/j/kluctl.yaml",
     "--context=default",
