@@ -13,6 +13,7 @@ import { type Preview, type UncountedKind, uncountedKinds } from "../model/repor
 import { redactText } from "../redact/redact-text.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { diffDecrypted, diffUndecrypted } from "./diffs.ts";
+import { isTouched } from "./reference-diff.ts";
 import { countUncounted } from "./summary.ts";
 import type { KnownReferences } from "./references.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
@@ -97,7 +98,10 @@ export async function compare(
     const found = await describeSafely(result, hiding, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
-    const approval = working.approval === "after-merge" && isEmpty(found) ? undefined : working.approval;
+    const approval =
+      working.approval === "after-merge" && isEmpty(found, result, undecrypted !== undefined)
+        ? undefined
+        : working.approval;
     const drift = references === undefined ? working.drift : countUncounted(found.drifted);
     const unattributed =
       referenceError === undefined ? undefined : await describeReferenceError(referenceError, knownSecrets);
@@ -119,8 +123,13 @@ export async function compare(
   }
 }
 
-/** Whether a deploy of the merge would change nothing at all. */
-function isEmpty({ counts, ...found }: Pick<Preview, "counts" | UncountedKind>): boolean {
+/** Whether a deploy of the merge would change nothing at all. `encrypted`: what the base changes as well is not described. */
+function isEmpty(
+  { counts, ...found }: Pick<Preview, "counts" | UncountedKind>,
+  result: CommandResult,
+  encrypted: boolean,
+): boolean {
+  if (encrypted && result.objects.some(isTouched)) return false;
   const { new: created, changed, deleted, orphan, errors } = counts;
   const uncounted = uncountedKinds.some((kind) => kind !== "kept" && found[kind] !== undefined);
   return created + changed + deleted + orphan + errors === 0 && !uncounted;

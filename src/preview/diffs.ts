@@ -1,7 +1,14 @@
 /** The diffs that make up the preview of one deployment: of the merge, of the base, and of what is deployed. */
 import { SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { CommandResult, GitDeployment, Identity, Placed } from "../model.ts";
+import {
+  type CommandResult,
+  type GitDeployment,
+  type Identity,
+  manualKinds,
+  manualResultField,
+  type Placed,
+} from "../model.ts";
 import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
 import type { Preview } from "../model/report.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
@@ -55,6 +62,8 @@ export async function diffUndecrypted(comparing: Comparing): Promise<PreviewDiff
   const before = await Promise.all(
     inCluster.map((one) => merge.stubbed(path, signal, one).catch((error: unknown) => giveUp(error))),
   );
+  // What was deployed from another path, or from a commit that is gone, cannot be searched.
+  if (before.includes(undefined)) mayHaveBeenEncrypted = true;
   const isPlain = [merged, base, ...before].every((placed) => (placed?.encrypted.size ?? 0) === 0);
   if (isPlain && !mayHaveBeenEncrypted) {
     const place = (other: string) => merge.stubbed(path, signal, other);
@@ -84,10 +93,22 @@ function commitsInCluster({ status }: GitDeployment): string[] {
   return [...new Set(commits.filter((commit) => commit !== undefined))];
 }
 
-/** Whether values that were decrypted from a commit that is not known any more may be in the cluster. */
-function mayHoldOlderValues({ spec, status: { lastDeployResult: last } }: GitDeployment): boolean {
-  const isComplete = last !== undefined && last.errors === 0 && !wasDryRun(last);
+/**
+ * Whether values that were decrypted from a commit that is not known any more may be in the cluster: the last deploy did not
+ * write all objects, or nobody knows what it deployed.
+ */
+function mayHoldOlderValues({ spec, status }: GitDeployment): boolean {
+  const { lastDeployResult: last } = status;
+  const { command = "deploy" } = (last?.document["commandInfo"] ?? {}) as { command?: unknown };
+  const isWhole = command === "deploy" && !hasOverrides(status, last?.id);
+  const isComplete = isWhole && last?.errors === 0 && !wasDryRun(last) && deployedCommitOf(last) !== undefined;
   return spec.decryption !== undefined && !isComplete;
+}
+
+/** Whether the result is that of a request which changed the deployment for once, perhaps to a part of its objects. */
+function hasOverrides(status: GitDeployment["status"], id: string | undefined): boolean {
+  const requests = manualKinds.map((kind) => status[manualResultField(kind)]);
+  return requests.some((one) => one?.resultId === id && one?.request.overridesPatch !== undefined);
 }
 
 function openMerge({ target: { deployment, merge, base } }: Comparing) {
@@ -111,6 +132,7 @@ async function compareReferences(
       base,
       variant: JSON.stringify([identity.decryption !== undefined, deps.settings.serviceAccount]),
       known: deps.references,
+      signal,
       place,
       diff: (placed) => diff(placed, comparing),
       onUnknown() {

@@ -1,5 +1,6 @@
 /** Finds what a deploy would change without the merge: compares the base, and the deployed commit where it matters. */
 import { SourceError } from "../errors.ts";
+import { beforeAbort } from "../kit/deadline.ts";
 import { type BoundedMap, createBoundedMap } from "../kit/bounded-map.ts";
 import type { CommandResult, GitDeployment, Placed, ResultObject } from "../model.ts";
 import { parseJson } from "../kit/json.ts";
@@ -41,6 +42,7 @@ export interface ReferencesInput {
   /** Throws SourceError if there is no such commit, or no such project in it. */
   readonly place: (commit: string) => Promise<Placed>;
   readonly diff: (placed: Placed) => Promise<CommandResult>;
+  readonly signal: AbortSignal;
   /** Called if the deployed commit cannot be compared. May throw. */
   readonly onUnknown: () => void;
 }
@@ -114,13 +116,17 @@ async function findDeployed(
 }
 
 async function compareReference(commit: string, input: ReferencesInput): Promise<ReferenceDiff> {
-  const { deployment, variant, known, merged, place, diff } = input;
+  const { deployment, variant, known, merged, place, diff, signal } = input;
   const id = JSON.stringify([deployment.uid, deployment.generation, variant, commit]);
-  const earlier = known.made.get(id) ?? known.running.get(id);
-  if (earlier !== undefined) {
-    // A failure may be that of another pull request only, whose work was cancelled.
-    const found = await Promise.resolve(earlier).catch(() => undefined);
+  for (;;) {
+    const earlier = known.made.get(id) ?? known.running.get(id);
+    if (earlier === undefined) break;
+    const found = await beforeAbort(Promise.resolve(earlier), signal).catch(() => undefined);
+    signal.throwIfAborted();
     if (found !== undefined && isCurrent(found, merged.objects)) return found;
+    if (found !== undefined) break;
+    // A failure may be that of another pull request only, whose work was cancelled. The first to notice begins anew.
+    if (known.running.get(id) === earlier) known.running.delete(id);
   }
   const running = makeReference();
   known.running.set(id, running);

@@ -5,7 +5,7 @@
 import type { Interceptor } from "../kit/around.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
-import { annotation } from "../model.ts";
+import { annotation, followsGit } from "../model.ts";
 import type { Deployments, Queue } from "../ports.ts";
 import type { LoopFindings } from "./loop.ts";
 import type { Parts } from "./parts.ts";
@@ -56,6 +56,7 @@ export function notesIncludes({ deployments, queue, findReads, log }: NoteInclud
 
   /** A push in the meantime is found by the sweep. */
   async function noteReads({ deployment, signal }: Work, checkout: LoopFindings["checkout"]): Promise<void> {
+    if (!followsGit(deployment)) return;
     const { path } = deployment.spec.source;
     const isTold = deployment.annotations[annotation.paths] !== undefined;
     const subject = JSON.stringify([checkout.commit, path, isTold]);

@@ -45,8 +45,8 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
   const previewedAt = createBoundedMap<number[]>({ entries: mostPullRequests, maxAgeMs: perMs });
   let planned: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
 
-  /** Pull requests whose comments say that they are outdated, until the next preview. */
-  const marked = new Set<string>();
+  /** The outdated report of each pull request whose comment says so, by its start. */
+  const marked = new Map<string, number>();
 
   function plan(afterMs: number): void {
     const at = performance.now() + afterMs;
@@ -79,7 +79,7 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
         const waitMs = spend(pullRequest);
         if (waitMs > 0) {
           plan(waitMs);
-          if (!marked.has(pullRequest)) late.push({ request, waitMs });
+          late.push({ request, waitMs });
         } else {
           owed.delete(pullRequest);
           marked.delete(pullRequest);
@@ -105,10 +105,11 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
   async function markStale({ request: { pullRequest }, waitMs }: { request: PreviewRequest; waitMs: number }) {
     try {
       const report = await reports.find(pullRequest);
-      if (report?.state !== "done") return;
+      if (report?.state === "working") plan(retryMs); // it may have been compared before the change
+      if (report?.state !== "done" || marked.get(pullRequestText(pullRequest)) === report.startedAt) return;
       await reports.setStale(pullRequest, { startedAt: report.startedAt, until: Date.now() + waitMs });
       await queue.enqueue([{ kind: "report", pullRequest }]);
-      marked.add(pullRequestText(pullRequest));
+      marked.set(pullRequestText(pullRequest), report.startedAt);
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not mark the comment of a pull request as outdated");
     }

@@ -3,16 +3,17 @@
  * or a pull request that changes one of them affects the project at once. Only a hint: what templates put together is not
  * found, and the sweep finds such a push.
  */
-import { lstat, readdir, readFile } from "node:fs/promises";
+import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import { join, posix } from "node:path";
+import { setImmediate } from "node:timers/promises";
 
 /** Longer lists, and more files, would cost more than they save. */
 const [mostReads, mostFiles, mostBytes] = [50, 5_000, 16 * 1024 * 1024];
 const largestFile = 1024 * 1024;
 const longestPath = 300;
 
-/** Different places that are looked up. */
-const mostTried = 1_000;
+/** Different words of each file, all files together. */
+const mostTried = 2_000;
 
 /**
  * Relative to the repository's root, sorted, without those that another one contains. Empty for a project at the root. A
@@ -21,27 +22,32 @@ const mostTried = 1_000;
 export async function findOutsideReads(root: string, path: string, signal?: AbortSignal): Promise<readonly string[]> {
   if (path === "") return [];
   const named = new Set<string>();
+  let words = 0;
   for (const { directory, text } of await readAll(root, path, signal)) {
-    for (const word of wordsWithParents(text)) {
+    await setImmediate();
+    signal?.throwIfAborted();
+    const own = wordsWithParents(text);
+    words += own.size;
+    if (words > mostTried) return [];
+    for (const word of own) {
       // kluctl resolves some paths from the file, and others from the project.
       for (const from of [directory, path]) {
         const to = posix.join(from, word).replace(/\/$/, "");
         if (isOutside(to, path)) named.add(to);
       }
-      if (named.size > mostTried) return [];
     }
   }
   const found: string[] = [];
-  for (const place of named) if (await exists(join(root, place))) found.push(place);
+  for (const place of named) if (await isThere(root, place)) found.push(place);
   if (found.length > mostReads) return [];
   return found.filter((one) => !found.some((other) => one.startsWith(`${other}/`))).toSorted();
 }
 
 /** What looks like a path with a parent directory in it. In linear time: the text may be anybody's. */
-function wordsWithParents(text: string): string[] {
-  if (!text.includes("..")) return [];
+function wordsWithParents(text: string): Set<string> {
+  if (!text.includes("..")) return new Set();
   const words = text.split(/[^\w./-]+/).filter((word) => word.length <= longestPath && word.includes(".."));
-  return words.filter((word) => word.split("/").includes(".."));
+  return new Set(words.filter((word) => word.split("/").includes("..")));
 }
 
 /** Within the repository, neither in the project nor above it: what is above is everything. */
@@ -65,7 +71,7 @@ async function readAll(root: string, path: string, signal: AbortSignal | undefin
     const entries = await readdir(join(root, directory), { withFileTypes: true }).catch(() => []);
     for (const entry of entries) {
       const name = posix.join(directory, entry.name);
-      if (entry.isDirectory() && entry.name !== ".git") directories.push(name);
+      if (entry.isDirectory() && entry.name !== ".git" && name.length <= longestPath) directories.push(name);
       if (!entry.isFile()) continue;
       const { size } = await lstat(join(root, name));
       files++;
@@ -77,6 +83,8 @@ async function readAll(root: string, path: string, signal: AbortSignal | undefin
   return texts;
 }
 
-async function exists(path: string): Promise<boolean> {
-  return (await lstat(path).catch(() => undefined)) !== undefined;
+/** A link may lead out of the repository: what is there is nobody's business. */
+async function isThere(root: string, place: string): Promise<boolean> {
+  const [real, top] = await Promise.all([realpath(join(root, place)).catch(() => undefined), realpath(root)]);
+  return real?.startsWith(`${top}/`) === true;
 }

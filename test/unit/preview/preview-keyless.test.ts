@@ -1,17 +1,19 @@
 import { expect, test } from "vitest";
 import { PrepareError, SourceError } from "../../../src/errors.ts";
-import { annotation, type Run } from "../../../src/model.ts";
+import { annotation, type DeploymentStatus, type Run } from "../../../src/model.ts";
 import { aResult, anObject, aSummary } from "../../support/deployments.ts";
 import { fakeReadIdentity, fakeSecrets } from "../../support/fakes.ts";
-import { aPreviewWorld, inFolder, named } from "../../support/preview.ts";
+import { aPreviewWorld, base, inFolder, named } from "../../support/preview.ts";
 
 const decryption = { secretName: "keys" };
 const keys = { "main.agekey": "AGE-SECRET-KEY-1" };
 const older = "d".repeat(40);
+/** A deploy of the base, of all objects. */
+const whole = aSummary({ document: { gitInfo: { commit: base }, commandInfo: { command: "deploy" } } });
 const changes = [{ type: "update", jsonPath: "data.a", oldValue: "canary-value", newValue: "open" }] as const;
 
 function aWorld(overrides: Parameters<typeof named>[1] = {}, settings = { confined: true }) {
-  const status = { lastDeployResult: aSummary() };
+  const status = { lastDeployResult: whole };
   const deployment = named("prod", { spec: { ...inFolder("app"), decryption }, status, ...overrides });
   const readIdentity = fakeReadIdentity({ secrets: fakeSecrets({ "shop/keys": keys }) });
   const world = aPreviewWorld([deployment], { settings, readIdentity });
@@ -82,10 +84,39 @@ test("files that were encrypted in the last deployed commit count, although a ne
   expect(JSON.stringify(previews())).not.toContain("canary");
 });
 
-test.each([
+test("what was deployed from another path cannot be searched, so it may have been encrypted", async () => {
+  const lastDeployResult = aSummary({ document: { gitInfo: { commit: older } } });
+  const { run, sources, kluctl, projects, previews } = aWorld({ status: { lastDeployResult } });
+  sources.nextMerge.stubbed = (of) => {
+    if (of === older) throw new SourceError("path-not-found", "there is no directory app");
+  };
+  kluctl.answers.diff = aResult({ objects: [anObject({ changes, rendered: "{}" })] });
+  await run();
+  expect(projects()).toEqual(["/stubbed/app", "/base/app"]);
+  expect(JSON.stringify(previews())).not.toContain("canary");
+});
+
+test.each<[string, Partial<DeploymentStatus>]>([
   ["the last deploy had errors", { lastDeployResult: aSummary({ errors: 1 }) }],
   ["the last deploy was a dry run", { lastDeployResult: aSummary({ document: { commandInfo: { dryRun: true } } }) }],
   ["no deploy is known", {}],
+  ["nobody knows what was deployed", { lastDeployResult: aSummary({ document: { gitInfo: { commit: "" } } }) }],
+  [
+    "only images were replaced",
+    { lastDeployResult: aSummary({ document: { ...whole.document, commandInfo: { command: "poke-images" } } }) },
+  ],
+  [
+    "the last deploy was one of a part",
+    {
+      lastDeployResult: whole,
+      deployRequestResult: {
+        request: { requestValue: "1", overridesPatch: { spec: { includeTags: ["a"] } } },
+        startTime: "2026-01-01T00:00:00Z",
+        reconcileId: "r",
+        resultId: whole.id,
+      },
+    },
+  ],
 ])("if %s, values in the cluster may be those of any earlier commit", async (_, status) => {
   const { run, kluctl, projects, previews } = aWorld({ status });
   kluctl.answers.diff = aResult({ objects: [anObject({ changes, rendered: "{}" })] });

@@ -107,6 +107,25 @@ test("an object that changes all the time causes twelve previews an hour, and th
   expect(numbersOf(queue)).toHaveLength(14);
 });
 
+test("a comment that was written anew while previews wait is marked again", async () => {
+  const { change, queue, reports } = setUp();
+  await savePullRequests(reports);
+  const pullRequest = { ...aReport().pullRequest, number: 1 };
+  for (let id = 0; id < 14; id++) {
+    change(checked(`${id}`, "a"), checked(`${id + 1}`, "a", String(id)));
+    await vi.advanceTimersByTimeAsync(60_000);
+  }
+  expect((await reports.stale(pullRequest))?.startedAt).toBe(aReport().startedAt);
+  const newer = (await reports.find(pullRequest))!;
+  await reports.save({ ...newer, state: "working", startedAt: 7_000 }); // a push
+  change(checked("20", "a"), checked("21", "a", "b"));
+  await vi.advanceTimersByTimeAsync(10_000);
+  await reports.save({ ...newer, startedAt: 7_000 });
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect((await reports.stale(pullRequest))?.startedAt).toBe(7_000);
+  expect(numbersOf(queue).filter((one) => one === "report")).toHaveLength(2);
+});
+
 test("while Redis is away nothing is forgotten", async () => {
   const { change, queue, reports } = setUp();
   await savePullRequests(reports);

@@ -1,3 +1,5 @@
+import { symlink } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { findOutsideReads } from "../../../src/source/outside-reads.ts";
 import { useFiles } from "../../support/world.ts";
@@ -38,6 +40,12 @@ test.each([
   expect(await readsOf({ "settings.yml": text })).toEqual([]);
 });
 
+test("a link that leads out of the repository shows nothing of what is there", async () => {
+  const root = await useFiles({ "app/a.yml": "../link/passwd ../link/nowhere" });
+  await symlink("/etc", join(root, "link"));
+  expect(await findOutsideReads(root, "app")).toEqual([]);
+});
+
 test("a project at the root, and one that does not exist, names nothing outside", async () => {
   expect(await readsOf({ "a.yml": "../base" }, "")).toEqual([]);
   expect(await readsOf({ "a.yml": "../base" }, "apps/nowhere")).toEqual([]);
@@ -54,6 +62,11 @@ test("a project that names too many places counts as naming none", async () => {
 
 test("a long hostile text takes no time", async () => {
   expect(
-    await readsOf({ "a.yml": "../".repeat(200_000), "b.yml": "a.".repeat(300_000), "c.yml": "./".repeat(300_000) }),
+    await readsOf({
+      "a.yml": "../".repeat(200_000),
+      "b.yml": "a.".repeat(300_000),
+      "c.yml": "./".repeat(300_000),
+      "d.yml": "..\n".repeat(300_000),
+    }),
   ).toEqual([]);
 });
