@@ -45,6 +45,8 @@ export interface ReportWriterDeps {
 const mostRestarts = 3;
 /** For this long, a failed rollout is not the author's concern: retries are under way, or pods are starting. */
 const recoversWithinMs = 5 * 60_000;
+/** A request that arrives while this job runs waits as long as the job is put off: the comment must not stand still. */
+const lookAgainMs = 15_000;
 /** Pull requests whose comments were written by this process. */
 const mostWritten = 1_000;
 
@@ -119,7 +121,9 @@ export function createReportWriter(deps: ReportWriterDeps) {
       const [first = Infinity] = failedIn(report, now)
         .map(({ failingSince = Infinity }) => failingSince)
         .toSorted();
-      return Number.isFinite(first) ? Math.max(first + recoversWithinMs - now, 1_000) : undefined;
+      return Number.isFinite(first)
+        ? Math.min(Math.max(first + recoversWithinMs - now, 1_000), lookAgainMs)
+        : undefined;
     }
     const still = await Promise.all(failed.map((line) => stillFails(line, report)));
     if (!still.includes(true)) return undefined;
