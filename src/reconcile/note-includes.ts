@@ -44,14 +44,15 @@ export function notesIncludes({ deployments, queue, findReads, log }: NoteInclud
     const before = deployment.annotations[annotation.includes];
     const text = formatIncludes(includesOf(document));
     if (text === before) return;
-    await deployments.setAnnotation(deployment, annotation.includes, text);
-    // Nobody remembers a push to a new one that came in the meantime. Once: a project may render other URLs each time.
+    // Nobody remembers a push to a new one that came in the meantime. Queued first, so that no crash forgets it: the job waits
+    // for the end of this one. Once: a project may render other URLs each time.
     const known = new Set(before?.split("\n"));
     const gained = text?.split("\n").some((line) => !known.has(line));
     const { key, repo } = deployment;
     if (gained && request.cause !== "include") {
       await queue.enqueue([{ kind: "reconcile", deployment: key, cause: "include", repo }]);
     }
+    await deployments.setAnnotation(deployment, annotation.includes, text);
   }
 
   /** A push in the meantime is found by the sweep. */

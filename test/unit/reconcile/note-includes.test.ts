@@ -22,6 +22,7 @@ interface Options {
   readonly found?: boolean;
   readonly fails?: boolean;
   readonly cause?: Cause;
+  readonly away?: boolean;
   readonly reads?: readonly string[];
 }
 
@@ -33,6 +34,7 @@ async function run({
   found = true,
   fails,
   cause = "push",
+  away = false,
   reads = [],
 }: Options) {
   queued.length = 0;
@@ -53,6 +55,7 @@ async function run({
     },
     queue: {
       enqueue(requests) {
+        if (away) return Promise.reject(new Error("Redis is away"));
         queued.push(...requests);
         return Promise.resolve({ queued: requests.length });
       },
@@ -115,4 +118,8 @@ test("the files outside of its path that a project names are recorded, unless th
   const annotations = { [annotation.reads]: "base", [annotation.paths]: "other/**" };
   await run({ reads, deployment: aDeployment({ annotations }) });
   expect(noted).toEqual([undefined]);
+});
+
+test("nothing is recorded before the second look is queued, so that the next reconciliation queues it if Redis is away", async () => {
+  expect(await run({ document, away: true })).toEqual([]);
 });
