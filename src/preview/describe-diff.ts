@@ -24,6 +24,7 @@ import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts"
 import { parseIgnoredFields, separateNoise } from "./noise.ts";
 import { findKept } from "./kept.ts";
 import { digestOf, errorId } from "./reference-diff.ts";
+import { compareText } from "../kit/compare-text.ts";
 import { inThread, largeText, ThreadError } from "../kit/in-thread.ts";
 import { findRisks, lengthOfStates } from "./risks.ts";
 import { type Workloads, workloadsOf } from "./risks/budgets.ts";
@@ -301,10 +302,6 @@ function byImportance(one: Found, other: Found): number {
     compareText(a.namespace ?? "", b.namespace ?? "") ||
     compareText(a.name, b.name)
   );
-}
-
-function compareText(one: string, other: string): number {
-  return one < other ? -1 : one > other ? 1 : 0;
 }
 
 function isSame(one: ObjectRef, other: ObjectRef): boolean {

@@ -1,4 +1,5 @@
 /** The rollout of a merged pull request, as the statuses of its merge commit tell it. Pure. */
+import { compareText } from "../kit/compare-text.ts";
 import type { CommitStatus } from "../model.ts";
 import type { Report, RolloutLine } from "../model/report.ts";
 import { aggregateContext, isPreviewLine } from "./statuses.ts";
@@ -19,24 +20,23 @@ export function followRollout(
   let isNew = false;
   for (const { context, state, description } of statuses.filter((status) => !isPreviewLine(status))) {
     const deployment = nameIn(context);
-    const line = lines.get(deployment) ?? { deployment, steps: [] };
+    const line: RolloutLine = lines.get(deployment) ?? { deployment, steps: [] };
     const last = line.steps.at(-1);
     if (last?.state === state && last.text === description) continue;
     // What was deployed stays deployed: that a newer commit followed is that commit's own record.
     if (last?.state === "success" && state === "canceled") continue;
     isNew = true;
     const steps = withStep(line.steps, { state, text: description, at: now });
-    const { failingSince = state === "failure" ? now : undefined, succeeded = state === "success" } = line;
-    const hasEnded = state === "success" || state === "canceled";
-    lines.set(deployment, {
-      deployment,
-      steps,
-      succeeded: succeeded || state === "success",
-      // A retry in progress has not mended it.
-      failingSince: hasEnded ? undefined : failingSince,
-    });
+    const succeeded = line.succeeded === true || state === "success";
+    lines.set(deployment, { deployment, steps, succeeded, failingSince: failingSince(line, state, now) });
   }
   return isNew ? [...lines.values()].toSorted((a, b) => compareText(a.deployment, b.deployment)) : known;
+}
+
+/** A retry in progress has not mended it. */
+function failingSince(line: RolloutLine, state: CommitStatus["state"], now: number): number | undefined {
+  if (state === "success" || state === "canceled") return undefined;
+  return line.failingSince ?? (state === "failure" ? now : undefined);
 }
 
 /** The first step stays, because the time until the end counts from it. */
@@ -48,8 +48,4 @@ function withStep(steps: RolloutLine["steps"], step: RolloutLine["steps"][number
 /** Empty for all deployments together. */
 function nameIn(context: string): string {
   return context.startsWith(`${aggregateContext}/`) ? context.slice(aggregateContext.length + 1) : "";
-}
-
-function compareText(one: string, other: string): number {
-  return one < other ? -1 : one > other ? 1 : 0;
 }

@@ -1,6 +1,7 @@
 /** Repositories that projects include: a push to one of them reaches exactly the deployments that include it. */
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
+import type { FileChanges } from "../../dev/parts/work-copy.ts";
 import { annotation } from "../../src/model.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -11,20 +12,21 @@ import { useWorld } from "../support/world.ts";
 const rarely = { TOWLINE_SWEEP_INTERVAL: "24h" };
 const daily = { interval: "24h", retryInterval: "24h" };
 
+/** What others include: the ConfigMap `shared`. */
+function aLibrary(namespace: string, color: string, directory = ""): FileChanges {
+  const metadata = { name: "shared", namespace };
+  return {
+    [`${directory}deployment.yaml`]: stringify({ deployments: [{ path: "shared" }] }),
+    [`${directory}shared/shared.yml`]: stringify({ apiVersion: "v1", kind: "ConfigMap", metadata, data: { color } }),
+  };
+}
+
 test("a push to an included repository deploys what includes it at once, and nothing else", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
   const library = await world.repo("library");
-  const shared = (color: string) => ({
-    "deployment.yaml": stringify({ deployments: [{ path: "shared" }] }),
-    "shared/shared.yml": stringify({
-      apiVersion: "v1",
-      kind: "ConfigMap",
-      metadata: { name: "shared", namespace },
-      data: { color },
-    }),
-  });
+  const shared = (color: string) => aLibrary(namespace, color);
   await library.push(shared("red"));
   const repo = await world.repo("shop");
   const own = aProject({ namespace });
@@ -74,15 +76,7 @@ test("a push to files outside of its path that a project names deploys it at onc
   const { cluster } = world;
   const { namespace } = cluster;
   const repo = await world.repo("mono");
-  const base = (color: string) => ({
-    "base/deployment.yaml": stringify({ deployments: [{ path: "shared" }] }),
-    "base/shared/shared.yml": stringify({
-      apiVersion: "v1",
-      kind: "ConfigMap",
-      metadata: { name: "shared", namespace },
-      data: { color },
-    }),
-  });
+  const base = (color: string) => aLibrary(namespace, color, "base/");
   const own = Object.entries(aProject({ namespace })).map(([name, content]) => [`apps/shop/${name}`, content]);
   const including = stringify({ deployments: [{ path: "app" }, { include: "../../base" }] });
   await repo.push({ ...Object.fromEntries(own), "apps/shop/deployment.yaml": including, ...base("red") });

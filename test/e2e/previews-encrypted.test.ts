@@ -4,7 +4,7 @@ import { stringify } from "yaml";
 import type { FileChanges } from "../../dev/parts/work-copy.ts";
 import { annotation } from "../../src/model.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { usePullRequests } from "../support/pull-requests.ts";
+import { deployShop, usePullRequests } from "../support/pull-requests.ts";
 import { createSecret } from "../support/remote-cluster.ts";
 import { ageMasterKey, blueKey, encryptedDotenv, encryptedJson, encryptedYaml } from "../support/sops.ts";
 import { useWorld } from "../support/world.ts";
@@ -108,12 +108,8 @@ test("a preview shows no encrypted values, and no changes where there are none",
 
 test("if a preview fetches from a host that is not allowed, the error names the host and what to do", async () => {
   const world = await useWorld();
-  const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);
-  await pulls.repo.push(aProject({ namespace }));
-  const deployment = world.cluster.deployment("shop");
-  await deployment.create(aSpec(pulls.repo.url));
-  await deployment.reaches("Ready");
+  await deployShop(world, pulls);
 
   const open = async (more: object) =>
     pulls.open({ "deployment.yaml": stringify({ deployments: [{ path: "app" }], ...more }) });

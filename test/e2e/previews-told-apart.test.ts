@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { usePullRequests } from "../support/pull-requests.ts";
+import { deployShop, usePullRequests } from "../support/pull-requests.ts";
 import { useWorld } from "../support/world.ts";
 
 const title = "not deployed yet: ";
@@ -76,10 +76,7 @@ test("a pull request that changes nothing itself says so, however much a deploy 
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);
-  await pulls.repo.push(aProject({ namespace }));
-  const deployment = world.cluster.deployment("shop");
-  await deployment.create(aSpec(pulls.repo.url));
-  await deployment.reaches("Ready");
+  const deployment = await deployShop(world, pulls);
   await deployment.patch({ spec: { suspend: true } });
   await pulls.repo.push(aProject({ namespace, data: { color: "blue" } }));
 
@@ -99,10 +96,7 @@ test("a preview follows the cluster: drift that appears after it, and a new spec
   const { cluster } = world;
   const { namespace } = cluster;
   const pulls = await usePullRequests(world);
-  await pulls.repo.push(aProject({ namespace, data: { color: "red", size: "small" } }));
-  const deployment = cluster.deployment("shop");
-  await deployment.create(aSpec(pulls.repo.url));
-  await deployment.reaches("Ready");
+  const deployment = await deployShop(world, pulls, aProject({ namespace, data: { color: "red", size: "small" } }));
   const pull = await pulls.open(aProject({ namespace, data: { color: "blue", size: "small" } }));
   const first = await pull.comment("merging changes 1 deployment: 1 object changed");
   expect(first).not.toContain(drift);

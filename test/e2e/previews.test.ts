@@ -2,7 +2,7 @@
 import type { KubernetesObject, V1Job } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
-import { usePullRequests } from "../support/pull-requests.ts";
+import { deployShop, usePullRequests } from "../support/pull-requests.ts";
 import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
@@ -58,10 +58,7 @@ test("after a merge whose rollout fails, the comment says so", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
   const pulls = await usePullRequests(world);
-  await pulls.repo.push(aProject({ namespace }));
-  const deployment = world.cluster.deployment("shop");
-  await deployment.create(aSpec(pulls.repo.url));
-  await deployment.reaches("Ready");
+  const deployment = await deployShop(world, pulls);
   const pull = await pulls.open(aProject({ namespace, data: { color: "{{ nobody.knows.it }}" } }));
   await pull.comment("would fail");
   await pull.merge();

@@ -1,9 +1,11 @@
 /** Pull requests on the real Gitea, with the actions and the view of its users. */
 import { expect, onTestFinished } from "vitest";
 import { createWorkCopy, type FileChanges } from "../../dev/parts/work-copy.ts";
+import { aProject, aSpec } from "./project.ts";
 import { previewVariables, type Towline, useTowline } from "./towline.ts";
 import { type TestForge, type TestRepository, type TestWorld, uniqueName, useGitea, useTempDir } from "./world.ts";
 import { patience } from "./patience.ts";
+import type { TestDeployment } from "./world-cluster.ts";
 
 export interface PullRequestHost {
   readonly gitea: TestForge;
@@ -69,6 +71,19 @@ export async function usePullRequests(world: TestWorld, extra: Record<string, st
   const towline = await useTowline(world, { ...giteaVariables(host.gitea), TOWLINE_CLUSTER_NAME: "eu-1", ...extra });
   await host.tell(towline);
   return { ...host, towline };
+}
+
+/** Pushes the project, by default one with a red ConfigMap, and deploys it as `shop`. */
+export async function deployShop(
+  { cluster }: TestWorld,
+  { repo }: Pick<PullRequestHost, "repo">,
+  project = aProject({ namespace: cluster.namespace }),
+): Promise<TestDeployment> {
+  await repo.push(project);
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+  return deployment;
 }
 
 /** A repository on the real Gitea without a server. */
