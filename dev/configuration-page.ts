@@ -1,6 +1,6 @@
 /** Generates the reference of the configuration from its schema. */
 import { format, resolveConfig } from "prettier";
-import { configFields, type Field, forgeFields } from "../src/config/fields.ts";
+import { configFields, type Field, forgeFields, routeFields, targetFields } from "../src/config/fields.ts";
 import { isLive } from "../src/config/live-keys.ts";
 
 const sections: Readonly<Record<string, string>> = {
@@ -29,9 +29,15 @@ export async function configurationPage(): Promise<string> {
     const own = fields.filter(({ keys }) => keys.length > 1 && keys[0] === key);
     return `### ${title}\n\n${table(own)}`;
   });
-  const page = [introduction, reloading, "## Keys", `### General\n\n${table(general)}`, ...parts, forges()].join(
-    "\n\n",
-  );
+  const page = [
+    introduction,
+    reloading,
+    "## Keys",
+    `### General\n\n${table(general)}`,
+    ...parts,
+    forges(),
+    notifications(),
+  ].join("\n\n");
   return format(page, { ...(await resolveConfig(import.meta.filename)), parser: "markdown" });
 }
 
@@ -96,6 +102,30 @@ TOWLINE_GITHUB_WEBHOOK_SECRET_FILE=/run/secrets/github-webhook towline serve
 - Unknown keys and variables are errors, so that typing mistakes are noticed. All problems are reported at once.
 
 \`towline config print\` shows the effective configuration and the source of each value, \`towline config validate\` reports every problem, and \`towline config schema\` prints a JSON schema for editors. Secrets are never shown.`;
+
+function notifications(): string {
+  return `### Notifications
+
+\`notifications\` says who is notified of what: see [notifications](notifications.md). Its lists are in the file only. All of it takes effect without a restart.
+
+The keys of a target, in \`notifications.targets\`:
+
+${plainTable(targetFields())}
+
+The keys of a route, in \`notifications.routes\`:
+
+${plainTable(routeFields())}`;
+}
+
+/** Keys that have neither a variable nor an option. */
+function plainTable(fields: readonly Pick<Field, "path" | "defaultText" | "default" | "description">[]): string {
+  const rows = fields.map(({ path, defaultText, default: own, description = "" }) => {
+    const isEmpty = own === undefined || (typeof own === "object" && own !== null && Object.keys(own).length === 0);
+    const fallback = defaultText ?? (isEmpty ? "" : `\`${String(own)}\``);
+    return `| \`${path}\` | ${fallback} | ${description} |`;
+  });
+  return ["| key | default | |", "| --- | --- | --- |", ...rows].join("\n");
+}
 
 function forges(): string {
   const fields = forgeFields("<KIND>").map((field) =>

@@ -32,6 +32,8 @@ const house = [
   "preview-runner",
   "stub-decryption",
   "forges",
+  "notifiers",
+  "a notifier",
   "login",
   "doctor",
   "routes",
@@ -73,6 +75,8 @@ const rooms: readonly Room[] = [
   { name: "stub-decryption", files: /^src\/stub-decryption\//, mayImport: ground },
   { name: "forges", files: /^src\/forge\/[^/]+\.ts$/, mayImport: [...ground, "ports", "a forge"] },
   { name: "a forge", files: /^src\/forge\/[^/]+\//, mayImport: [...ground, "ports", "forges"] },
+  { name: "notifiers", files: /^src\/notify\/[^/]+\.ts$/, mayImport: [...ground, "ports", "a notifier"] },
+  { name: "a notifier", files: /^src\/notify\/[^/]+\//, mayImport: [...ground, "ports", "notifiers"] },
   { name: "login", files: /^src\/login\//, mayImport: [...ground, "ports"] },
   { name: "doctor", files: /^src\/doctor\//, mayImport: [...decisions, "kube", "apis"] },
   { name: "routes", files: /^routes\//, mayImport: [...decisions, "forges"] },
@@ -104,9 +108,13 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   "@gitbeaker/rest": ["forges", "a forge"],
   "@octokit/core": ["a forge"],
   "@octokit/auth-app": ["a forge"],
+  nodemailer: ["a notifier"],
   "prom-client": ["metrics", "routes"],
   "@opentelemetry/api": ["ground", "the top"],
 };
+
+/** Rooms with several instances: each folder is a room of its own. */
+const divided: ReadonlySet<string> = new Set(["a forge", "a notifier"]);
 
 const imported = /^\s*(?:import|export)\b[^;"']*?\bfrom\s+"([^"]+)"|^\s*import\s+"([^"]+)"|\bimport\(\s*"([^"]+)"/gm;
 
@@ -140,9 +148,8 @@ function explain(file: string, room: Room, specifier: string): string[] {
   if (target === "package.json") return [];
   const other = findRoom(target);
   if (other === undefined) return [`imports ${target}, which belongs to no room`];
-  // A room with several instances, such as the forges, is divided by folder.
   const same =
-    other.name === room.name && (room.name !== "a forge" || posix.dirname(target).startsWith(posix.dirname(file)));
+    other.name === room.name && (!divided.has(room.name) || posix.dirname(target).startsWith(posix.dirname(file)));
   return same || room.mayImport.includes(other.name) ? [] : [`(${room.name}) imports ${target} (${other.name})`];
 }
 

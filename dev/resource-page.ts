@@ -30,6 +30,8 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
   ignoreChanges: "Fields whose changes previews fold and do not count. [Noise](pull-requests.md#noise)",
   allowPreview:
     "Commits of forks that may be previewed, written by `towline preview --allow`. [Forks](pull-requests.md#forks)",
+  notify:
+    "Who is notified of this deployment: `target` or `target:channel`, separated by commas; `none`: nobody. [Notifications](notifications.md#who-hears-of-what)",
   confirmPrune: "Confirms a blocked prune. [Prune and delete](deployments.md#prune-and-delete)",
   fullInterval:
     "Maximum time for which reconciliations are skipped because nothing can have changed; default `1h` (`sweep.fullInterval`). [Skipped checks](reliability.md#skipped-checks)",

@@ -70,6 +70,7 @@ export function createFairness(): LaneFairness {
     manual: new Fairness(),
     preview: new Fairness(),
     report: new Fairness(),
+    notify: new Fairness(),
   };
 }
 
@@ -161,5 +162,7 @@ function repositoryOf(request: Request): string {
       return `${request.group.forge} ${request.group.repoName}`;
     case "commit-status":
       return `${request.commit.forge} ${request.commit.repoName}`;
+    case "notify":
+      return request.target;
   }
 }

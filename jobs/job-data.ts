@@ -74,11 +74,16 @@ const Report = z
   ])
   .transform(({ v: _version, ...request }) => request);
 
+const Notify = z
+  .object({ v, kind: z.literal("notify"), target: z.string().max(40) })
+  .transform(({ v: _version, ...request }) => request);
+
 const byLane: { readonly [L in Lane]: z.ZodType<LaneRequests[L]> } = {
   reconcile: Reconcile,
   manual: Reconcile,
   preview: z.union([Preview, MergeGroup]),
   report: Report,
+  notify: Notify,
 };
 
 /** Copies field by field, so that nothing else gets into Redis. */
@@ -108,6 +113,8 @@ export function toJobData(request: Request): Readonly<Record<string, unknown>> {
       const { forge, repoName, commit } = request.commit;
       return { v: 1, kind, commit: { forge, repoName, commit }, repo: request.repo };
     }
+    case "notify":
+      return { v: 1, kind, target: request.target };
   }
 }
 

@@ -2,6 +2,7 @@
 import type {
   CommitStatusRequest,
   MergeGroupRequest,
+  NotifyRequest,
   PreviewRequest,
   ReconcileRequest,
   ReportRequest,
@@ -14,12 +15,14 @@ export interface LaneRequests {
   readonly manual: ReconcileRequest;
   readonly preview: PreviewRequest | MergeGroupRequest;
   readonly report: ReportRequest | CommitStatusRequest;
+  /** A target that does not answer holds up nothing else. */
+  readonly notify: NotifyRequest;
 }
 
 /** Also the name of the queue in Redis. */
 export type Lane = keyof LaneRequests;
 
-export const lanes = ["reconcile", "manual", "preview", "report"] as const satisfies readonly Lane[];
+export const lanes = ["reconcile", "manual", "preview", "report", "notify"] as const satisfies readonly Lane[];
 
 export function laneOf(request: Request): Lane {
   switch (request.kind) {

@@ -1,5 +1,6 @@
 /** Builds the Config from options, TOWLINE_* variables and the configuration file. The only reader of the environment. */
 import type { ForgeKind } from "./model/forge.ts";
+import type { NoticeEvent, NotifierKind } from "./model/notification.ts";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
@@ -39,7 +40,9 @@ export interface ForgeConfig {
   readonly webUrl?: string | undefined;
   /** Additional host names of its repositories. */
   readonly hosts: readonly string[];
-  /** Any of them is accepted. Empty only with `insecureAllowUnsigned`. */
+  /** False: it is only polled. */
+  readonly webhooks: boolean;
+  /** Any of them is accepted. Empty only with `insecureAllowUnsigned`, or without webhooks. */
   readonly webhookSecrets: readonly Secret[];
   readonly token?: Secret | undefined;
   /** GitHub App, instead of a token. */
@@ -63,6 +66,8 @@ export type PageRole = (typeof pageRoles)[number];
 export interface PageConfig {
   readonly host: string;
   readonly port: number;
+  /** Without a slash at its end. */
+  readonly publicUrl?: string | undefined;
   readonly token?: Secret | undefined;
   readonly tokenRole: PageRole;
   /** Authenticating proxy, which sets headers. */
@@ -96,6 +101,48 @@ export interface OidcConfig {
   readonly nameClaim: string;
   readonly groupsClaim: string;
   readonly sessionMs: number;
+}
+
+/** Where notifications go. */
+export interface TargetConfig {
+  readonly id: string;
+  readonly kind: NotifierKind;
+  /** Always set, except for a Slack bot. */
+  readonly url?: Secret | undefined;
+  readonly token?: Secret | undefined;
+  readonly signingKeys: readonly Secret[];
+  readonly channel?: string | undefined;
+  /** Which channels annotations may name; absent: the kind's default. */
+  readonly channels?: readonly string[] | undefined;
+  readonly from?: string | undefined;
+  readonly to: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  readonly perHour: number;
+  readonly quietHours?: QuietHours | undefined;
+}
+
+/** `from` and `to`: `22:00`. */
+export interface QuietHours {
+  readonly from: string;
+  readonly to: string;
+  readonly timeZone: string;
+}
+
+/** Empty lists: all. */
+export interface RouteConfig {
+  readonly target: string;
+  readonly channel?: string | undefined;
+  readonly namespaces: readonly string[];
+  readonly names: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  readonly repositories: readonly string[];
+  readonly events?: readonly NoticeEvent[] | undefined;
+}
+
+export interface NotificationsConfig {
+  readonly targets: readonly TargetConfig[];
+  readonly routes: readonly RouteConfig[];
 }
 
 /** The keys are described in config/schema.ts. */
@@ -177,6 +224,7 @@ export interface Config {
     };
   };
   readonly prune: { readonly confirm: boolean; readonly confirmPercent: number; readonly confirmFromObjects: number };
+  readonly notifications: NotificationsConfig;
   readonly statusName: string;
   readonly clusterName?: string | undefined;
   readonly git: { readonly timeoutMs: number };
@@ -231,12 +279,14 @@ export function configWarnings({ forges, page }: Config): readonly string[] {
 }
 
 /** Values of all secrets, for redaction. */
-export function secretValues({ forges, redis, page, preview }: Config): readonly string[] {
+export function secretValues({ forges, redis, page, preview, notifications }: Config): readonly string[] {
   const secrets = forges.flatMap(({ token, app, webhookSecrets }) => [
     ...webhookSecrets,
     ...(token ? [token] : []),
     ...(app ? [app.privateKey] : []),
   ]);
+  for (const { url, token, signingKeys } of notifications.targets)
+    secrets.push(...signingKeys, ...(token ? [token] : []), ...(url ? secretParts(url) : []));
   if (page?.token) secrets.push(page.token);
   if (page?.proxy?.secret) secrets.push(page.proxy.secret.value);
   if (page?.oidc) secrets.push(page.oidc.clientSecret);
@@ -245,6 +295,18 @@ export function secretValues({ forges, redis, page, preview }: Config): readonly
   const url = redis.url?.reveal();
   const password = url && URL.parse(url)?.password;
   return [...secrets.map((secret) => secret.reveal()), ...(password ? [password, decodeURIComponent(password)] : [])];
+}
+
+/** Of an address: its whole, its path, which identifies a webhook, and its password. */
+function secretParts(address: Secret): readonly Secret[] {
+  const { pathname = "", search = "", password = "" } = URL.parse(address.reveal()) ?? {};
+  const parts = [password, decodeURIComponent(password), ...(search ? [search] : []), ...longest(pathname)];
+  return [address, ...parts.filter((part) => part !== "").map((part) => new Secret(part))];
+}
+
+/** The segments of a path that are too long to be words. */
+function longest(pathname: string): readonly string[] {
+  return pathname.split("/").filter((segment) => segment.length >= 16);
 }
 
 /** Like `secretValues`, with the credentials in the process's environment. */
@@ -354,6 +416,7 @@ function toPage({
         };
   return {
     ...{ host, port, token, tokenRole, proxy, oidc, operatorGroups, namespacesByGroup, actAs, userPrefix, groupPrefix },
+    publicUrl: (page.publicUrl ?? (oidc && new URL("/", oidc.redirectUrl).href))?.replace(/\/+$/, ""),
     // Without groups, an authenticating proxy decides who has access.
     viewerGroups: viewerGroups.length + operatorGroups.length === 0 ? ["*"] : viewerGroups,
   };
@@ -376,9 +439,10 @@ function toRedis(redis: z.output<typeof configSchema>["redis"]): Config["redis"]
 }
 
 function toForge(forge: z.output<typeof configSchema>["forges"][number]): ForgeConfig {
-  const { id, kind, apiUrl, webUrl, hosts, webhookSecrets, token, appId, appPrivateKey, insecureAllowUnsigned } = forge;
+  const { id, kind, apiUrl, webUrl, hosts, webhooks, webhookSecrets, token, appId, appPrivateKey } = forge;
   const app = appId !== undefined && appPrivateKey !== undefined ? { id: appId, privateKey: appPrivateKey } : undefined;
-  return { id, kind, apiUrl, webUrl, hosts, webhookSecrets, token, app, insecureAllowUnsigned };
+  const { insecureAllowUnsigned } = forge;
+  return { id, kind, apiUrl, webUrl, hosts, webhooks, webhookSecrets, token, app, insecureAllowUnsigned };
 }
 
 export function defaultDataDir(env: ConfigSources["env"]): string {

@@ -145,3 +145,21 @@ export class ForgeError extends Error {
     this.retryAfterMs = options?.retryAfterMs;
   }
 }
+
+export type NotifyProblem =
+  | "later" // network, timeout, server error or rate limit: transient
+  | "refused"; // the target rejects the login or the message: a person has to change something
+
+/** A target did not accept a notification. The message names the target's host; it contains no address, token or body. */
+export class NotifyError extends Error {
+  override name = "NotifyError";
+  readonly problem: NotifyProblem;
+  /** When to try again, in milliseconds, if the target says so. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(problem: NotifyProblem, message: string, options?: ErrorOptions & { retryAfterMs?: number | undefined }) {
+    super(message, options);
+    this.problem = problem;
+    this.retryAfterMs = options?.retryAfterMs;
+  }
+}

@@ -11,11 +11,13 @@ import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
 import type { MergeGroupKey } from "./model/merge-group.ts";
+import type { Notification } from "./model/notification.ts";
+import type { SentRecord } from "./model/sent-notifications.ts";
 import type { Report } from "./model/report.ts";
 import type { CommitKey, Enqueued, PullRequestKey, Request } from "./model/request.ts";
 import type { CommandResult, ResultError, ValidateResult } from "./model/result.ts";
 import type { DeleteOptions, DeployOptions, DiffOptions, Identity, RenderOptions, Run } from "./model/run.ts";
-import type { Freshness, Heads, RepoId, Repository } from "./model/source.ts";
+import type { Authorship, Freshness, Heads, RepoId, Repository } from "./model/source.ts";
 import type { OfferedSources, SourceOverride } from "./model/source-override.ts";
 
 /** The KluctlDeployments of the watched namespaces. */
@@ -120,6 +122,8 @@ export interface Sources {
   merge(source: MergeSource, signal: AbortSignal): Promise<Merge>;
   /** The files in which two commits differ, in either order. Throws SourceError. */
   changes(repository: Repository, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
+  /** Who wrote a commit, and the first line of its message. Throws SourceError. */
+  authorship(repository: Repository, commit: string, signal: AbortSignal): Promise<Authorship>;
 }
 
 /** Runs the real kluctl, one process per call. Throws PrepareError, KilledError or KluctlUnavailableError. */
@@ -265,6 +269,44 @@ export interface Forge {
   deleteComment(key: PullRequestKey, id: string, signal?: AbortSignal): Promise<void>;
   setStatus(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<void>;
 }
+
+/** A place where people or machines are notified: a channel, a mailbox, an endpoint. */
+export interface Notifier {
+  /** Whether a sent message can be changed. Otherwise each state that people need to know is a message of its own. */
+  readonly edits: boolean;
+  /** A target that forgets: what is open has to be sent again after this time. */
+  readonly refreshMs?: number | undefined;
+  /**
+   * Sends the message, or changes the one that `sent` identifies. Returns what identifies it from then on, if anything does.
+   * Throws NotifyError, or the signal's reason.
+   */
+  send(message: Notification, options: SendOptions): Promise<string | undefined>;
+}
+
+export interface SendOptions {
+  /** What `send` returned for an earlier state of the same thread. */
+  readonly sent?: string | undefined;
+  /** `sent` was read already and this state needs attention: changing a message notifies nobody, so a reply is sent too. */
+  readonly announce?: boolean | undefined;
+  /** Replaces the target's own channel or address. */
+  readonly channel?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** What each target was sent, in the cluster. Throws ApiError. */
+export interface SentNotifications {
+  /** `undefined`: nothing is recorded. */
+  read(target: string, signal?: AbortSignal): Promise<{ record: SentRecord; version: SentVersion } | undefined>;
+  /** Fails with a conflict (409) if somebody else wrote since that version was read, or if there is one but none was. */
+  write(
+    target: string,
+    record: SentRecord,
+    version: SentVersion | undefined,
+    signal?: AbortSignal,
+  ): Promise<SentVersion>;
+}
+
+export type SentVersion = string & { readonly __brand: "SentVersion" };
 
 export interface Clock {
   /** Epoch milliseconds. */

@@ -54,6 +54,7 @@ function Forge({ forge, text, now }: ForgeProps) {
       <h2>
         {id} {id !== kind && <span class="quiet">{kind}</span>}
       </h2>
+      {forge.polled && <p>This git host sends no webhooks: it is polled every ten seconds.</p>}
       {silence && (
         <Notice kind="bad">
           <strong>{silence}</strong> Meanwhile changes are found by polling git: nothing is lost, but deploys start

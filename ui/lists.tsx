@@ -89,6 +89,7 @@ const purposes: Readonly<Record<string, string>> = {
   manual: "requests by users",
   preview: "previews of pull requests",
   report: "comments and commit statuses at git hosts",
+  notify: "notifications in chats and elsewhere",
 };
 
 type Known = ReadonlyMap<string, PageDeployment>;

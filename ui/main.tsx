@@ -10,6 +10,7 @@ import { DeploymentView } from "./deployment.tsx";
 import { Deployments } from "./deployments.tsx";
 import { useFact, useRoute } from "./hooks.ts";
 import { PullRequestsView, QueueView } from "./lists.tsx";
+import { NotificationsView } from "./notifications.tsx";
 import { Notice } from "./parts.tsx";
 import { alarmOf } from "./silence.ts";
 import { healthOf, keyOf, messageOf } from "./words.ts";
@@ -22,6 +23,7 @@ const views = [
   ["deliveries", "Deliveries"],
   ["pull-requests", "Pull requests"],
   ["queue", "Queue"],
+  ["notifications", "Notifications"],
 ] as const;
 
 function Page() {
@@ -174,6 +176,8 @@ function View({ view, rest: [first = "", second = ""], known, all }: ViewProps) 
       return <PullRequestsView />;
     case "queue":
       return <QueueView known={known} />;
+    case "notifications":
+      return <NotificationsView />;
     default:
       return (
         <p>

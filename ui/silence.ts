@@ -6,7 +6,8 @@ import { ageText } from "./words.ts";
 const silentMs = 24 * 3_600_000;
 
 /** Describes the silence; `undefined` if a delivery arrived recently. */
-export function silenceOf({ lastVerifiedAt }: PageForge, now: number): string | undefined {
+export function silenceOf({ lastVerifiedAt, polled }: PageForge, now: number): string | undefined {
+  if (polled) return undefined;
   if (lastVerifiedAt === undefined) return "No verified delivery within the last week.";
   return now - lastVerifiedAt > silentMs ? `No verified delivery for ${ageText(now - lastVerifiedAt)}.` : undefined;
 }

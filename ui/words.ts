@@ -1,4 +1,5 @@
 /** Formats times, hashes and states for users. */
+import { longDrift } from "../src/views/drift-text.ts";
 import type { PageDeployment } from "../src/web/facts.ts";
 
 export function ageText(ms: number): string {
@@ -65,11 +66,9 @@ export function untilText(at: number | undefined, now: number): string | undefin
   return at - now < 1_000 ? "now" : `in ${ageText(at - now)}`;
 }
 
-/** Expands kluctl's abbreviations of drift, such as `2 chg, 1 orp`. */
+/** The drift in whole words. */
 export function driftText(drift: string | undefined): string {
-  if (drift === undefined) return "not compared yet";
-  const long: Readonly<Record<string, string>> = { chg: "changed", orp: "orphaned", del: "deleted", err: "errors" };
-  return drift.replaceAll(/\b(?:chg|orp|del|err)\b/g, (word) => long[word] ?? word);
+  return drift === undefined ? "not compared yet" : longDrift(drift);
 }
 
 /** The page's address of a deployment, `namespace/name`. */

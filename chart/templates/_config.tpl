@@ -27,6 +27,22 @@
 
 {{- define "towline.runner.port" -}}8092{{- end }}
 
+{{- /* As YAML: `.item` with the files below `.dir` that its `keys` are mounted as. */ -}}
+{{- define "towline.withSecretFiles" -}}
+{{- $item := omit .item "existingSecret" "keys" }}
+{{- $dir := .dir }}
+{{- range $field, $_ := .item.keys }}
+{{- $file := printf "%s/%s" $dir $field }}
+{{- /* A list of secrets becomes a list of files: webhookSecrets, webhookSecretFiles. */ -}}
+{{- if hasSuffix "s" $field }}
+{{- $_ := set $item (printf "%sFiles" (trimSuffix "s" $field)) (list $file) }}
+{{- else }}
+{{- $_ := set $item (printf "%sFile" $field) $file }}
+{{- end }}
+{{- end }}
+{{- toYaml $item }}
+{{- end }}
+
 {{- /* The server's configuration file: `config`, with the keys that the chart sets. */ -}}
 {{- define "towline.config" -}}
 {{- $config := deepCopy .Values.config }}
@@ -47,20 +63,16 @@
 {{- $_ := set $config "redis" $redis }}
 {{- $forges := list }}
 {{- range .Values.forges }}
-{{- $forge := omit . "existingSecret" "keys" }}
-{{- $id := .id }}
-{{- range $field, $_ := .keys }}
-{{- $file := printf "%s/%s/%s" $secrets $id $field }}
-{{- /* A list of secrets becomes a list of files: webhookSecrets, webhookSecretFiles. */ -}}
-{{- if hasSuffix "s" $field }}
-{{- $_ := set $forge (printf "%sFiles" (trimSuffix "s" $field)) (list $file) }}
-{{- else }}
-{{- $_ := set $forge (printf "%sFile" $field) $file }}
-{{- end }}
-{{- end }}
-{{- $forges = append $forges $forge }}
+{{- $forges = append $forges (include "towline.withSecretFiles" (dict "item" . "dir" (printf "%s/%s" $secrets .id)) | fromYaml) }}
 {{- end }}
 {{- $_ := set $config "forges" $forges }}
+{{- if .Values.notifications.targets }}
+{{- $targets := list }}
+{{- range .Values.notifications.targets }}
+{{- $targets = append $targets (include "towline.withSecretFiles" (dict "item" . "dir" (printf "%s/notifications/%s" $secrets .id)) | fromYaml) }}
+{{- end }}
+{{- $_ := set $config "notifications" (dict "targets" $targets "routes" .Values.notifications.routes) }}
+{{- end }}
 {{- $kubernetes := dict "readSecretsAs" (include "towline.readSecretsAs" .) }}
 {{- with .Values.rbac.namespaces }}{{ $_ := set $kubernetes "namespaces" . }}{{ end }}
 {{- $_ := set $config "kubernetes" (merge $kubernetes (get $config "kubernetes" | default dict)) }}

@@ -155,6 +155,13 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   verbs: [create]
 {{- end }}
 
+{{- define "towline.rules.notifications" -}}
+# What each target of notifications was sent. Their names contain the target's.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create, update]
+{{- end }}
+
 {{- define "towline.rules.overrides" -}}
 # Keys of source overrides, which authenticate the server to `kluctl gitops`.
 - apiGroups: [""]

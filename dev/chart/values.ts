@@ -3,6 +3,7 @@
  * (`npm run docs`). The server's own keys come from the schema of its configuration.
  */
 import { z } from "zod";
+import { routeSchema, targetSchema } from "../../src/config/notifications-schema.ts";
 import { forgeSchema } from "../../src/config/schema.ts";
 import { configFields, type Field, forgeFields } from "../../src/config/fields.ts";
 
@@ -124,6 +125,7 @@ const forge = z.strictObject({
     apiUrl: true,
     webUrl: true,
     hosts: true,
+    webhooks: true,
     appId: true,
     insecureAllowUnsigned: true,
   }).shape,
@@ -134,6 +136,37 @@ const forge = z.strictObject({
         forgeFields("<KIND>")
           .filter(({ secret }) => secret)
           .map(({ path, description = "" }) => [path, z.string().min(1).optional().meta({ description })]),
+      ),
+    )
+    .optional()
+    .meta({ description: "Keys in the Secret; only the keys set here are read." }),
+});
+
+const inSecret = z.string().min(1).optional();
+
+function withoutSecrets({
+  url: _url,
+  urlFile: _urlFile,
+  token: _token,
+  tokenFile: _tokenFile,
+  signingKeys: _signingKeys,
+  signingKeyFiles: _signingKeyFiles,
+  ...shape
+}: typeof targetSchema.shape) {
+  return shape;
+}
+
+/** One target of notifications, like a git host. */
+const target = z.strictObject({
+  ...withoutSecrets(targetSchema.shape),
+  existingSecret: inSecret.meta({ description: "Secret with the entries listed in `keys`." }),
+  keys: z
+    .strictObject(
+      Object.fromEntries(
+        (["url", "token", "signingKeys"] as const).map((key) => [
+          key,
+          inSecret.meta({ description: targetSchema.shape[key].meta()?.description ?? "" }),
+        ]),
       ),
     )
     .optional()
@@ -155,6 +188,13 @@ export const valuesSchema = z.strictObject({
     .array(forge)
     .prefault([])
     .meta({ description: "Git hosts that send webhooks. Without any, git is only polled." }),
+  notifications: section("Who is notified of what: see docs/notifications.md.", {
+    targets: z.array(target).prefault([]).meta({ description: "Where notifications are sent." }),
+    routes: z
+      .array(routeSchema)
+      .prefault([])
+      .meta({ description: "Which target receives what. A target that no route names receives everything." }),
+  }),
   config: z
     .record(z.string(), z.unknown())
     .prefault({})

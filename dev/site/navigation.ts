@@ -14,6 +14,7 @@ export const navigation: readonly Section[] = [
       "docs/install.md",
       "docs/deployments.md",
       "docs/pull-requests.md",
+      "docs/notifications.md",
       "docs/monorepos.md",
       "docs/comparison.md",
     ],

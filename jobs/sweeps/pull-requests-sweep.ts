@@ -31,8 +31,8 @@ export interface PullRequestsSweepDeps {
   readonly forges: ReadonlyMap<string, SweptForge>;
   readonly reports: Pick<PullRequestReports, "open" | "find" | "refused">;
   readonly queue: Pick<JobQueue, "enqueue" | "claim">;
-  /** How often each repository is checked, by whichever replica comes first. */
-  readonly everyMs?: (() => number) | undefined;
+  /** How often each repository of a forge is checked, by whichever replica comes first. */
+  readonly everyMs?: ((forge: string) => number) | undefined;
   /** When the first sweep runs: by then, the watch must have listed the deployments. */
   readonly firstAfterMs?: number | undefined;
   readonly clock: Clock;
@@ -58,7 +58,9 @@ const mendMs = 10 * 60_000;
 
 export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequestsSweep {
   const { deployments, forges, reports, queue, clock, log } = deps;
-  const { everyMs = () => 300_000, firstAfterMs = Math.min(10_000, everyMs()) } = deps;
+  const { everyMs = () => 300_000 } = deps;
+  const soonestMs = () => Math.min(...[...forges.keys()].map(everyMs));
+  const { firstAfterMs = Math.min(10_000, soonestMs()) } = deps;
   const stopped = new AbortController();
   /** Forges and repositories whose failure has been logged. */
   const silent = new Set<string>();
@@ -78,7 +80,8 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       if (repoName === undefined) continue;
       if (stopped.signal.aborted) return;
       try {
-        if (!(await queue.claim(`pull requests of ${repo} on ${forge.id}`, Math.floor(everyMs() * 0.9)))) continue;
+        if (!(await queue.claim(`pull requests of ${repo} on ${forge.id}`, Math.floor(everyMs(forge.id) * 0.9))))
+          continue;
         await look(forge, repo, repoName);
         if ([forge.id, `${forge.id} ${repoName}`].filter((id) => silent.delete(id)).length > 0) {
           log.info({ forge: forge.id, repo: repoName }, "forge lists pull requests again");
@@ -202,7 +205,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
 
   let timer = setTimeout(function next() {
     sweep();
-    timer = setTimeout(next, everyMs());
+    timer = setTimeout(next, soonestMs());
   }, firstAfterMs);
 
   return {

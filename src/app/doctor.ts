@@ -159,6 +159,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           resultsNamespace: config.results.namespace,
           leader: config.leaderElection === "off" ? undefined : config.controllerNamespace,
           overrides: config.sourceOverride.bindAddress && config.controllerNamespace,
+          notifications: config.notifications.targets.length > 0 ? config.controllerNamespace : undefined,
           legacy: await cluster.legacy().then(
             (items) => items !== undefined,
             () => true,

@@ -6,6 +6,7 @@ import { readVersion } from "../cli/version.ts";
 import { type Config, knownSecrets } from "../config.ts";
 import { createLiveConfig } from "../config/live.ts";
 import { epochNow } from "../kit/monotonic.ts";
+import { createSentNotifications } from "../kube/sent-notifications.ts";
 import { createServerEvents } from "../kube/server-events.ts";
 import { createLogger, createSecretList, type Logger } from "../log.ts";
 import { createAuditLog } from "../log/audit.ts";
@@ -66,13 +67,14 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     ...{ metrics, deploymentMetrics, inStage, log },
   });
   const forges = await openLiveForges(live, { metrics, clock, log });
-  const { controllerNamespace: namespace, controllerName: component } = config;
+  const { controllerNamespace: namespace, controllerName: component, kubernetes } = config;
   const emitEvent = createServerEvents({ client, namespace, component, identity, log });
   const stopReloading = reading && startReload({ live, reading, metrics, emitEvent, log });
 
   return {
     ...{ config, live, clock, identity, tracing, metrics, deploymentMetrics, auditLog, isolation, log },
     retries: createRetries(clock),
+    sentNotifications: createSentNotifications({ client, namespace, watched: kubernetes.namespaces }),
     ...cluster,
     ...store,
     ...forges,

@@ -79,14 +79,13 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
     },
   });
   const onFull = (closed: number) => log.warn({ closed }, "too many webhook connections: oldest closed");
-  const webhooks =
-    config.forges.length > 0
-      ? await startListener(
-          (req, res) => void receive(req, res),
-          { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
-          { ...webhookLimits, connections: { ...mostConnections, isProxy, onFull } },
-        )
-      : undefined;
+  const webhooks = config.forges.some((forge) => forge.webhooks)
+    ? await startListener(
+        (req, res) => void receive(req, res),
+        { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
+        { ...webhookLimits, connections: { ...mostConnections, isProxy, onFull } },
+      )
+    : undefined;
 
   const { redis, kluctl, isolation, auditLog } = infrastructure;
   const checks = createChecks({
@@ -109,6 +108,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
       audit: (write) => auditLog.info(write, `page: ${write.action} ${write.result}`),
       resultsNamespace: config.results.namespace,
       forges: () => live.now.forges,
+      targets: () => live.now.notifications.targets,
       knownSecrets: () => knownSecrets(live.now),
     }));
   live.onChange((next, previous) => {

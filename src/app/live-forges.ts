@@ -24,7 +24,7 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
   const webhookSources = new Map<string, WebhookSource>();
 
   async function open(all: readonly ForgeConfig[]): Promise<void> {
-    for (const forge of all) webhookSources.set(forge.id, toWebhookSource(forge));
+    for (const forge of all.filter(({ webhooks }) => webhooks)) webhookSources.set(forge.id, toWebhookSource(forge));
     const withApi = all.map(async (forge) => [forge.id, await openForge(forge, live.now, deps)] as const);
     for (const [id, forge] of await Promise.all(withApi)) if (forge) forges.set(id, forge);
   }

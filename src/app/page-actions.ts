@@ -161,6 +161,8 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
         return mayFollow(request.pullRequest.repoName);
       case "merge-group":
         return mayFollow(request.group.repoName);
+      case "notify":
+        return deployments.all();
     }
   }
 

@@ -4,7 +4,7 @@ import { lanes } from "../../jobs/lanes.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import type { PullRequestReports } from "../redis/reports.ts";
 import type { PageDeployment, PageFacts, PageRequest } from "../web/facts.ts";
-import type { ForgeConfig } from "../config.ts";
+import type { ForgeConfig, TargetConfig } from "../config.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
@@ -22,11 +22,12 @@ import {
   type ManualResults,
   type RepoId,
 } from "../model.ts";
-import type { Clock } from "../ports.ts";
+import type { Clock, SentNotifications } from "../ports.ts";
 import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
 import type { Retries } from "../reconcile/retries.ts";
 import { showDrift, showStatusProblems } from "../views/show-result.ts";
+import { showTarget, type ShownTarget } from "../views/notifications.ts";
 import { stateOf } from "../views/state.ts";
 import { traceCommit } from "../views/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
@@ -41,6 +42,8 @@ export interface PageFactsDeps {
   readonly reports: Pick<PullRequestReports, "open" | "find">;
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
   readonly forges: () => readonly ForgeConfig[];
+  readonly targets: () => readonly TargetConfig[];
+  readonly sentNotifications: Pick<SentNotifications, "read">;
   readonly retries: Pick<Retries, "nextAt">;
   /** The server's own secrets, which results stored by other programs may contain. */
   readonly knownSecrets: () => readonly string[];
@@ -113,10 +116,16 @@ export function createPageFacts(
     },
     forges: () =>
       Promise.all(
-        forges().map(async ({ id, kind }) => {
+        forges().map(async ({ id, kind, webhooks }) => {
           const all = (await deliveries.latest(id)).toSorted((a, b) => b.at - a.at);
           const lastVerifiedAt = all.find(({ refused }) => refused === undefined)?.at;
-          return { id, kind, lastVerifiedAt, deliveries: all.slice(0, deliveriesShown) };
+          return {
+            id,
+            kind,
+            ...(!webhooks && { polled: true as const }),
+            lastVerifiedAt,
+            deliveries: all.slice(0, deliveriesShown),
+          };
         }),
       ),
     async pullRequests() {
@@ -135,6 +144,7 @@ export function createPageFacts(
       const find = (key: Key) => deployments.find(key);
       return { lanes: counts, jobs: await explainJobs(jobs, { find, reports, retries, now: clock.now() }) };
     },
+    notifications: async () => readTargets(deps),
     async trace(commit) {
       const [stored, known] = await Promise.all([
         listStoredCommands(client, resultsNamespace),
@@ -168,4 +178,13 @@ const longestError = 2_000;
 function showReport(report: Report) {
   const { title, author, openedAt, startedAt, finishedAt = startedAt } = report;
   return { ...describeProposal(report), title, author, openedAt, attention: attentionOf(report), at: finishedAt };
+}
+
+async function readTargets({
+  targets,
+  sentNotifications,
+}: Pick<PageFactsDeps, "targets" | "sentNotifications">): Promise<readonly ShownTarget[]> {
+  return Promise.all(
+    targets().map(async ({ id, kind }) => showTarget(id, kind, (await sentNotifications.read(id))?.record)),
+  );
 }

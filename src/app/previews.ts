@@ -78,6 +78,9 @@ const pullRequestsAtOnce = 8;
 /** Concurrent reports to forges, which spend most of their time waiting. */
 const reportsAtOnce = 4;
 
+/** How often what no webhook announces is looked for. */
+export const unannouncedMs = 10_000;
+
 export type ForgesDeps = Pick<PreviewsDeps, "metrics" | "clock" | "log">;
 
 /** Returns `undefined` if the forge has no login. */
@@ -202,7 +205,10 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   const stopWatch = startReportWatch({ deployments, forges, reports, queue, log });
   const stopPreviewWatch = startPreviewWatch({ deployments, reports, queue, log });
   const stopWaking = startAllowedWaking({ deployments, forges, reports, queue, clock, log });
-  const everyMs = () => live.now.preview.intervalMs;
+  const everyMs = (id: string) =>
+    live.now.forges.find((forge) => forge.id === id)?.webhooks === false
+      ? Math.min(live.now.preview.intervalMs, unannouncedMs)
+      : live.now.preview.intervalMs;
   const sweep = live.now.preview.enabled
     ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs, clock, log })
     : undefined;

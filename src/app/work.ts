@@ -17,10 +17,11 @@ import { startWaking } from "../reconcile/waking.ts";
 import type { GitSources } from "../source/sources.ts";
 import { createFitting } from "./fitting-concurrency.ts";
 import type { SkippingParts } from "./skipping.ts";
-import { startPreviews, type PreviewsDeps } from "./previews.ts";
+import { type NotificationsDeps, startNotifications } from "./notifications.ts";
+import { startPreviews, type PreviewsDeps, unannouncedMs } from "./previews.ts";
 import { createTracedJobs } from "./traced.ts";
 
-export interface WorkDeps extends PreviewsDeps {
+export interface WorkDeps extends PreviewsDeps, Pick<NotificationsDeps, "sentNotifications" | "identity"> {
   readonly reconcile: ReturnType<typeof createReconcile>;
   readonly retries: Retries;
   /** Absent: nothing is skipped. */
@@ -50,6 +51,7 @@ export function startWork(deps: WorkDeps): StartedWork {
     { worker: startReconciler("manual", manualShare, deps), share: manualShare },
   ];
   const previews = forges.size > 0 ? startPreviews(deps) : undefined;
+  const notifications = startNotifications(deps);
   const allow = (concurrency: number) => {
     for (const { worker, share } of workers) worker.allow(Math.ceil(concurrency * share));
   };
@@ -81,7 +83,10 @@ export function startWork(deps: WorkDeps): StartedWork {
       const credentials = await readGitCredentials(deployment, secrets);
       return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
     },
-    everyMs: () => live.now.sweep.intervalMs,
+    everyMs: () =>
+      live.now.forges.every(({ webhooks }) => webhooks)
+        ? live.now.sweep.intervalMs
+        : Math.min(live.now.sweep.intervalMs, unannouncedMs),
     clock,
     log,
     observe: {
@@ -105,7 +110,8 @@ export function startWork(deps: WorkDeps): StartedWork {
       stopDriftWaking?.();
       await sweep.stop();
       await skips?.audit.stop();
-      await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), previews?.stop(drainMs)]);
+      const others = [previews?.stop(drainMs), notifications.stop(drainMs)];
+      await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), ...others]);
       await Promise.all([deployments.stop(), skips?.applied.stop()]);
       await watching;
     },

@@ -49,7 +49,8 @@ const setUp = "Set up:";
 export const groups: Readonly<Record<string, string>> = {
   controller: "Run the server with the options of kluctl's controller",
   config: "Print and validate the configuration",
-  get: "List deployments, pull request previews, deliveries or queued jobs",
+  get: "List deployments, pull request previews, deliveries, queued jobs or notifications",
+  notify: "Try the targets of notifications",
   webhook: "Create webhooks, explain deliveries and replay them",
 };
 
@@ -98,6 +99,13 @@ export const commands: readonly CommandEntry[] = [
     summary: "List active, waiting and failed jobs with reasons and retry times",
     section: inspect,
     load: async () => (await import("./get-queue.ts")).defineGetQueue,
+  },
+  {
+    path: ["get", "notifications"],
+    aliases: ["notification"],
+    summary: "List the targets of notifications, what each was sent last, and problems",
+    section: inspect,
+    load: async () => (await import("./get-notifications.ts")).defineGetNotifications,
   },
   {
     path: ["trace"],
@@ -152,6 +160,18 @@ export const commands: readonly CommandEntry[] = [
     summary: "Create and repair webhooks through the git hosts' APIs",
     section: setUp,
     load: async () => (await import("./webhook-ensure.ts")).defineWebhookEnsure,
+  },
+  {
+    path: ["notify", "test"],
+    summary: "Send a sample of each notification to a target",
+    section: setUp,
+    load: async () => (await import("./notify-test.ts")).defineNotifyTest,
+  },
+  {
+    path: ["notify", "explain"],
+    summary: "Show which targets are notified of a deployment, and why",
+    section: setUp,
+    load: async () => (await import("./notify-explain.ts")).defineNotifyExplain,
   },
   {
     path: ["doctor"],

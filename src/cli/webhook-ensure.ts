@@ -134,7 +134,9 @@ async function followed(cluster: ClusterConfig, err: (text: string) => void): Pr
 
 function forgesOf({ forges }: Config, id: string | undefined): readonly ForgeConfig[] {
   const ids = forges.map((forge) => forge.id).join(", ") || "none";
-  const named = forges.filter((forge) => id === undefined || forge.id === id);
+  const named = forges.filter((forge) => (id === undefined && forge.webhooks) || forge.id === id);
+  if (named.some(({ webhooks }) => !webhooks))
+    throw new ConfigError(`forge ${id} is configured with webhooks: false: it is polled, and sends none`);
   if (named.length > 0) return named;
   if (id !== undefined) throw new ConfigError(`no forge ${id} is configured; configured: ${ids}`);
   throw new ConfigError(

@@ -14,6 +14,7 @@ export function checkDocument(document: ConfigSection): Problem[] {
     ...checkRedis(document["redis"]),
     ...checkUi(document),
     ...checkPreview(sectionOf(document, "preview")),
+    ...checkNotifications(sectionOf(document, "notifications")),
   ];
 }
 
@@ -23,7 +24,7 @@ function checkForges(forges: unknown): Problem[] {
   const ids = new Set<unknown>();
   for (const [index, forge] of forges.entries()) {
     if (!isSection(forge)) continue;
-    const { id, kind, webhookSecrets, insecureAllowUnsigned } = forge;
+    const { id, kind, webhooks, webhookSecrets, insecureAllowUnsigned } = forge;
     if (typeof id === "string" && ids.has(id)) {
       problems.push({ where: pathText(["forges", index, "id"]), what: `"${id}" is already used by another forge` });
     }
@@ -35,6 +36,13 @@ function checkForges(forges: unknown): Problem[] {
       });
     }
     problems.push(...checkLogin(forge).map(([key, what]) => ({ where: pathText(["forges", index, key]), what })));
+    if (webhooks === false) {
+      if (Array.isArray(webhookSecrets) && webhookSecrets.length > 0) {
+        const where = pathText(["forges", index, "webhooks"]);
+        problems.push({ where, what: "is false, but webhookSecrets are set: remove one" });
+      }
+      continue;
+    }
     const unsigned = webhookSecrets === undefined || (Array.isArray(webhookSecrets) && webhookSecrets.length === 0);
     if (!unsigned || insecureAllowUnsigned === true) continue;
     const variable =
@@ -128,6 +136,22 @@ function checkPreview({ forks, isolation }: ConfigSection): Problem[] {
       what: "is isolated but preview.isolation is off: set preview.isolation to required or auto",
     },
   ];
+}
+
+function checkNotifications({ targets, routes }: ConfigSection): Problem[] {
+  const ids = (Array.isArray(targets) ? targets : []).map((target) => (isSection(target) ? target["id"] : undefined));
+  const twice = ids.flatMap((id, index) =>
+    typeof id === "string" && ids.indexOf(id) < index
+      ? [{ where: `notifications.targets[${index}].id`, what: `"${id}" is already used by another target` }]
+      : [],
+  );
+  const unknown = (Array.isArray(routes) ? routes : []).flatMap((route, index) => {
+    const target: unknown = isSection(route) ? route["target"] : undefined;
+    return typeof target !== "string" || ids.includes(target)
+      ? []
+      : [{ where: `notifications.routes[${index}].target`, what: `"${target}" is not the id of a target` }];
+  });
+  return [...twice, ...unknown];
 }
 
 function checkProxy(document: ConfigSection): Problem[] {

@@ -1,5 +1,6 @@
 /** The schema as a list of keys, for options, variables, the documentation and `config print`. */
 import { z } from "zod";
+import { routeSchema, targetSchema } from "./notifications-schema.ts";
 import { configSchema, type FieldMeta, type forgeKinds, forgeSchema } from "./schema.ts";
 
 export interface Field extends FieldMeta {
@@ -35,9 +36,12 @@ function toJsonSchema(schema: z.ZodType): JsonSchema {
   return known;
 }
 
-/** All keys except `forges`, in the order of the schema. */
+/** Lists of sections, which only the file can set; a forge's keys have variables of their own. */
+const lists = ["forges", "notifications.targets", "notifications.routes"];
+
+/** All keys except lists of sections, in the order of the schema. */
 export function configFields(): readonly Field[] {
-  return fieldsOf(configJsonSchema(), [], "TOWLINE_").filter(({ path }) => path !== "forges");
+  return fieldsOf(configJsonSchema(), [], "TOWLINE_").filter(({ path }) => !lists.includes(path));
 }
 
 /** The keys of one forge; `kind` is part of the names of its variables. */
@@ -50,6 +54,16 @@ export function forgeFields(kind: (typeof forgeKinds)[number] | "<KIND>"): reado
       flag: undefined,
     }),
   );
+}
+
+/** The keys of one target of notifications. */
+export function targetFields(): readonly Field[] {
+  return fieldsOf(toJsonSchema(targetSchema), [], "");
+}
+
+/** The keys of one route of notifications. */
+export function routeFields(): readonly Field[] {
+  return fieldsOf(toJsonSchema(routeSchema), [], "");
 }
 
 function fieldsOf(schema: JsonSchema, parents: readonly string[], prefix: string): Field[] {

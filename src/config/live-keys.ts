@@ -14,6 +14,7 @@ const liveKeys: LiveKeys = {
   results: ["keepCommands", "keepValidates"],
   preview: ["forksInMergeQueue", "serviceAccountName", "hosts", "concurrency", "intervalMs"],
   prune: true,
+  notifications: true,
   clusterName: true,
   git: true,
   shutdown: true,

@@ -195,6 +195,18 @@ function readSecretFiles(
     if (content !== undefined) section[key] = content;
   }
 
+  /** Adds the lines of the files in `<key>Files` to the list `<key>s`. */
+  function readListInto(section: ConfigSection, place: readonly PropertyKey[], key: string): void {
+    const files = section[`${key}Files`];
+    if (!Array.isArray(files) || files.length === 0) return;
+    const contents = files.flatMap((path, i) => read([...place, `${key}Files`, i], path) ?? []);
+    const inline = section[`${key}s`];
+    section[`${key}s`] = [
+      ...(Array.isArray(inline) ? inline : []),
+      ...contents.flatMap((text) => splitList(text, /\r?\n/)),
+    ];
+  }
+
   const redis = document["redis"];
   if (isSection(redis)) for (const key of ["url", "password", "sentinelPassword"]) readInto(redis, ["redis"], key);
 
@@ -206,19 +218,21 @@ function readSecretFiles(
   const runner = isSection(preview) ? preview["runner"] : undefined;
   if (isSection(runner)) readInto(runner, ["preview", "runner"], "token");
 
+  const notifications = document["notifications"];
+  const targets = isSection(notifications) ? notifications["targets"] : undefined;
+  for (const [index, target] of (Array.isArray(targets) ? targets : []).entries()) {
+    if (!isSection(target)) continue;
+    const place = ["notifications", "targets", index];
+    for (const key of ["url", "token"]) readInto(target, place, key);
+    readListInto(target, place, "signingKey");
+  }
+
   const forges = document["forges"];
   for (const [index, forge] of (Array.isArray(forges) ? forges : []).entries()) {
     if (!isSection(forge)) continue;
     const place = ["forges", index];
     for (const key of ["token", "appPrivateKey"]) readInto(forge, place, key);
-    const files = forge["webhookSecretFiles"];
-    if (!Array.isArray(files) || files.length === 0) continue;
-    const contents = files.flatMap((path, i) => read([...place, "webhookSecretFiles", i], path) ?? []);
-    const inline = forge["webhookSecrets"];
-    forge["webhookSecrets"] = [
-      ...(Array.isArray(inline) ? inline : []),
-      ...contents.flatMap((text) => splitList(text, /\r?\n/)),
-    ];
+    readListInto(forge, place, "webhookSecret");
   }
 }
 

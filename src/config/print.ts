@@ -3,6 +3,7 @@ import { Document } from "yaml";
 import type { Config, LoadedConfig } from "../config.ts";
 import { configFields, type Field, forgeFields } from "./fields.ts";
 import { isSection, type ConfigSection } from "./merge.ts";
+import { targetSchema } from "./notifications-schema.ts";
 import { pathText } from "./problems.ts";
 
 const mask = "***";
@@ -16,7 +17,18 @@ export function maskSecrets(document: ConfigSection): ConfigSection {
   }
   const forges = Array.isArray(copy["forges"]) ? copy["forges"].filter(isSection) : [];
   for (const { path, secret } of forgeFields("<KIND>")) if (secret) for (const forge of forges) maskKey(forge, path);
+  for (const target of sectionsAt(copy, "targets")) for (const key of targetSecrets) maskKey(target, key);
   return copy;
+}
+
+const targetSecrets = Object.entries(targetSchema.shape).flatMap(([key, field]) =>
+  field.meta()?.["secret"] ? [key] : [],
+);
+
+function sectionsAt(document: ConfigSection, list: "targets" | "routes"): readonly ConfigSection[] {
+  const notifications = document["notifications"];
+  const items = isSection(notifications) ? notifications[list] : undefined;
+  return Array.isArray(items) ? items.filter(isSection) : [];
 }
 
 function maskKey(section: ConfigSection, key: string): void {
@@ -48,6 +60,10 @@ export function printConfig({ config, document, origins }: LoadedConfig): string
     if (value === null && field.defaultText === undefined) continue;
     const fallback = field.defaultText === undefined ? "default" : `default: ${field.defaultText}`;
     add(field.keys, value, origins.get(field.path) ?? (written === undefined ? fallback : undefined));
+  }
+  for (const list of ["targets", "routes"] as const) {
+    const items = sectionsAt(document, list);
+    add(["notifications", list], items, items.length === 0 ? "default" : undefined);
   }
   return yaml.toString({ lineWidth: 0 });
 }

@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import { ConfigError } from "../errors.ts";
 import { findNearest } from "../kit/nearest.ts";
+import { routeSchema, targetSchema } from "./notifications-schema.ts";
 import { configSchema, forgeSchema } from "./schema.ts";
 
 export interface Problem {
@@ -50,6 +51,8 @@ function explain(issue: z.core.$ZodIssue): string {
 
 function knownKeys(path: readonly PropertyKey[]): string[] {
   if (path[0] === "forges") return Object.keys(forgeSchema.shape);
+  if (path[0] === "notifications" && path.length > 1)
+    return Object.keys((path[1] === "targets" ? targetSchema : routeSchema).shape);
   let shape: Record<string, unknown> = configSchema.shape;
   for (const key of path) {
     const section = shape[String(key)] as { unwrap?(): { shape: Record<string, unknown> } } | undefined;

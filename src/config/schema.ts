@@ -6,6 +6,7 @@ import { bindAddressError, parseBindAddress } from "./bind-address.ts";
 import { parseBytes } from "./bytes.ts";
 import { findNearest } from "../kit/nearest.ts";
 import { isNetwork } from "./network.ts";
+import { notificationsSchema } from "./notifications-schema.ts";
 import { Secret } from "./secret.ts";
 
 /** Metadata of a key. zod copies it to the JSON schema under these names. */
@@ -242,6 +243,10 @@ export const forgeSchema = z.strictObject({
     description:
       "Additional host names of its repositories, such as one for SSH. Events from other forges for repositories on these hosts are ignored.",
   }),
+  webhooks: flag.prefault(true).meta({
+    description:
+      "`false`: the forge sends no webhooks, for example because it cannot reach the server. No webhook secret is needed; branches and pull requests are polled every ten seconds instead: see docs/webhooks.md.",
+  }),
   webhookSecrets: z
     .array(webhookSecret, { error: "must be a list" })
     .prefault([])
@@ -317,6 +322,10 @@ export const configSchema = z.strictObject({
       port: port.prefault(8090).meta({
         description:
           "Port of the page and its API, which are enabled by `token`, `proxyHeader` or `oidc.issuer`: see docs/page.md. Must differ from the webhooks' port; 0: any free port.",
+      }),
+      publicUrl: httpUrl.optional().meta({
+        defaultText: "derived from `oidc.redirectUrl`",
+        description: "Public address of the page, for links in notifications: `https://towline.example.com`.",
       }),
       token: pageToken.optional().meta({
         secret: true,
@@ -652,6 +661,7 @@ export const configSchema = z.strictObject({
         .meta({ description: "With fewer deployed objects than this, `confirmPercent` does not apply." }),
     })
     .prefault({}),
+  notifications: notificationsSchema.prefault({}),
   statusName: text
     .regex(/^[\w.-]{1,60}$/, 'must have at most 60 characters: letters, digits, "_", "." and "-"')
     .prefault("towline")

@@ -11,6 +11,8 @@ export interface PermissionsInput {
   readonly leader: string | undefined;
   /** Namespace of the keys for source overrides of `kluctl gitops`; absent if disabled. */
   readonly overrides: string | undefined;
+  /** Namespace of the record of notifications; absent without targets. */
+  readonly notifications?: string | undefined;
   /** Whether the cluster has the legacy API, `flux.kluctl.io`. */
   readonly legacy: boolean;
   /** Whether the server reads the Secrets of deployments with its own account. */
@@ -134,6 +136,13 @@ const forOverrides: readonly Need[] = [
   },
 ];
 
+const forNotifications: Need = {
+  group: "",
+  resource: "configmaps",
+  verbs: ["get", "create", "update"],
+  without: "no notifications are sent, because they cannot be recorded",
+};
+
 const inResults: Need = {
   group: "",
   resource: "secrets",
@@ -163,6 +172,7 @@ function neededRights({
   resultsNamespace,
   leader,
   overrides,
+  notifications,
   legacy,
   decrypts,
   readsSecrets,
@@ -181,6 +191,7 @@ function neededRights({
     ...everywhere.flatMap((namespace) => everywhereNeeded.map((need) => ({ need, namespace }))),
     { need: inResults, namespace: resultsNamespace },
     ...(overrides === undefined ? [] : forOverrides.map((need) => ({ need, namespace: overrides }))),
+    ...(notifications === undefined ? [] : [{ need: forNotifications, namespace: notifications }]),
     ...(leader === undefined ? [] : [asLeader, aboutItself].map((need) => ({ need, namespace: leader }))),
   ];
 }

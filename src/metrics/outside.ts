@@ -25,6 +25,8 @@ export interface OutsideMetrics {
   forgeAllows(forge: string, allowed: ForgeAllowance): void;
   /** The forge is not called until then, epoch milliseconds. */
   forgeRests(forge: string, until: number): void;
+  /** `result`: `sent`, `changed`, or why it was not. */
+  notified(target: string, result: string): void;
   /** The sweep listed the branches of a remote. */
   swept(ok: boolean, seconds: number): void;
   /** The sweep found outdated deployments that no webhook had reported. */
@@ -42,6 +44,12 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     name: "towline_kubernetes_requests_total",
     help: "Requests to the API server; status 0: no response.",
     labelNames: ["method", "status"],
+    registers,
+  });
+  const notifications = new Counter({
+    name: "towline_notifications_total",
+    help: "Messages sent to a target of notifications, changed there, postponed because it did not answer, or refused.",
+    labelNames: ["target", "result"],
     registers,
   });
   const kubernetesSeconds = new Histogram({
@@ -178,6 +186,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
       if (limit !== undefined) limits.set({ forge: forgeLabel(forge) }, limit);
     },
     forgeRests: (forge, until) => void rests.set(forgeLabel(forge), until),
+    notified: (target, result) => notifications.inc({ target, result }),
     swept(ok, seconds) {
       looks.inc({ result: ok ? "ok" : "failed" });
       lookSeconds.observe(seconds);

@@ -62,6 +62,7 @@ export interface DeploymentIdentity {
   readonly generation: number;
   readonly resourceVersion: string;
   readonly annotations: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly finalizers: readonly string[];
   /** Set once the resource was deleted and its finalizers have to run. */
   readonly deletionTimestamp?: string | undefined;
@@ -142,6 +143,8 @@ export const annotation = {
   confirmPrune: "towline.dev/confirm-prune",
   /** Comma-separated names, `name` or `namespace/name`, of deployments that must be ready before this one. */
   dependsOn: "towline.dev/depends-on",
+  /** `target` or `target:channel`, separated by commas or newlines: who is notified of it. `none`: nobody. */
+  notify: "towline.dev/notify",
   /** The longest time between two full reconciliations, even if nothing can have changed. */
   fullInterval: "towline.dev/full-interval",
 } as const;

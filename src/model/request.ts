@@ -14,7 +14,8 @@ export type Cause =
   | "interval"; // one of its intervals is due
 
 /** A request for work on a subject. It carries no state: the worker reads the current state when it runs. */
-export type Request = ReconcileRequest | PreviewRequest | MergeGroupRequest | ReportRequest | CommitStatusRequest;
+export type Request =
+  ReconcileRequest | PreviewRequest | MergeGroupRequest | ReportRequest | CommitStatusRequest | NotifyRequest;
 
 /** Reconcile one deployment. Carries no commit: the worker resolves the ref when it runs. */
 export interface ReconcileRequest {
@@ -109,6 +110,13 @@ export interface CommitStatusRequest {
   readonly repo: RepoId;
 }
 
+/** Bring a target of notifications in line with what is true now. */
+export interface NotifyRequest {
+  readonly kind: "notify";
+  /** The `id` in the configuration. */
+  readonly target: string;
+}
+
 /** Identifies the subject of a request; per subject, at most one job runs and one waits. */
 export function subjectOf(request: Request): string {
   switch (request.kind) {
@@ -121,6 +129,8 @@ export function subjectOf(request: Request): string {
       return `${request.kind}:${commitText(request.group)} ${request.group.branch}`;
     case "commit-status":
       return `${request.kind}:${commitText(request.commit)}`;
+    case "notify":
+      return `${request.kind}:${request.target}`;
   }
 }
 

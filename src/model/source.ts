@@ -131,3 +131,9 @@ export interface Heads {
   /** Full ref name → commit (annotated tags are dereferenced). Branches and tags only. */
   readonly commits: ReadonlyMap<string, string>;
 }
+
+/** Both are whatever the author wrote; the name may be empty. */
+export interface Authorship {
+  readonly subject: string;
+  readonly author: string;
+}

@@ -10,7 +10,7 @@ export const aggregateContext = "towline";
  * With more deployments than this only the summary and the failures are written: hosts accept about 80 writes a minute from
  * one login (GitHub's secondary limit), and so many statuses are unreadable.
  */
-const mostLines = 10;
+const mostLines = 5;
 
 export function contextOf(deployment: Key): string {
   return `${aggregateContext}/${keyText(deployment)}`;

@@ -1,6 +1,6 @@
 /** Merges one commit into another, in a clone, so that the mirror stays identical to the remote. */
 import { SourceError } from "../errors.ts";
-import type { ChangedPaths, MergeSource } from "../model.ts";
+import type { Authorship, ChangedPaths, MergeSource } from "../model.ts";
 import { checkOut } from "./clone.ts";
 import { type Git, type GitCall, GitFailure } from "./git.ts";
 
@@ -9,6 +9,9 @@ import { type Git, type GitCall, GitFailure } from "./git.ts";
  * checking the deployments.
  */
 const maxPaths = 10_000;
+
+/** Anybody can write a first line without end; such a commit has no words. */
+const mostOfSubject = 64 * 1024;
 
 /** Fixed, so that the same head and base always give the identical merge commit. */
 const committer = {
@@ -72,6 +75,24 @@ export async function findChanges(
   const paths = split(printed);
   const complete = paths.length <= maxPaths;
   return { complete, paths: complete ? paths : [] };
+}
+
+/** Reads who wrote a commit that the mirror has, and the first line of its message. */
+export async function readAuthorship(
+  git: Git,
+  mirror: string,
+  commit: string,
+  signal: AbortSignal,
+): Promise<Authorship> {
+  if (!/^[0-9a-f]{40,64}$/.test(commit)) throw new SourceError("ref-not-found", "this is not the hash of a commit");
+  const printed = await git(["log", "-1", "--format=%s%x00%an", commit], {
+    at: { gitDir: mirror },
+    protocols: [],
+    mostPrinted: mostOfSubject,
+    signal,
+  });
+  const [subject = "", author = ""] = printed.trim().split("\0");
+  return { subject, author };
 }
 
 function split(printed: string): string[] {

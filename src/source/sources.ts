@@ -29,7 +29,7 @@ import { createGit, type Git } from "./git.ts";
 import { createFindHeads } from "./heads.ts";
 import { createLimit } from "../kit/limit.ts";
 import { parseLsRemote, parseRefs } from "./ls-remote.ts";
-import { findChanges, mergeInto } from "./merge.ts";
+import { findChanges, mergeInto, readAuthorship } from "./merge.ts";
 import { CommitMissing, createMirrors, type MirrorView, type Waiting } from "./mirrors.ts";
 import { findNamedHosts } from "./named-hosts.ts";
 import { createOciSources } from "./oci.ts";
@@ -424,6 +424,13 @@ export function createSources(deps: SourcesDeps): GitSources {
           findChanges(git, { at: { gitDir: path }, from, to }, signal),
         );
       });
+    },
+
+    async authorship(repository, commit, signal) {
+      const remote = await toRemoteOf(repository);
+      return explained(remote, signal, () =>
+        mirrors.withCommit(remote, commit, { signal }, ({ path }) => readAuthorship(git, path, commit, signal)),
+      );
     },
 
     async sweepStale() {

@@ -4,6 +4,7 @@ import type { Key } from "../model.ts";
 import type { Attention } from "../preview/attention.ts";
 import type { ShownObjects, ShownProblem, ShownResult } from "../views/show-result.ts";
 import type { DeploymentState } from "../views/state.ts";
+import type { ShownTarget } from "../views/notifications.ts";
 import type { Trace } from "../views/trace.ts";
 
 export interface PageDeployment extends DeploymentState {
@@ -62,6 +63,8 @@ export interface PageRequest {
 export interface PageForge {
   readonly id: string;
   readonly kind: string;
+  /** It sends no webhooks. */
+  readonly polled?: true | undefined;
   /** When the last verified delivery arrived; `undefined` if none is stored. */
   readonly lastVerifiedAt: number | undefined;
   /** Newest first. */
@@ -135,6 +138,8 @@ export interface PageFacts {
   forges(): Promise<readonly PageForge[]>;
   pullRequests(): Promise<readonly PagePullRequest[]>;
   queue(): Promise<PageQueue>;
+  /** The targets of notifications, in the order of the configuration. */
+  notifications(): Promise<readonly ShownTarget[]>;
   /** `commit`: the beginning of a hash, in lower case. */
   trace(commit: string): Promise<Trace>;
 }

@@ -136,6 +136,12 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
   router.get("/api/queue", async (_req, res) => {
     res.json(limitQueue(await facts.queue(), seesOf(res)));
   });
+  router.get("/api/notifications", async (_req, res) => {
+    // A message is about deployments of any namespace.
+    if (seesOf(res) !== seesAll)
+      throw new RequestError(403, "Notifications are shown to users who may see all namespaces.");
+    res.json(await facts.notifications());
+  });
   router.get("/api/trace/:commit", async (req, res) => {
     const commit = String(req.params["commit"]).toLowerCase();
     if (!/^[0-9a-f]{7,64}$/.test(commit))

@@ -213,6 +213,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
     },
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
     slowForMs: () => undefined,
+    authorship: () => Promise.resolve({ subject: "Raise the limit", author: "Ada" }),
     changes: () =>
       failing.changes ? Promise.reject(failing.changes) : Promise.resolve({ complete: true, ...changed }),
     merge(source) {

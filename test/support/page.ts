@@ -61,6 +61,7 @@ export async function usePage(
     forges: () => Promise.resolve([]),
     pullRequests: () => Promise.resolve([]),
     queue: () => Promise.resolve({ lanes: [], jobs: [] }),
+    notifications: () => Promise.resolve([]),
     trace: (commit) => Promise.resolve({ commit, deliveries: [], deployments: [], ignored: [], pullRequests: [] }),
   };
   const events = createPageEvents({

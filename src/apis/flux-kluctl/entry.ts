@@ -40,8 +40,8 @@ export function toEntry(resource: ApiResource, context: EntryContext): AnyDeploy
   };
 
   function toMalformed(identity: DeploymentIdentity, problem: string): MalformedDeployment {
-    const { key, uid, generation, annotations, finalizers, deletionTimestamp, status } = identity;
-    const base = { key, uid, generation, annotations, finalizers, deletionTimestamp, status };
+    const { key, uid, generation, annotations, labels, finalizers, deletionTimestamp, status } = identity;
+    const base = { key, uid, generation, annotations, labels, finalizers, deletionTimestamp, status };
     return { ...base, ...itsOwn(identity, context), problem };
   }
 }

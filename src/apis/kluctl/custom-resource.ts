@@ -28,6 +28,7 @@ const Metadata = z.object({
   resourceVersion: z.string().catch(""),
   generation: z.number().catch(0),
   annotations: texts.catch({}),
+  labels: texts.optional().catch(undefined),
   finalizers: z.array(z.string()).catch([]),
   deletionTimestamp: z.string().optional().catch(undefined),
 });

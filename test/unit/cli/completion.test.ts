@@ -16,7 +16,14 @@ test("bash completes commands, options and their values", async () => {
     return stdout.trim().split("\n");
   };
   expect(await complete("ge")).toEqual(["get"]);
-  expect(await complete("get", "")).toEqual(["deployments", "previews", "deliveries", "queue", "--help"]);
+  expect(await complete("get", "")).toEqual([
+    "deployments",
+    "previews",
+    "deliveries",
+    "queue",
+    "notifications",
+    "--help",
+  ]);
   expect(await complete("get", "deployments", "--wa")).toEqual(["--watch"]);
   expect(await complete("get", "deployments", "shop/prod", "--wat")).toEqual(["--watch"]);
   expect(await complete("get", "deployments", "--output", "j")).toEqual(["json"]);

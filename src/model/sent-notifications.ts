@@ -1,0 +1,60 @@
+/** What a target was sent, as it is recorded in the cluster, so that nothing is sent twice. */
+import { z } from "zod";
+import { parseJson } from "../kit/json.ts";
+import { noticeKinds, type NoticeState, severities } from "./notification.ts";
+
+/** By a digest of channel and subject. */
+const Sent = z.object({
+  kind: z.enum(noticeKinds),
+  state: z.enum(["progress", "succeeded", "failed", "recovered", "open"]),
+  /** When this state was first seen, and when it was last sent: epoch milliseconds. */
+  at: z.number(),
+  sentAt: z.number().optional(),
+  /** A digest of what was sent; absent if nothing was. */
+  content: z.string().optional(),
+  /** What the target returned. */
+  ref: z.string().optional(),
+  channel: z.string().optional(),
+  /** For the title of the last state, when the subject itself is gone. */
+  about: z.string(),
+  source: z.string().optional(),
+  object: z
+    .object({ apiVersion: z.string(), kind: z.string(), namespace: z.string(), name: z.string(), uid: z.string() })
+    .optional(),
+  /** What needed somebody. */
+  names: z.array(z.string()).optional(),
+});
+
+/** A message that may have been sent: it is recorded before, and removed after. */
+const Sending = z.object({ id: z.string(), by: z.string(), at: z.number(), attempts: z.number() });
+
+const Trouble = z.object({ since: z.number(), until: z.number(), message: z.string() });
+
+const Record = z.object({
+  v: z.literal(1),
+  sent: z.record(z.string(), Sent),
+  /** Digests of the subjects that were known when the target was new: nothing is sent about them. */
+  known: z.array(z.string()),
+  sending: Sending.optional(),
+  /** Something waits for the end of the quiet hours. */
+  held: z.boolean().optional(),
+  /** When new messages were sent within the last hour. */
+  hour: z.array(z.number()),
+  /** Why the target does not answer, and when it is tried again. */
+  trouble: Trouble.optional(),
+  /** The same for each channel that it refuses; the target's own channel is empty. */
+  refused: z.record(z.string(), Trouble).optional(),
+  /** When the last message was sent or changed. */
+  lastSentAt: z.number().optional(),
+  /** The last messages, the newest first. */
+  recent: z.array(z.object({ at: z.number(), title: z.string(), severity: z.enum(severities) })).optional(),
+});
+
+export type SentNotice = Readonly<z.infer<typeof Sent>>;
+export type SentRecord = Readonly<z.infer<typeof Record>>;
+export type SentState = Exclude<NoticeState, "closed">;
+
+/** Returns `undefined` for a record of another version, or one that somebody edited. */
+export function parseSentRecord(text: string): SentRecord | undefined {
+  return Record.safeParse(parseJson(text)).data;
+}

@@ -1,0 +1,11 @@
+/** The addresses of targets that are reached by HTTP. Pure. */
+
+/** Returns the host, for messages. Throws an Error without the address, which is a secret of many targets. */
+export function checkAddress(url: string): string {
+  const { host, protocol, username, password } = URL.parse(url) ?? {};
+  if (host === undefined || (protocol !== "https:" && protocol !== "http:"))
+    throw new Error("url: must begin with https:// or http://");
+  // fetch rejects such an address in each request, and quotes it.
+  if (username !== "" || password !== "") throw new Error("url: must not contain a user name or password");
+  return host;
+}

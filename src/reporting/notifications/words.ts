@@ -1,0 +1,97 @@
+/** The words of a notification: its title and its lines. Pure. */
+import type { NoticeKind, NoticeLine, NoticeState, Severity } from "../../model.ts";
+import type { Notice } from "./notices.ts";
+
+/** The rest is counted; of what went well, a few examples are enough. */
+const [mostLines, mostSucceeded] = [20, 10];
+/** Titles are read on telephones; targets cut them at 150 and more characters. */
+const longestTitle = 140;
+const longestLine = 400;
+
+export interface NoticeWords {
+  readonly title: string;
+  readonly severity: Severity;
+  readonly lines: readonly NoticeLine[];
+  readonly linesLeftOut: number;
+  /** Deployments that went well, if others are listed; 0: none. */
+  readonly succeeded: number;
+}
+
+export function wordsOf(notice: Notice, state: NoticeState): NoticeWords {
+  const others = notice.lines.filter((line) => line.state !== "succeeded");
+  const all = others.length > 0 ? others : notice.lines;
+  const shown = all.slice(0, others.length > 0 ? mostLines : mostSucceeded);
+  return {
+    title: shortened(titleOf(notice, state), longestTitle),
+    severity: severityOf(notice.kind, state),
+    lines: shown.map((line) => ({ ...line, text: shortened(inOneLine(line.text), longestLine) })),
+    linesLeftOut: all.length - shown.length,
+    succeeded: notice.lines.length - all.length,
+  };
+}
+
+export function severityOf(kind: NoticeKind, state: NoticeState): Severity {
+  if (state === "failed") return "error";
+  return state === "open" && kind !== "preview" ? "warning" : state === "open" ? "error" : "info";
+}
+
+function titleOf({ kind, about, commit, lines, unchanged }: Notice, state: NoticeState): string {
+  if (kind === "preview") return `${about}: the preview failed`;
+  if (kind !== "deploy") return stateTitle(kind, about, lines.length);
+  const [only] = lines;
+  const [count, all] = [lines.length, lines.length + unchanged];
+  const what = commit?.slice(0, 7) ?? "the specification";
+  const who = count === 1 && only ? only.name : about;
+  const failed = lines.filter((line) => line.state === "failed").length;
+  const done = lines.filter((line) => line.state === "succeeded").length;
+  const where = count === 1 ? "" : ` to ${count} deployments`;
+  switch (state) {
+    case "failed":
+      return count === 1 ? `${who}: ${what} failed` : `${who}: ${what} failed in ${failed} of ${all} deployments`;
+    case "progress":
+      return count === 1
+        ? `${who}: deploying ${what}`
+        : `${who}: deploying ${what}, ${done} of ${count} deployments done`;
+    case "recovered":
+      return `${who}: recovered, ${what} is deployed${where}`;
+    default:
+      return `${who}: deployed ${what}${where || (only ? ` (${only.text})` : "")}`;
+  }
+}
+
+type StateKind = Exclude<NoticeKind, "deploy" | "preview">;
+
+const stateWords: Readonly<Record<StateKind, readonly [one: string, many: string]>> = {
+  drift: ["deployment differs from git", "deployments differ from git"],
+  approval: ["deployment waits for approval", "deployments wait for approval"],
+  prune: ["deployment waits for the confirmation of a prune", "deployments wait for the confirmation of a prune"],
+  overdue: ["deployment is overdue for a check", "deployments are overdue for a check"],
+};
+
+function stateTitle(kind: StateKind, about: string, count: number): string {
+  const [one, many] = stateWords[kind];
+  return `${about}: ${count} ${count === 1 ? one : many}`;
+}
+
+const endWords: Readonly<Record<NoticeKind, string>> = {
+  deploy: "superseded by a newer commit",
+  drift: "no longer differs from git",
+  approval: "nothing waits for approval any more",
+  prune: "no prune waits for confirmation any more",
+  overdue: "checked again",
+  preview: "the preview does not fail any more",
+};
+
+/** The title once nothing is left of it. */
+export function endTitle(kind: NoticeKind, about: string): string {
+  return shortened(`${about}: ${endWords[kind]}`, longestTitle);
+}
+
+function inOneLine(text: string): string {
+  return text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();
+}
+
+function shortened(text: string, most: number): string {
+  const points = [...text];
+  return points.length <= most ? text : `${points.slice(0, most - 1).join("")}…`;
+}

@@ -1,0 +1,28 @@
+/** What a target of notifications was sent, for people. Pure. */
+import type { NotifierKind, SentRecord, Severity } from "../model.ts";
+
+/** Times in epoch milliseconds. */
+export interface ShownTarget {
+  readonly target: string;
+  readonly kind: NotifierKind;
+  /** The newest first. */
+  readonly recent: readonly { readonly at: number; readonly title: string; readonly severity: Severity }[];
+  /** How much was reported and still needs somebody. */
+  readonly open: number;
+  /** Why it, or one of its channels, receives nothing at the moment. */
+  readonly trouble?: { readonly since: number; readonly nextAt: number; readonly message: string } | undefined;
+}
+
+/** `record`: absent if the servers have not looked yet. */
+export function showTarget(target: string, kind: NotifierKind, record: SentRecord | undefined): ShownTarget {
+  const { sent = {}, recent = [], refused = {} } = record ?? {};
+  const [[channel, refusal] = []] = Object.entries(refused);
+  const trouble = record?.trouble ?? refusal;
+  const open = Object.values(sent).filter(
+    ({ state, content }) => content !== undefined && (state === "failed" || state === "open"),
+  );
+  if (trouble === undefined) return { target, kind, recent, open: open.length };
+  const { since, until: nextAt } = trouble;
+  const message = trouble === refusal && channel ? `${channel}: ${trouble.message}` : trouble.message;
+  return { target, kind, recent, open: open.length, trouble: { since, nextAt, message } };
+}

@@ -1,0 +1,363 @@
+import { expect, test } from "vitest";
+import { annotation } from "../../../../src/model.ts";
+import {
+  aNotifiedWorld,
+  commitA,
+  commitB,
+  deployed,
+  failed,
+  ofRepository,
+  refuses,
+  working,
+} from "../../../support/notified.ts";
+
+test("what is true when a target is configured is no news", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA), failed("dev", commitB));
+  expect(await world.hears()).toEqual([]);
+  expect(await world.hears()).toEqual([]);
+});
+
+test("one push is one message, however many deployments it changed", async () => {
+  const world = aNotifiedWorld();
+  const names = Array.from({ length: 200 }, (_, index) => `region-${String(index).padStart(3, "0")}`);
+  world.have(...names.map((name) => deployed(name, commitA)));
+  await world.hears();
+  world.have(...names.map((name) => deployed(name, commitB, { at: world.at() })));
+  expect(await world.hears()).toEqual(["sent: shop: deployed 77aa0c1 to 200 deployments"]);
+  const [{ notification } = { notification: undefined }] = world.messages;
+  expect(notification?.lines).toHaveLength(10);
+  expect(notification?.linesLeftOut).toBe(190);
+  expect(notification?.facts).toEqual([
+    { label: "Commit", value: "77aa0c1 Raise the limit" },
+    { label: "Author", value: "Ada" },
+  ]);
+  expect(await world.hears()).toEqual([]);
+});
+
+test("a push is reported once its deployments have been quiet for some seconds", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.have(deployed("prod", commitB, { at: world.at() }));
+  expect(await world.hears(1_000)).toEqual([]);
+  expect(world.wakes).toEqual([4_000]);
+  expect(await world.hears(4_000)).toEqual(["sent: shop/prod: deployed 77aa0c1 (2 changed)"]);
+});
+
+test("a failure and its recovery by the next commit are a message each", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA), deployed("dev", commitA));
+  await world.hears();
+  world.have(failed("prod", commitB, { at: world.at() }), deployed("dev", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop: 77aa0c1 failed in 1 of 2 deployments"]);
+  const fix = "9c9c9c9".padEnd(40, "0");
+  world.have(deployed("prod", fix, { at: world.at() }), deployed("dev", fix, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop: recovered, 9c9c9c9 is deployed to 2 deployments"]);
+  expect(await world.hears()).toEqual([]);
+});
+
+test("retries of a failure are no news, unless another deployment fails", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA), deployed("dev", commitA));
+  await world.hears();
+  const dev = deployed("dev", commitB, { at: world.at() });
+  world.have(failed("prod", commitB, { at: world.at() }), dev);
+  expect(await world.hears()).toHaveLength(1);
+  world.have(working("prod", commitB, { at: world.at() }), dev);
+  expect(await world.hears()).toEqual([]);
+  world.have(failed("prod", commitB, { at: world.at() }), dev);
+  expect(await world.hears()).toEqual([]);
+  world.have(failed("prod", commitB, { at: world.at() }), failed("dev", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop: 77aa0c1 failed in 2 of 2 deployments"]);
+  world.have(deployed("prod", commitB, { at: world.at() }), dev);
+  expect(await world.hears()).toEqual(["sent: shop: recovered, 77aa0c1 is deployed to 2 deployments"]);
+});
+
+test("where a message can be changed, a push stays one message until it recovers", async () => {
+  const world = aNotifiedWorld({ edits: true, routes: [{ events: ["started", "succeeded", "failed", "recovered"] }] });
+  world.have(deployed("prod", commitA), deployed("dev", commitA));
+  await world.hears();
+  world.have(working("prod", commitB, { at: world.at() }), working("dev", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop: deploying 77aa0c1, 0 of 2 deployments done"]);
+  world.have(deployed("prod", commitB, { at: world.at() }), working("dev", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["changed: shop: deploying 77aa0c1, 1 of 2 deployments done"]);
+  world.have(deployed("prod", commitB, { at: world.at() }), failed("dev", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["changed, announced: shop: 77aa0c1 failed in 1 of 2 deployments"]);
+  world.have(deployed("prod", commitB, { at: world.at() }), deployed("dev", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["changed, announced: shop: recovered, 77aa0c1 is deployed to 2 deployments"]);
+  world.have(deployed("prod", commitA, { at: world.at() }), deployed("dev", commitA, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop: deployed 3f2c1ab to 2 deployments"]);
+});
+
+test("a failed commit that another one superseded is said to be superseded where messages can be changed", async () => {
+  const world = aNotifiedWorld({ edits: true });
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.have(failed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop/prod: 77aa0c1 failed"]);
+  world.have(deployed("prod", commitA, { at: world.at() }));
+  expect(await world.hears()).toEqual([
+    "sent: shop/prod: recovered, 3f2c1ab is deployed",
+    "changed: shop: superseded by a newer commit",
+  ]);
+});
+
+test("drift is reported when it appears, when it grows, and when it is gone", async () => {
+  const world = aNotifiedWorld();
+  const drifted = {
+    lastDriftDetectionResultMessage: "1 changed",
+    lastDriftDetectionResult: { document: { objects: [{}] }, endTime: "2026-11-26T12:00:00Z" },
+  };
+  world.have(deployed("prod", commitA), deployed("dev", commitA));
+  await world.hears();
+  world.have(deployed("prod", commitA, { status: drifted }), deployed("dev", commitA));
+  expect(await world.hears()).toEqual(["sent: shop: 1 deployment differs from git"]);
+  expect(await world.hears()).toEqual([]);
+  world.have(deployed("prod", commitA, { status: drifted }), deployed("dev", commitA, { status: drifted }));
+  expect(await world.hears()).toEqual(["sent: shop: 2 deployments differ from git"]);
+  world.have(deployed("prod", commitA), deployed("dev", commitA));
+  expect(await world.hears()).toEqual(["sent: shop: no longer differs from git"]);
+});
+
+test("a target that is down for ten minutes hears what is true when it is back, once", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.failing.error = refuses("later");
+  world.have(failed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual([]);
+  for (let minute = 0; minute < 10; minute++) expect(await world.hears(60_000)).toEqual([]);
+  expect(world.record()?.trouble).toMatchObject({ message: "chat.example.com: response status 503" });
+  world.have(deployed("prod", commitA, { at: world.at() }));
+  world.failing.error = undefined;
+  expect(await world.hears(60_000)).toEqual(["sent: shop/prod: deployed 3f2c1ab (2 changed)"]);
+  expect(world.record()?.trouble).toBeUndefined();
+});
+
+test("a target that asks for patience gets it, and one that refuses is tried again after ten minutes", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.failing.error = refuses("later", 120_000);
+  world.have(deployed("prod", commitB, { at: world.at() }));
+  world.pass(10_000);
+  expect(await world.run()).toMatchObject({ kind: "later", afterMs: 120_000 });
+  world.failing.error = refuses("refused");
+  world.pass(60_000);
+  expect(await world.run()).toMatchObject({ kind: "later", afterMs: 60_000 });
+  world.pass(60_000);
+  expect(await world.run()).toMatchObject({ kind: "done" });
+  expect(world.wakes.at(-1)).toBe(600_000);
+  world.failing.error = undefined;
+  expect(await world.hears(599_000)).toEqual([]);
+  expect(await world.hears(1_000)).toEqual(["sent: shop/prod: deployed 77aa0c1 (2 changed)"]);
+});
+
+test("a server that dies between sending and recording leads to one repetition at most", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.have(deployed("prod", commitB, { at: world.at() }));
+  const { write } = world.deps.record;
+  let writes = 0;
+  // Each run records that it sends, sends, and dies.
+  world.deps.record.write = (...written) =>
+    ++writes % 2 === 0 ? Promise.reject(new Error("died")) : write(...written);
+  world.pass(10_000);
+  await expect(world.run()).rejects.toThrow("died");
+  world.pass(61_000);
+  await expect(world.run("two")).rejects.toThrow("died");
+  world.deps.record.write = write;
+  world.pass(61_000);
+  await world.run("three");
+  await world.run("three");
+  expect(world.messages.map(({ title }) => title)).toEqual(
+    Array.from({ length: 2 }, () => "shop/prod: deployed 77aa0c1 (2 changed)"),
+  );
+});
+
+test("two servers that look at the same moment send one message", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.have(deployed("prod", commitB, { at: world.at() }));
+  world.pass(10_000);
+  await Promise.allSettled([world.run(), world.run("two"), world.run("three")]);
+  world.pass(61_000);
+  await world.run("two");
+  expect(world.messages).toHaveLength(1);
+});
+
+test("what exceeds the limit per hour arrives as one message", async () => {
+  const world = aNotifiedWorld({ target: { perHour: 2 } });
+  const of = (name: string, commit: string, at: string) => deployed(name, commit, { ...ofRepository(name), at });
+  const names = ["a", "b", "c", "d"];
+  world.have(...names.map((name) => of(name, commitA, world.at())));
+  await world.hears();
+  world.have(of("a", commitB, world.at()), ...names.slice(1).map((name) => of(name, commitA, world.at())));
+  expect(await world.hears()).toEqual(["sent: shop/a: deployed 77aa0c1 (2 changed)"]);
+  world.have(...names.map((name) => of(name, commitB, world.at())));
+  expect(await world.hears()).toEqual(["sent: 3 notifications"]);
+  expect(world.messages[1]?.notification.lines.map(({ name }) => name)).toEqual([
+    "shop/b: deployed 77aa0c1 (2 changed)",
+    "shop/c: deployed 77aa0c1 (2 changed)",
+    "shop/d: deployed 77aa0c1 (2 changed)",
+  ]);
+  world.have(...names.map((name) => of(name, commitA, world.at())));
+  expect(await world.hears()).toEqual([]);
+  expect(world.wakes.at(-1)).toBeGreaterThan(3_500_000);
+  expect(await world.hears(3_600_000)).toEqual(["sent: 4 notifications"]);
+});
+
+test("in quiet hours only errors are sent, and the rest arrives as one message when they end", async () => {
+  const world = aNotifiedWorld({ target: { quietHours: { from: "12:00", to: "13:30", timeZone: "UTC" } } });
+  const one = ofRepository("a");
+  world.have(deployed("prod", commitA), deployed("dev", commitA, one));
+  await world.hears();
+  world.have(deployed("prod", commitB, { at: world.at() }), deployed("dev", commitB, { ...one, at: world.at() }));
+  expect(await world.hears()).toEqual([]);
+  world.have(failed("prod", commitA, { at: world.at() }), deployed("dev", commitB, { ...one, at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop/prod: 3f2c1ab failed"]);
+  world.have(deployed("prod", commitB, { at: world.at() }), deployed("dev", commitB, { ...one, at: world.at() }));
+  expect(await world.hears()).toEqual([]);
+  expect(await world.hears(2 * 3_600_000)).toEqual(["sent: 2 notifications"]);
+});
+
+test("an annotation sends a deployment to a channel that the target allows, or nowhere", async () => {
+  const world = aNotifiedWorld({ target: { channels: ["#pr*"] } });
+  const notify = (text: string) => ({ annotations: { [annotation.notify]: text } });
+  const all = (commit: string) => [
+    deployed("prod", commit, { at: world.at(), ...notify("team:#prod, other") }),
+    deployed("dev", commit, { at: world.at(), ...notify("none") }),
+    deployed("test", commit, { at: world.at(), ...notify("team:#board") }),
+  ];
+  world.have(...all(commitA));
+  await world.hears();
+  world.have(...all(commitB));
+  await world.hears();
+  expect(world.messages.map(({ title, channel }) => [title, channel])).toEqual([
+    ["shop/prod: deployed 77aa0c1 (2 changed)", "#prod"],
+    ["shop/test: deployed 77aa0c1 (2 changed)", undefined],
+  ]);
+});
+
+test("events that a route leaves out are not sent, and still lead to the right next message", async () => {
+  const world = aNotifiedWorld({ routes: [{ events: ["recovered", "drift"] }] });
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.have(failed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual([]);
+  world.have(deployed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop/prod: recovered, 77aa0c1 is deployed"]);
+});
+
+test("a target that forgets is reminded of what is open", async () => {
+  const world = aNotifiedWorld({ edits: true, refreshMs: 30 * 60_000 });
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.have(failed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toHaveLength(1);
+  expect(await world.hears(20 * 60_000)).toEqual([]);
+  expect(await world.hears(11 * 60_000)).toEqual(["changed: shop/prod: 77aa0c1 failed"]);
+  expect(await world.hears(5 * 60_000)).toEqual([]);
+});
+
+test("the record does not grow with what was reported long ago", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  for (let push = 0; push < 50; push++) {
+    world.have(deployed("prod", String(push).padStart(40, "a"), { at: world.at() }));
+    expect(await world.hears(10 * 60_000)).toHaveLength(1);
+  }
+  expect(Object.keys(world.record()?.sent ?? {}).length + (world.record()?.known.length ?? 0)).toBeLessThan(3);
+});
+
+test("beside failures, what went well is only counted", async () => {
+  const world = aNotifiedWorld();
+  const names = ["a", "b", "c"];
+  world.have(...names.map((name) => deployed(name, commitA)));
+  await world.hears();
+  world.have(
+    failed("a", commitB, { at: world.at() }),
+    ...["b", "c"].map((name) => deployed(name, commitB, { at: world.at() })),
+  );
+  await world.hears();
+  expect(world.messages[0]?.notification).toMatchObject({
+    lines: [{ name: "shop/a", state: "failed" }],
+    linesLeftOut: 0,
+    facts: [{ label: "Commit" }, { label: "Author" }, { label: "Succeeded", value: "2 deployments" }],
+    object: { kind: "KluctlDeployment", name: "a", namespace: "shop" },
+    links: [
+      { label: "Commit", url: "https://git.example.com/c" },
+      { label: "Rollout", url: `https://towline.example.com/#/commit/${commitB}` },
+    ],
+  });
+});
+
+test("the same thing that happens twice has two identities, and its end is about the same deployment", async () => {
+  const world = aNotifiedWorld();
+  const drifted = {
+    lastDriftDetectionResultMessage: "1 changed",
+    lastDriftDetectionResult: { document: { objects: [{}] }, endTime: "2026-11-26T12:00:00Z" },
+  };
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  for (let times = 0; times < 2; times++) {
+    world.have(deployed("prod", commitA, { status: drifted }));
+    expect(await world.hears()).toHaveLength(1);
+    world.have(deployed("prod", commitA));
+    expect(await world.hears()).toHaveLength(1);
+  }
+  expect(new Set(world.messages.map(({ notification }) => notification.id)).size).toBe(4);
+  expect(new Set(world.messages.map(({ notification }) => notification.thread)).size).toBe(1);
+  expect(world.messages.map(({ notification }) => notification.object?.name)).toEqual(Array(4).fill("prod"));
+});
+
+test("a target with a memory of its own hears of what has failed when it is configured, and is never held back", async () => {
+  const target = { perHour: 1, quietHours: { from: "00:00", to: "23:59", timeZone: "UTC" } };
+  const world = aNotifiedWorld({ edits: true, refreshMs: 30 * 60_000, target });
+  world.have(failed("prod", commitA), deployed("dev", commitA, ofRepository("a")));
+  expect(await world.hears()).toEqual([]);
+  expect(await world.hears()).toEqual(["sent: shop/prod: 3f2c1ab failed"]);
+  world.have(
+    deployed("prod", commitB, { at: world.at() }),
+    deployed("dev", commitB, { ...ofRepository("a"), at: world.at() }),
+  );
+  expect(await world.hears()).toEqual([
+    "sent: shop/prod: recovered, 77aa0c1 is deployed",
+    "sent: shop/dev: deployed 77aa0c1 (2 changed)",
+    "changed: shop: superseded by a newer commit",
+  ]);
+});
+
+test("a channel that is refused holds up no other channel", async () => {
+  const world = aNotifiedWorld({ target: { channels: ["*"] } });
+  const all = (commit: string) => [
+    deployed("a", commit, { at: world.at(), annotations: { [annotation.notify]: "team:#gone" } }),
+    deployed("b", commit, { at: world.at() }),
+  ];
+  world.have(...all(commitA));
+  await world.hears();
+  world.failing.channel = "#gone";
+  world.have(...all(commitB));
+  expect(await world.hears()).toEqual(["sent: shop/b: deployed 77aa0c1 (2 changed)"]);
+  expect(world.record()?.refused?.["#gone"]?.message).toContain("chat.example.com");
+  expect(await world.hears()).toEqual([]);
+  world.failing.channel = undefined;
+  expect(await world.hears(600_000)).toEqual(["sent: shop/a: deployed 77aa0c1 (2 changed)"]);
+  expect(world.record()?.refused).toEqual({});
+});
+
+test("a message that cannot be made holds up no other, and is tried again", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.failing.error = new TypeError("undefined is not a function");
+  world.have(deployed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual([]);
+  expect(world.record()?.refused?.[""]?.message).toBe("the message could not be made: the log has the details");
+  world.failing.error = undefined;
+  expect(await world.hears(600_000)).toEqual(["sent: shop/prod: deployed 77aa0c1 (2 changed)"]);
+});
