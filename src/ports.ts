@@ -11,6 +11,7 @@ import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
 import type { MergeGroupKey } from "./model/merge-group.ts";
+import type { MissedPushes } from "./model/missed-push.ts";
 import type { Notification } from "./model/notification.ts";
 import type { SentRecord } from "./model/sent-notifications.ts";
 import type { Report } from "./model/report.ts";
@@ -291,6 +292,13 @@ export interface SendOptions {
   /** Replaces the target's own channel or address. */
   readonly channel?: string | undefined;
   readonly signal: AbortSignal;
+}
+
+/** Pushes that no webhook reported, by repository. All methods throw QueueUnavailableError. */
+export interface MissedPushStore {
+  all(forge: string): Promise<readonly MissedPushes[]>;
+  save(forge: string, missed: MissedPushes): Promise<void>;
+  remove(forge: string, repo: string): Promise<void>;
 }
 
 /** What each target was sent, in the cluster. Throws ApiError. */

@@ -37,6 +37,25 @@ export function DeliveriesView() {
   );
 }
 
+function Missed({ missed, now }: { readonly missed: NonNullable<PageForge["missed"]>; readonly now: number }) {
+  return (
+    <Notice kind="bad">
+      <strong>Webhooks are missing.</strong> The sweep found pushes that no webhook had reported, so they were deployed
+      late:
+      <ul>
+        {missed.map(({ repo, count, since, commit }) => (
+          <li key={repo} class="breaks">
+            {repo}: {count} {count === 1 ? "push" : "pushes"} since <Age at={since} now={now} />, the last one{" "}
+            <code>{short(commit)}</code>
+          </li>
+        ))}
+      </ul>
+      <code>towline webhook ensure</code> creates and repairs webhooks. If they exist, the git host lists their
+      deliveries and our responses.
+    </Notice>
+  );
+}
+
 interface ForgeProps {
   readonly forge: PageForge;
   /** The search text. */
@@ -54,6 +73,7 @@ function Forge({ forge, text, now }: ForgeProps) {
       <h2>
         {id} {id !== kind && <span class="quiet">{kind}</span>}
       </h2>
+      {forge.missed && <Missed missed={forge.missed} now={now} />}
       {forge.polled && <p>This git host sends no webhooks: it is polled every ten seconds.</p>}
       {silence && (
         <Notice kind="bad">

@@ -1,4 +1,5 @@
 /** The faults of an episode, injected at once or at an event of the journal. */
+import { readFileSync } from "node:fs";
 import type { CommentEvent } from "./forge-proxy.ts";
 import type { JournalEvent } from "./journal.ts";
 import type { Replica } from "./replica.ts";
@@ -170,7 +171,8 @@ export function createFaults(stage: Stage): Faults {
     struck.push(`${name} (${victim.name}${where})`);
     const signal = (to: number | undefined, what: NodeJS.Signals) => {
       try {
-        if (to) process.kill(to, what);
+        // The real kluctl is a child of the process that the journal names.
+        if (to) for (const one of [to, ...childrenOf(to)]) process.kill(one, what);
       } catch {
         // The process has just ended.
       }
@@ -335,4 +337,9 @@ export function createFaults(stage: Stage): Faults {
       timers.clear();
     },
   };
+}
+
+function childrenOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
+  return children.split(" ").filter(Boolean).map(Number);
 }

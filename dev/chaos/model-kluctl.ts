@@ -81,8 +81,9 @@ class ApiFailure extends Error {
   }
 }
 
-if (command === "version") process.stdout.write("2.27.0\n");
-else process.exitCode = await main();
+if (command !== "version") process.exitCode = await main();
+else if (real === "-") process.stdout.write("2.27.0\n");
+else process.exitCode = await runReal(real);
 
 async function main(): Promise<number> {
   const journal = await openJournal(socketPath);

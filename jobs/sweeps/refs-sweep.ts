@@ -7,6 +7,7 @@ import type { Logger } from "../../src/log.ts";
 import {
   commitText,
   type Deployment,
+  type FoundPush,
   type GitDeployment,
   followsGit,
   type Heads,
@@ -40,7 +41,14 @@ export interface RefsSweepDeps {
   readonly everyMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly observe?: { looked(ok: boolean, seconds: number): void; found(deployments: number): void } | undefined;
+  readonly observe?:
+    | {
+        looked(ok: boolean, seconds: number): void;
+        found(deployments: number): void;
+        /** Commits that no webhook has announced yet. */
+        unannounced?(found: readonly FoundPush[]): void;
+      }
+    | undefined;
 }
 
 export interface RefsSweep {
@@ -212,6 +220,12 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       );
     }
     observe?.found(concerned.length);
+    observe?.unannounced?.(
+      concerned.map(({ repo, spec: { source } }) => ({
+        ...{ repo, url: source.url, ref: describeRef(source.ref) },
+        commit: commitOf(source.ref, heads),
+      })),
+    );
   }
 
   /** Leaves out deployments that are not affected by the changes. */

@@ -13,7 +13,7 @@ import type { Retries } from "../../src/reconcile/retries.ts";
 import type { Clock, Deployments, Reports } from "../../src/ports.ts";
 import { createDueSweep, type DueAt, type SkipCheck } from "./due-sweep.ts";
 import type { JobQueue } from "../queue.ts";
-import { createRefsSweep } from "./refs-sweep.ts";
+import { createRefsSweep, type RefsSweepDeps } from "./refs-sweep.ts";
 import { createTagsSweep } from "./tags-sweep.ts";
 
 export interface SweepDeps {
@@ -40,9 +40,7 @@ export interface SweepDeps {
   readonly tickMs?: number | undefined;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly observe?:
-    | { due(deployments: number): void; looked(ok: boolean, seconds: number): void; found(deployments: number): void }
-    | undefined;
+  readonly observe?: (NonNullable<RefsSweepDeps["observe"]> & { due(deployments: number): void }) | undefined;
 }
 
 export interface Sweep {

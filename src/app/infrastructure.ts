@@ -6,6 +6,7 @@ import { readVersion } from "../cli/version.ts";
 import { type Config, knownSecrets } from "../config.ts";
 import { createLiveConfig } from "../config/live.ts";
 import { epochNow } from "../kit/monotonic.ts";
+import { createMissedWebhooks } from "../intake/missed-webhooks.ts";
 import { createSentNotifications } from "../kube/sent-notifications.ts";
 import { createServerEvents } from "../kube/server-events.ts";
 import { createLogger, createSecretList, type Logger } from "../log.ts";
@@ -67,6 +68,14 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     ...{ metrics, deploymentMetrics, inStage, log },
   });
   const forges = await openLiveForges(live, { metrics, clock, log });
+  const missedWebhooks = createMissedWebhooks({
+    senders: () => live.now.forges.filter(({ webhooks }) => webhooks).map(({ id }) => id),
+    speaksFor: forges.speaksFor,
+    deliveries: store.deliveries,
+    store: store.missedPushes,
+    observe: (forge) => metrics.outside.webhookMissed(forge),
+    clock,
+  });
   const { controllerNamespace: namespace, controllerName: component, kubernetes } = config;
   const emitEvent = createServerEvents({ client, namespace, component, identity, log });
   const stopReloading = reading && startReload({ live, reading, metrics, emitEvent, log });
@@ -78,6 +87,7 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     ...cluster,
     ...store,
     ...forges,
+    missedWebhooks,
     sources: tools.sources,
     kluctl: tools.kluctl,
     stopReloading: async () => stopReloading?.(),

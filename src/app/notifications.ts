@@ -7,6 +7,7 @@ import { readGitCredentials } from "../access/credentials.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
 import type { TargetConfig } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
+import type { MissedWebhooks } from "../intake/missed-webhooks.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
 import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
@@ -18,6 +19,7 @@ import type { PullRequestReports } from "../redis/reports.ts";
 import { type NotificationWatch, startNotificationWatch } from "../reporting/notifications/notification-watch.ts";
 import { type CommitWords, createNotify } from "../reporting/notifications/notify.ts";
 import { findFailedPreviews } from "../reporting/notifications/preview-notices.ts";
+import { findSilentForges } from "../reporting/notifications/webhook-notices.ts";
 
 export interface NotificationsDeps {
   readonly live: LiveConfig;
@@ -28,6 +30,7 @@ export interface NotificationsDeps {
   readonly sources: Sources;
   readonly forges: ReadonlyMap<string, Forge>;
   readonly reports: PullRequestReports;
+  readonly missedWebhooks: MissedWebhooks;
   readonly queue: JobQueue;
   readonly consumer: Redis;
   readonly fairness: LaneFairness;
@@ -67,7 +70,11 @@ function startWorking(deps: NotificationsDeps): Notifications {
     config: () => live.now.notifications,
     notifierOf: notifiers,
     deployments,
-    otherNotices: (all) => (live.now.preview.enabled ? findFailedPreviews(reports, all) : Promise.resolve([])),
+    async otherNotices(all) {
+      const forges = live.now.forges.filter(({ webhooks }) => webhooks).map(({ id }) => id);
+      const silent = await findSilentForges(forges, deps.missedWebhooks, all);
+      return live.now.preview.enabled ? [...silent, ...(await findFailedPreviews(reports, all))] : silent;
+    },
     record: deps.sentNotifications,
     describeCommit: createDescribeCommit(deps),
     pageUrl: () => live.now.page?.publicUrl,

@@ -5,6 +5,7 @@ import type { JobQueue } from "../../jobs/queue.ts";
 import type { PullRequestReports } from "../redis/reports.ts";
 import type { PageDeployment, PageFacts, PageRequest } from "../web/facts.ts";
 import type { ForgeConfig, TargetConfig } from "../config.ts";
+import type { MissedWebhooks } from "../intake/missed-webhooks.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
@@ -42,6 +43,7 @@ export interface PageFactsDeps {
   readonly reports: Pick<PullRequestReports, "open" | "find">;
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
   readonly forges: () => readonly ForgeConfig[];
+  readonly missedWebhooks: Pick<MissedWebhooks, "missed">;
   readonly targets: () => readonly TargetConfig[];
   readonly sentNotifications: Pick<SentNotifications, "read">;
   readonly retries: Pick<Retries, "nextAt">;
@@ -117,12 +119,14 @@ export function createPageFacts(
     forges: () =>
       Promise.all(
         forges().map(async ({ id, kind, webhooks }) => {
+          const missed = webhooks ? await deps.missedWebhooks.missed(id) : [];
           const all = (await deliveries.latest(id)).toSorted((a, b) => b.at - a.at);
           const lastVerifiedAt = all.find(({ refused }) => refused === undefined)?.at;
           return {
             id,
             kind,
             ...(!webhooks && { polled: true as const }),
+            ...(missed.length > 0 && { missed }),
             lastVerifiedAt,
             deliveries: all.slice(0, deliveriesShown),
           };

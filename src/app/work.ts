@@ -21,7 +21,8 @@ import { type NotificationsDeps, startNotifications } from "./notifications.ts";
 import { startPreviews, type PreviewsDeps, unannouncedMs } from "./previews.ts";
 import { createTracedJobs } from "./traced.ts";
 
-export interface WorkDeps extends PreviewsDeps, Pick<NotificationsDeps, "sentNotifications" | "identity"> {
+export interface WorkDeps
+  extends PreviewsDeps, Pick<NotificationsDeps, "sentNotifications" | "identity" | "missedWebhooks"> {
   readonly reconcile: ReturnType<typeof createReconcile>;
   readonly retries: Retries;
   /** Absent: nothing is skipped. */
@@ -93,6 +94,11 @@ export function startWork(deps: WorkDeps): StartedWork {
       due: (count) => metrics.outside.sweepDue(count),
       looked: (ok, seconds) => metrics.outside.swept(ok, seconds),
       found: (count) => metrics.outside.sweepFound(count),
+      unannounced: (found) =>
+        void deps.missedWebhooks.note(found).catch((error: unknown) => {
+          // Redis is unavailable, which its monitoring reports.
+          log.debug({ error: (error as Error).message }, "could not record pushes without a webhook");
+        }),
     },
   });
   const watching = deployments.start().then(

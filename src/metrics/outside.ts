@@ -25,6 +25,8 @@ export interface OutsideMetrics {
   forgeAllows(forge: string, allowed: ForgeAllowance): void;
   /** The forge is not called until then, epoch milliseconds. */
   forgeRests(forge: string, until: number): void;
+  /** The sweep found a push that no webhook reported. */
+  webhookMissed(forge: string): void;
   /** `result`: `sent`, `changed`, or why it was not. */
   notified(target: string, result: string): void;
   /** The sweep listed the branches of a remote. */
@@ -44,6 +46,12 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     name: "towline_kubernetes_requests_total",
     help: "Requests to the API server; status 0: no response.",
     labelNames: ["method", "status"],
+    registers,
+  });
+  const webhooksMissed = new Counter({
+    name: "towline_webhooks_missed_total",
+    help: "Pushes that the sweep found and no webhook of the git host had reported.",
+    labelNames: ["forge"],
     registers,
   });
   const notifications = new Counter({
@@ -186,6 +194,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
       if (limit !== undefined) limits.set({ forge: forgeLabel(forge) }, limit);
     },
     forgeRests: (forge, until) => void rests.set(forgeLabel(forge), until),
+    webhookMissed: (forge) => webhooksMissed.inc({ forge: forgeLabel(forge) }),
     notified: (target, result) => notifications.inc({ target, result }),
     swept(ok, seconds) {
       looks.inc({ result: ok ? "ok" : "failed" });

@@ -4,7 +4,7 @@
  * `deploy`: what became of a commit, in all its deployments. The others are about the state of a deployment, whichever
  * commit it has.
  */
-export const noticeKinds = ["deploy", "drift", "approval", "prune", "overdue", "preview"] as const;
+export const noticeKinds = ["deploy", "drift", "approval", "prune", "overdue", "preview", "webhooks"] as const;
 export type NoticeKind = (typeof noticeKinds)[number];
 
 /** What a route can select. `started` to `recovered` are about commits. */
@@ -18,6 +18,7 @@ export const noticeEvents = [
   "prune",
   "overdue",
   "preview",
+  "webhooks",
 ] as const;
 export type NoticeEvent = (typeof noticeEvents)[number];
 

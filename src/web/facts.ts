@@ -4,6 +4,7 @@ import type { Key } from "../model.ts";
 import type { Attention } from "../preview/attention.ts";
 import type { ShownObjects, ShownProblem, ShownResult } from "../views/show-result.ts";
 import type { DeploymentState } from "../views/state.ts";
+import type { MissedPushes } from "../model/missed-push.ts";
 import type { ShownTarget } from "../views/notifications.ts";
 import type { Trace } from "../views/trace.ts";
 
@@ -65,6 +66,8 @@ export interface PageForge {
   readonly kind: string;
   /** It sends no webhooks. */
   readonly polled?: true | undefined;
+  /** Repositories whose last pushes the sweep found, because no webhook reported them. */
+  readonly missed?: readonly MissedPushes[] | undefined;
   /** When the last verified delivery arrived; `undefined` if none is stored. */
   readonly lastVerifiedAt: number | undefined;
   /** Newest first. */

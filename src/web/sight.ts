@@ -18,7 +18,11 @@ const seesKey = (sees: Sees) => (deployment: string) => sees(deployment.split("/
 /** Keeps deliveries that affect visible deployments, reduced to those deployments. */
 export function limitForges(forges: readonly PageForge[], sees: Sees): readonly PageForge[] {
   if (sees === seesAll) return forges;
-  return forges.map((forge) => ({ ...forge, deliveries: limitDeliveries(forge.deliveries, sees) }));
+  // Repositories do not belong to a namespace.
+  return forges.map(({ missed: _, ...forge }) => ({
+    ...forge,
+    deliveries: limitDeliveries(forge.deliveries, sees),
+  }));
 }
 
 function limitDeliveries(deliveries: readonly DeliveryRecord[], sees: Sees): DeliveryRecord[] {

@@ -25,6 +25,7 @@ const alertNames = {
   prune: "TowlinePruneWaits",
   overdue: "TowlineCheckOverdue",
   preview: "TowlinePreviewFailed",
+  webhooks: "TowlineWebhooksMissing",
 } as const satisfies Record<NoticeKind, string>;
 
 /**

@@ -124,7 +124,7 @@ export function createNotify(deps: NotifyDeps) {
     return destinations.map(({ channel, subscriptions }) => {
       const selected = new Map(subscriptions.map(({ deployment, events }) => [deployment, events]));
       const hears = ({ kind, deployments: about }: Notice) =>
-        kind === "preview" && about.some((deployment) => selected.get(deployment)?.has(kind));
+        about.some((deployment) => selected.get(deployment)?.has(kind === "deploy" ? "failed" : kind));
       return { channel, notices: [...noticesOf(subscriptions, clock.now()), ...others.filter(hears)] };
     });
   }
@@ -250,6 +250,7 @@ function withStep(
 function linkToPage(pageUrl: string | undefined, { notice, kind }: StepMessage): NoticeLink[] {
   if (pageUrl === undefined || notice === undefined) return [];
   const [first, ...others] = notice.deployments;
+  if (kind === "webhooks") return [{ label: "Deliveries", url: `${pageUrl}/#/deliveries` }];
   if (kind === "preview") return [{ label: "Pull requests", url: `${pageUrl}/#/pull-requests` }];
   if (kind === "deploy" && notice.commit !== undefined && others.length > 0)
     return [{ label: "Rollout", url: `${pageUrl}/#/commit/${encodeURIComponent(notice.commit)}` }];

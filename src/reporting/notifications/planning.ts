@@ -246,7 +246,7 @@ function hasNewNames(notice: Notice, entry: SentNotice): boolean {
 }
 
 function entryOf(notice: Notice, state: SentState, channel: string | undefined, at: number): SentNotice {
-  const object = notice.kind === "preview" ? undefined : objectOf(notice.deployments[0]);
+  const object = notice.kind === "preview" || notice.kind === "webhooks" ? undefined : objectOf(notice.deployments[0]);
   return {
     ...(object && { object }),
     ...{ kind: notice.kind, state, at, about: notice.about, names: namesOf(notice) },

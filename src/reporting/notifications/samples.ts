@@ -67,6 +67,18 @@ const samples: readonly Sample[] = [
     lines: [{ name: "shop/prod", state: "warning", text: "was not checked for longer than its interval" }],
   },
   {
+    kind: "webhooks",
+    state: "open",
+    title: "github: webhooks do not arrive, so pushes are deployed late",
+    lines: [
+      {
+        name: "github.com/acme/shop",
+        state: "warning",
+        text: "no webhook has reported its pushes since 2026-11-26 12:00 UTC",
+      },
+    ],
+  },
+  {
     kind: "preview",
     state: "open",
     title: "acme/shop#7: the preview failed",

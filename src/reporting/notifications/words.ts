@@ -37,6 +37,7 @@ export function severityOf(kind: NoticeKind, state: NoticeState): Severity {
 
 function titleOf({ kind, about, commit, lines, unchanged }: Notice, state: NoticeState): string {
   if (kind === "preview") return `${about}: the preview failed`;
+  if (kind === "webhooks") return `${about}: webhooks do not arrive, so pushes are deployed late`;
   if (kind !== "deploy") return stateTitle(kind, about, lines.length);
   const [only] = lines;
   const [count, all] = [lines.length, lines.length + unchanged];
@@ -59,7 +60,7 @@ function titleOf({ kind, about, commit, lines, unchanged }: Notice, state: Notic
   }
 }
 
-type StateKind = Exclude<NoticeKind, "deploy" | "preview">;
+type StateKind = Exclude<NoticeKind, "deploy" | "preview" | "webhooks">;
 
 const stateWords: Readonly<Record<StateKind, readonly [one: string, many: string]>> = {
   drift: ["deployment differs from git", "deployments differ from git"],
@@ -80,6 +81,7 @@ const endWords: Readonly<Record<NoticeKind, string>> = {
   prune: "no prune waits for confirmation any more",
   overdue: "checked again",
   preview: "the preview does not fail any more",
+  webhooks: "webhooks arrive again",
 };
 
 /** The title once nothing is left of it. */

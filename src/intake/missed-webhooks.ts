@@ -1,0 +1,75 @@
+/** Notices that webhooks do not arrive: the sweep finds pushes that no delivery named. */
+import type { DeliveryRecord } from "../model/delivery-record.ts";
+import type { FoundPush, MissedPushes } from "../model.ts";
+import type { Clock, MissedPushStore } from "../ports.ts";
+
+export interface MissedWebhooksDeps {
+  /** Forges that send webhooks, by id. */
+  readonly senders: () => readonly string[];
+  /** Whether the forge may report about the repository with this URL. */
+  readonly speaksFor: (forge: string, url: string) => boolean;
+  readonly deliveries: { latest(forge: string): Promise<readonly DeliveryRecord[]> };
+  readonly store: MissedPushStore;
+  readonly observe: (forge: string) => void;
+  readonly clock: Clock;
+}
+
+export interface MissedWebhooks {
+  /** Throws QueueUnavailableError. */
+  note(found: readonly FoundPush[]): Promise<void>;
+  /** The repositories of which no webhook has come since. Throws QueueUnavailableError. */
+  missed(forge: string): Promise<readonly MissedPushes[]>;
+}
+
+export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
+  const { senders, speaksFor, deliveries, store, observe, clock } = deps;
+
+  async function missed(forge: string): Promise<readonly MissedPushes[]> {
+    const all = await store.all(forge);
+    if (all.length === 0) return [];
+    const told = await deliveries.latest(forge);
+    const over = all.filter((one) => told.some((delivery) => delivery.at > one.lastAt && isAbout(delivery, one.repo)));
+    for (const { repo } of over) await store.remove(forge, repo);
+    return all.filter((one) => !over.includes(one));
+  }
+
+  return {
+    missed,
+    async note(found) {
+      const byRepo = new Map(found.map((push) => [`${push.repo} ${push.commit ?? ""}`, push]));
+      for (const forge of senders()) {
+        const here = [...byRepo.values()].filter(({ url }) => speaksFor(forge, url));
+        if (here.length === 0) continue;
+        const told = await deliveries.latest(forge);
+        const unheard = here.filter(({ commit }) => commit !== undefined && !told.some((one) => names(one, commit)));
+        const known = new Map((await missed(forge)).map((one) => [one.repo, one]));
+        for (const { repo, ref, commit } of unheard) {
+          const before = known.get(repo);
+          // The sweep finds a commit again until it is deployed.
+          if (before?.commit === commit) continue;
+          const now = clock.now();
+          const next: MissedPushes = {
+            ...{ v: 1, repo, ref, since: before?.since ?? now, lastAt: now, count: (before?.count ?? 0) + 1 },
+            ...(commit !== undefined && { commit }),
+          };
+          known.set(repo, next);
+          await store.save(forge, next);
+          observe(forge);
+        }
+      }
+    },
+  };
+}
+
+function names({ refused, commit, others = [] }: DeliveryRecord, wanted: string): boolean {
+  return refused === undefined && (commit === wanted || others.includes(wanted));
+}
+
+function isAbout({ refused, event, repoName }: DeliveryRecord, repo: string): boolean {
+  return (
+    refused === undefined &&
+    event === "push" &&
+    repoName !== undefined &&
+    repo.toLowerCase().endsWith(`/${repoName.toLowerCase()}`)
+  );
+}
