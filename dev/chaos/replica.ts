@@ -66,6 +66,8 @@ export interface Replica {
   version(): number;
   isReady(): Promise<boolean>;
   kill(signal: NodeJS.Signals): void;
+  /** Whether it ever had no time to finish what it had begun. */
+  wasKilled(): boolean;
   /** Signals the small process that starts git and kluctl. */
   signalStarter(signal: NodeJS.Signals): void;
   setClock(ms: number): Promise<void>;
@@ -206,7 +208,9 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       const response = await fetch(`http://127.0.0.1:${adminPort}/readyz`, { signal: AbortSignal.timeout(3_000) });
       return response.ok;
     },
+    wasKilled: () => killed,
     kill(signal) {
+      killed ||= signal === "SIGKILL";
       const pid = node();
       if (pid !== undefined) process.kill(pid, signal);
       if (signal === "SIGKILL") running = undefined;
@@ -274,3 +278,4 @@ function readLines(file: string): LogLine[] {
       }
     });
 }
+let killed = false;

@@ -388,8 +388,9 @@ export async function startStage(options: StageOptions): Promise<Stage> {
           for (const id of jobs) known.add(`${lane}:${id}`);
           if (!/completed|failed/.test(state)) queued.push(...jobs.map((id) => `${lane} job ${id} (${state})`));
         }
+        const mayLeaveCauses = versions.length > 1 || replicas.some((replica) => replica.wasKilled());
         // Checked only while no job is queued: otherwise the keys may belong to jobs that arrived in between.
-        const strayKeys = queued.length > 0 ? [] : keys.filter((key) => isStray(key, known, versions.length > 1));
+        const strayKeys = queued.length > 0 ? [] : keys.filter((key) => isStray(key, known, mayLeaveCauses));
         const failed: string[] = [];
         for (const key of keys.filter((one) => /^chaos:\w+:failed$/.test(one))) {
           for (const id of await redisClient.zrange(key, "0", "-1")) {
@@ -435,13 +436,13 @@ const jobStates = /^chaos:(\w+):(wait|active|paused|prioritized|delayed|complete
 
 /**
  * True for a key that Redis holds for a job besides the job lists and that must not outlive the job. The causes of
- * requests are removed only by versions that know them: after an older version took the job, they stay until the next
- * job of a newer version.
+ * requests may stay until the subject's next job, or for seven days: if an older version took the job, because only versions that
+ * know them remove them, or if a server was killed after it recorded a cause and before it created the job.
  */
-function isStray(key: string, known: ReadonlySet<string>, isMixed: boolean): boolean {
+function isStray(key: string, known: ReadonlySet<string>, mayLeaveCauses: boolean): boolean {
   const [, lane, id] = /^chaos:(\w+):([0-9a-f]{8}-[0-9a-f-]{27})$/.exec(key) ?? [];
   if (id !== undefined) return !known.has(`${lane}:${id}`);
-  if (key.startsWith("chaos:causes:")) return !isMixed;
+  if (key.startsWith("chaos:causes:")) return !mayLeaveCauses;
   return /^chaos:\w+:(?:[^:]+:lock$|de:|dn:)/.test(key);
 }
 
