@@ -4,7 +4,7 @@
  * its progress to a journal; it waits for the answer to each event, so that a fault can strike exactly there.
  *
  * `node model-kluctl.ts <socket> <pause in ms> <real kluctl or -> <arguments of kluctl …>`. With a real kluctl the
- * journal contains only the start and the end.
+ * journal does not contain single objects.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -107,13 +107,29 @@ async function main(): Promise<number> {
   });
   let code: number;
   try {
-    code = real === "-" ? await model(id, journal, api) : await runReal(real);
+    code = real === "-" ? await model(id, journal, api) : await runBeside(real, journal);
   } catch (error) {
     process.stderr.write(`Error: ${(error as Error).message}\n`);
     code = 1;
   }
   await journal.say({ event: "end", exitCode: code });
   journal.close();
+  return code;
+}
+
+/** The journal needs to know what is rendered. A project that the model cannot render, the real kluctl has to refuse too. */
+async function runBeside(path: string, journal: Journal): Promise<number> {
+  let isBroken = false;
+  if (command !== "delete") {
+    try {
+      await journal.say({ event: "rendered", hash: hashOf(render().objects) });
+    } catch (error) {
+      if (!(error instanceof RenderError)) throw error;
+      isBroken = true;
+    }
+  }
+  const code = await runReal(path);
+  if (isBroken && code === 0) throw new Error("the real kluctl accepts a project that the model of it refuses");
   return code;
 }
 
