@@ -12,7 +12,7 @@ import { createCommitUrls } from "../forge/commit-url.ts";
 import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { RepoId } from "../model.ts";
+import type { GitDeployment } from "../model.ts";
 import { createNotifier } from "../notify/create-notifier.ts";
 import type { Clock, Forge, Notifier, Secrets, SentNotifications, Sources } from "../ports.ts";
 import type { PullRequestReports } from "../redis/reports.ts";
@@ -121,17 +121,15 @@ function createNotifiers({ live, log }: NotificationsDeps, clusterName: () => Pr
 }
 
 /** From the merged pull request, if it is known, and else from git. */
-function createDescribeCommit({ live, forges, deployments, secrets, sources, reports, log }: NotificationsDeps) {
-  async function fromGit(repo: RepoId, commit: string): Promise<CommitWords> {
-    const [deployment] = deployments.tracking(repo);
-    if (deployment === undefined) return {};
+function createDescribeCommit({ live, forges, secrets, sources, reports, log }: NotificationsDeps) {
+  async function fromGit(deployment: GitDeployment, commit: string): Promise<CommitWords> {
     const credentials = await readGitCredentials(deployment, secrets);
     const repository = { url: deployment.spec.source.url, credentials };
     const { subject, author } = await sources.authorship(repository, commit, AbortSignal.timeout(describeMs));
     return { title: subject || undefined, author: author || undefined };
   }
 
-  async function fromForges(repo: RepoId, commit: string): Promise<CommitWords> {
+  async function fromForges({ repo }: GitDeployment, commit: string): Promise<CommitWords> {
     for (const forge of forges.values()) {
       const repoName = forge.repoName(repo);
       if (repoName === undefined) continue;
@@ -141,14 +139,15 @@ function createDescribeCommit({ live, forges, deployments, secrets, sources, rep
     return {};
   }
 
-  return async function describeCommit(repo: RepoId, commit: string): Promise<CommitWords> {
+  return async function describeCommit(deployment: GitDeployment, commit: string): Promise<CommitWords> {
+    const { repo } = deployment;
     const url = createCommitUrls(live.now.forges)(repo, commit);
     const orNothing = async (part: Promise<CommitWords>): Promise<CommitWords> =>
       within(describeMs, part, () => ({})).catch((error: unknown) => {
         log.debug({ repo, commit, error: (error as Error).message }, "could not describe a commit");
         return {};
       });
-    const [git, forge] = await Promise.all([fromGit, fromForges].map((find) => orNothing(find(repo, commit))));
+    const [git, forge] = await Promise.all([fromGit, fromForges].map((find) => orNothing(find(deployment, commit))));
     return { url, ...git, ...forge };
   };
 }

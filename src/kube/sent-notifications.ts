@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
-import { parseSentRecord } from "../model/sent-notifications.ts";
+import { parseSentRecord, printSentRecord } from "../model/sent-notifications.ts";
 import type { SentNotifications, SentVersion } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 
@@ -42,7 +42,7 @@ export function createSentNotifications({ client, namespace, watched }: SentNoti
         labels: { "app.kubernetes.io/managed-by": "towline", "towline.dev/notifications": "true" },
         ...(version !== undefined && { resourceVersion: version }),
       };
-      const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { record: JSON.stringify(record) } };
+      const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { record: printSentRecord(record) } };
       const written = await (version === undefined ? create(body) : replace(body));
       return ConfigMap.parse(written).metadata.resourceVersion as SentVersion;
 

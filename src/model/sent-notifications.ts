@@ -38,8 +38,8 @@ const Record = z.object({
   sending: Sending.optional(),
   /** Something waits for the end of the quiet hours. */
   held: z.boolean().optional(),
-  /** When new messages were sent within the last hour. */
-  hour: z.array(z.number()),
+  /** When new messages were sent within the last hour, by channel; the target's own is empty. */
+  hour: z.record(z.string(), z.array(z.number())),
   /** Why the target does not answer, and when it is tried again. */
   trouble: Trouble.optional(),
   /** The same for each channel that it refuses; the target's own channel is empty. */
@@ -53,6 +53,29 @@ const Record = z.object({
 export type SentNotice = Readonly<z.infer<typeof Sent>>;
 export type SentRecord = Readonly<z.infer<typeof Record>>;
 export type SentState = Exclude<NoticeState, "closed">;
+
+/** The API server accepts 1 MiB for a whole ConfigMap. */
+const mostBytes = 700_000;
+
+/**
+ * As JSON that fits into a ConfigMap. If there is more, the names are left out first: the same failure of thousands of deployments
+ * may then be reported again. Then the oldest entries count as known.
+ */
+export function printSentRecord(record: SentRecord): string {
+  const whole = JSON.stringify(record);
+  if (Buffer.byteLength(whole) <= mostBytes) return whole;
+  const entries = Object.entries(record.sent)
+    .map(([key, { names: _, ...entry }]) => [key, entry] as const)
+    .toSorted(([, a], [, b]) => b.at - a.at);
+  for (let kept = entries.length; ; kept = Math.floor(kept / 2)) {
+    const known = [...record.known, ...entries.slice(kept).map(([key]) => key)].slice(-mostKnown);
+    const text = JSON.stringify({ ...record, sent: Object.fromEntries(entries.slice(0, kept)), known });
+    if (Buffer.byteLength(text) <= mostBytes || kept === 0) return text;
+  }
+}
+
+/** Of 15 bytes each. */
+const mostKnown = 30_000;
 
 /** Returns `undefined` for a record of another version, or one that somebody edited. */
 export function parseSentRecord(text: string): SentRecord | undefined {

@@ -20,13 +20,33 @@ const hourMs = 3_600_000;
 
 export function holdBack(
   steps: readonly NotifyStep[],
-  { hour, held: hasHeld = false }: Pick<SentRecord, "hour" | "held">,
-  { perHour, quietHours }: Pick<TargetConfig, "perHour" | "quietHours">,
+  record: Pick<SentRecord, "hour" | "held">,
+  settings: Pick<TargetConfig, "perHour" | "quietHours">,
   { refreshMs }: Pick<Abilities, "refreshMs">,
   now: number,
 ): HeldBack {
   // A target with a memory of its own groups and silences by itself, and has to hear of each end.
   if (refreshMs !== undefined) return { single: steps, joined: [], held: [] };
+  // Each channel has a limit of its own, so that whoever fills one does not silence the others.
+  const parts = [...Map.groupBy(steps, ({ channel }) => channel ?? "")].map(([channel, theirs]) =>
+    holdBackOne(theirs, record.hour[channel] ?? [], record.held === true, settings, now),
+  );
+  const wakes = parts.flatMap(({ wakeAt }) => wakeAt ?? []);
+  return {
+    single: parts.flatMap(({ single }) => single),
+    joined: parts.flatMap(({ joined }) => joined),
+    held: parts.flatMap(({ held }) => held),
+    ...(wakes.length > 0 && { wakeAt: Math.min(...wakes) }),
+  };
+}
+
+function holdBackOne(
+  steps: readonly NotifyStep[],
+  hour: readonly number[],
+  hasHeld: boolean,
+  { perHour, quietHours }: Pick<TargetConfig, "perHour" | "quietHours">,
+  now: number,
+): HeldBack {
   const isNew = ({ message }: NotifyStep) => message !== undefined && message.sent === undefined;
   const others = steps.filter((step) => !isNew(step));
   const fresh = steps.filter(isNew);

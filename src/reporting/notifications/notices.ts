@@ -28,7 +28,10 @@ export interface Notice {
   readonly subject: string;
   readonly kind: NoticeKind;
   readonly state: "progress" | "succeeded" | "failed" | "open";
-  /** Whether nothing that it is about is in progress. */
+  /**
+   * Whether nothing that it is about is in progress. While a deployment is reconciled, its status does not say whether
+   * it still waits: such a notice is `progress` or not settled.
+   */
   readonly settled: boolean;
   /** The events that select it, of all deployments that it is about. */
   readonly events: ReadonlySet<NoticeEvent>;
@@ -43,6 +46,8 @@ export interface Notice {
   readonly deployments: readonly AnyDeployment[];
   /** When the newest of them came to its state, in epoch milliseconds; 0: unknown. */
   readonly changedAt: number;
+  /** When the last of the deploys ended that went well, in epoch milliseconds; 0: none did. */
+  readonly deployedAt: number;
   readonly url?: string | undefined;
 }
 
@@ -54,7 +59,7 @@ export function noticesOf(subscriptions: readonly Subscription[], now: number): 
     ...deployNotices(subscriptions, now),
     ...stateNotices("drift", subscriptions, ({ status }) => driftOf(status)),
     ...stateNotices("approval", subscriptions, ({ spec, status }) =>
-      !spec.suspend && !isReconciling(status) && changeWaits(spec, status)
+      !spec.suspend && changeWaits(spec, status)
         ? "approve it on the page, by kluctl gitops deploy, or in spec.manualObjectsHash"
         : undefined,
     ),
@@ -91,9 +96,17 @@ function deployNotices(subscriptions: readonly Subscription[], now: number): Not
         unchanged: described.filter(({ line }) => line === undefined).length,
         deployments: inOrderOf(lines, members),
         changedAt: Math.min(now, Math.max(0, ...members.map(({ deployment }) => readyAt(deployment)))),
+        deployedAt: Math.max(
+          0,
+          ...described.flatMap(({ deployment, line }) => (line?.state === "succeeded" ? deployedAt(deployment) : [])),
+        ),
       },
     ];
   });
+}
+
+function deployedAt({ status }: AnyDeployment): number {
+  return timeOf(status.lastDeployResult?.endTime ?? "");
 }
 
 function readyAt({ status }: AnyDeployment): number {
@@ -154,20 +167,23 @@ function stateNotices(
   const found = subscriptions.flatMap(({ deployment, events }) => {
     if (!events.has(kind) || isMalformed(deployment) || deployment.deletionTimestamp !== undefined) return [];
     const text = describe(deployment);
-    return text ? [{ deployment, events, text }] : [];
+    return text || isReconciling(deployment.status) ? [{ deployment, events, text }] : [];
   });
   const groups = Map.groupBy(found, ({ deployment }) => repoOf(deployment) ?? deployment.spec.source.url);
   return [...groups].map(([source, members]) => {
     const lines = members
-      .map(({ deployment, text }): NoticeLine => ({ name: keyText(deployment.key), state: lineState[kind], text }))
+      .flatMap(({ deployment, text }): NoticeLine[] =>
+        text ? [{ name: keyText(deployment.key), state: lineState[kind], text }] : [],
+      )
       .toSorted(byNeed);
     return {
-      ...{ subject: `${kind} ${source}`, kind, state: "open", settled: true, lines, unchanged: 0 },
+      ...{ subject: `${kind} ${source}`, kind, state: lines.length > 0 ? "open" : "progress", lines, unchanged: 0 },
+      settled: members.every(({ deployment }) => !isReconciling(deployment.status)),
       events: eventsOf(members),
       about: lastSegment(source),
       repo: members[0] && repoOf(members[0].deployment),
       deployments: inOrderOf(lines, members),
-      changedAt: 0,
+      ...{ changedAt: 0, deployedAt: 0 },
     };
   });
 }

@@ -2,15 +2,16 @@
 import type { NotificationsConfig, TargetConfig } from "../../config.ts";
 import { NotifyError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
-import type {
-  AnyDeployment,
-  NoticeLink,
-  Notification,
-  NotifyRequest,
-  Outcome,
-  RepoId,
-  SentNotice,
-  SentRecord,
+import {
+  type AnyDeployment,
+  followsGit,
+  type GitDeployment,
+  type NoticeLink,
+  type Notification,
+  type NotifyRequest,
+  type Outcome,
+  type SentNotice,
+  type SentRecord,
 } from "../../model.ts";
 import type { Clock, Deployments, Notifier, SentNotifications, SentVersion } from "../../ports.ts";
 import { holdBack } from "./holding.ts";
@@ -26,7 +27,8 @@ export interface NotifyDeps {
   /** What is true apart from the deployments. */
   readonly otherNotices: (deployments: readonly AnyDeployment[]) => Promise<readonly Notice[]>;
   readonly record: SentNotifications;
-  readonly describeCommit: (repo: RepoId, commit: string) => Promise<CommitWords>;
+  /** With the login of that deployment, so that nobody learns more than what the deployment may read. */
+  readonly describeCommit: (deployment: GitDeployment, commit: string) => Promise<CommitWords>;
   /** Public address of the page, without a slash at its end; `undefined`: none is known. */
   readonly pageUrl: () => string | undefined;
   readonly clusterName: () => Promise<string>;
@@ -161,7 +163,7 @@ export function createNotify(deps: NotifyDeps) {
     for (const step of steps) kept.record = withStep(kept.record, step, { ref: steps.length === 1 ? ref : undefined });
     const now = clock.now();
     const isNew = message.sent === undefined;
-    const hour = [...kept.record.hour.filter((at) => at > now - hourMs), ...(isNew ? [now] : [])];
+    const hour = withinHour(kept.record.hour, now, isNew ? (channel ?? "") : undefined);
     const { title, severity } = message;
     const recent = [{ at: now, title, severity }, ...(kept.record.recent ?? [])].slice(0, mostRecent);
     const { [channel ?? ""]: _, ...refused } = kept.record.refused ?? {};
@@ -208,8 +210,9 @@ export function createNotify(deps: NotifyDeps) {
 
   async function toNotification(message: StepMessage, steps: readonly NotifyStep[]): Promise<Notification> {
     const { id, state, kind, severity, title, lines, linesLeftOut, succeeded, at, notice, object } = message;
-    const { repo, commit } = notice ?? {};
-    const said = repo && commit ? await deps.describeCommit(repo, commit) : {};
+    const { commit } = notice ?? {};
+    const follower = notice?.deployments.find((one) => followsGit(one));
+    const said = follower && commit ? await deps.describeCommit(follower, commit) : {};
     const facts = [
       ...(commit ? [{ label: "Commit", value: [commit.slice(0, 7), said.title].filter(Boolean).join(" ") }] : []),
       ...(said.author ? [{ label: "Author", value: said.author }] : []),
@@ -256,6 +259,17 @@ function linkToPage(pageUrl: string | undefined, { notice, kind }: StepMessage):
     return [{ label: "Rollout", url: `${pageUrl}/#/commit/${encodeURIComponent(notice.commit)}` }];
   const path = others.length === 0 && first ? `/${first.key.namespace}/${first.key.name}` : "";
   return [{ label: path === "" ? "Deployments" : "Deployment", url: `${pageUrl}/#/deployments${path}` }];
+}
+
+/** What was sent within the last hour, and now to that channel. */
+function withinHour(hour: SentRecord["hour"], now: number, channel: string | undefined): SentRecord["hour"] {
+  const added = channel === undefined ? hour : { ...hour, [channel]: [...(hour[channel] ?? []), now] };
+  return Object.fromEntries(
+    Object.entries(added).flatMap(([name, times]) => {
+      const recent = times.filter((at) => at > now - hourMs);
+      return recent.length > 0 ? [[name, recent]] : [];
+    }),
+  );
 }
 
 function inDeployments(count: number): string {

@@ -55,6 +55,10 @@ const editEveryMs = 3_000;
 /** Later, a message scrolled away: what changes in it then is of no interest. */
 const editableMs = 60 * 60_000;
 const mostNames = 50;
+/**
+ * A commit that is new to a channel only because a route or an annotation is new is no news. Longer than any quiet hours.
+ */
+const newsMs = 24 * 60 * 60_000;
 
 /** The record of a target that was just configured: what is true already is no news, unless the target has to be reminded. */
 export function firstRecord(
@@ -74,7 +78,7 @@ export function firstRecord(
         entryOf(notice, notice.state as SentState, channel, now),
       ]),
     ),
-    hour: [],
+    hour: {},
   };
 }
 
@@ -128,14 +132,16 @@ interface Situation extends Abilities {
 /** The state to report; a time to look again; or `undefined`: nothing is new. */
 function nextOf(notice: Notice, situation: Situation): SentState | number | undefined {
   const { entry, isKnown, isMended, edits, refreshMs, now } = situation;
-  const { state, settled, changedAt } = notice;
+  const { state, settled, changedAt, deployedAt } = notice;
   const readyAt = changedAt + quietMs;
+  // What the status does not say while a deployment is reconciled has not changed.
+  if (notice.kind !== "deploy" && !settled && (state === "progress" || entry !== undefined)) return undefined;
   if (state === "progress") {
     if (entry === undefined) return !isKnown && notice.events.has("started") ? "progress" : undefined;
     return entry.state === "progress" && edits ? ifChanged("progress") : undefined;
   }
   if (state === "succeeded") {
-    if (entry === undefined && isKnown && !isMended) return undefined;
+    if (entry === undefined && !isMended && (isKnown || deployedAt < now - newsMs)) return undefined;
     if (now < readyAt) return readyAt;
     const isRecovery = isMended || entry?.state === "failed" || entry?.state === "recovered";
     return ifChanged(isRecovery ? "recovered" : "succeeded");
@@ -151,6 +157,8 @@ function nextOf(notice: Notice, situation: Situation): SentState | number | unde
     if (isDue && now >= (entry.sentAt ?? entry.at) + refreshMs) return next;
     if (entry.content !== undefined && entry.content === contentOf(notice, next)) return undefined;
     if (needsSomebody(next) && hasNewNames(notice, entry) && (edits || settled)) return soonest(next);
+    // A retry in progress has mended nothing yet.
+    if (needsSomebody(next) && !settled) return undefined;
     if (!edits || entry.ref === undefined || now > entry.at + editableMs) return undefined;
     return soonest(next);
   }

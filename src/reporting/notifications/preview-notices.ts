@@ -48,6 +48,6 @@ function toNotice(report: Report, deployments: readonly AnyDeployment[]): Notice
     lines: [{ name: title || name, state: "failed", text: describeReport(report) }, ...lines],
     unchanged: 0,
     deployments,
-    changedAt: 0,
+    ...{ changedAt: 0, deployedAt: 0 },
   };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { annotation } from "../../../../src/model.ts";
+import { annotation, parseSentRecord, printSentRecord } from "../../../../src/model.ts";
 import {
   aNotifiedWorld,
   commitA,
@@ -360,4 +360,92 @@ test("a message that cannot be made holds up no other, and is tried again", asyn
   expect(world.record()?.refused?.[""]?.message).toBe("the message could not be made: the log has the details");
   world.failing.error = undefined;
   expect(await world.hears(600_000)).toEqual(["sent: shop/prod: deployed 77aa0c1 (2 changed)"]);
+});
+
+test("an interval check of a deployment that waits does not close and open it again", async () => {
+  for (const edits of [true, false]) {
+    const world = aNotifiedWorld({ edits });
+    const spec = { manual: true, manualObjectsHash: "old" };
+    const checking = [
+      { type: "Reconciling", status: "True", reason: "any", message: "", lastTransitionTime: "" } as const,
+    ];
+    const message = "deploy succeeded. To confirm the prune, set the annotation";
+    const waits = (own = {}) => {
+      const { status } = deployed("prod", commitA, { at: world.at() });
+      return deployed("prod", commitA, { at: world.at(), spec, status: { ...status, lastObjectsHash: "new", ...own } });
+    };
+    world.have(deployed("prod", commitA), deployed("dev", commitA));
+    await world.hears();
+    world.have(waits(), deployed("dev", commitA));
+    expect(await world.hears()).toEqual(["sent: shop: 1 deployment waits for approval"]);
+    world.have(waits({ conditions: checking }), deployed("dev", commitA));
+    expect(await world.hears(), message).toEqual([]);
+    // While another deployment is checked, nothing is known of this one's end either.
+    world.have(deployed("prod", commitA), working("dev", commitA));
+    expect(await world.hears()).toEqual([]);
+    world.have(deployed("prod", commitA), deployed("dev", commitA));
+    expect(await world.hears()).toEqual([`${edits ? "changed" : "sent"}: shop: nothing waits for approval any more`]);
+  }
+});
+
+test("retries of one of two failures do not rewrite the message each time", async () => {
+  const world = aNotifiedWorld({ edits: true });
+  world.have(deployed("prod", commitA), deployed("dev", commitA));
+  await world.hears();
+  world.have(failed("prod", commitB, { at: world.at() }), failed("dev", commitB, { at: world.at() }));
+  expect(await world.hears()).toHaveLength(1);
+  for (let retry = 0; retry < 3; retry++) {
+    world.have(failed("prod", commitB, { at: world.at() }), working("dev", commitB, { at: world.at() }));
+    expect(await world.hears()).toEqual([]);
+    world.have(failed("prod", commitB, { at: world.at() }), failed("dev", commitB, { at: world.at() }));
+    expect(await world.hears()).toEqual([]);
+  }
+});
+
+test("a channel that is new hears of what happens from then on, and of what fails", async () => {
+  const world = aNotifiedWorld({ target: { channels: ["*"] } });
+  const long = "2026-11-24T12:00:00Z";
+  world.have(deployed("prod", commitA, { at: long }), failed("dev", commitB, { at: long }));
+  await world.hears();
+  const annotations = { [annotation.notify]: "team:#shop" };
+  world.have(deployed("prod", commitA, { at: long, annotations }), failed("dev", commitB, { at: long, annotations }));
+  expect(await world.hears()).toEqual(["sent: shop/dev: 77aa0c1 failed"]);
+  world.have(
+    deployed("prod", commitB, { at: world.at(), annotations }),
+    failed("dev", commitB, { at: long, annotations }),
+  );
+  expect(await world.hears()).toEqual([]);
+  world.have(
+    deployed("prod", commitB, { at: world.at(), annotations }),
+    deployed("dev", commitB, { at: world.at(), annotations }),
+  );
+  expect(await world.hears()).toEqual(["sent: shop: recovered, 77aa0c1 is deployed to 2 deployments"]);
+});
+
+test("whoever fills one channel does not silence the others", async () => {
+  const world = aNotifiedWorld({ target: { perHour: 1, channels: ["*"] } });
+  const noisy = { ...ofRepository("noisy"), annotations: { [annotation.notify]: "team:#noise" } };
+  const all = (commit: string, other: string) => [
+    deployed("noisy", commit, { ...noisy, at: world.at() }),
+    deployed("prod", other, { at: world.at() }),
+  ];
+  world.have(...all(commitA, commitA));
+  await world.hears();
+  world.have(...all(commitB, commitA));
+  expect(await world.hears()).toHaveLength(1);
+  world.have(...all(commitA, commitA));
+  expect(await world.hears()).toEqual([]);
+  world.have(...all(commitA, commitB));
+  expect(await world.hears()).toEqual(["sent: shop/prod: deployed 77aa0c1 (2 changed)"]);
+});
+
+test("the record fits into a ConfigMap, whatever fails", async () => {
+  const world = aNotifiedWorld();
+  const name = (index: number) => `${"n".repeat(200)}-${index}`;
+  world.have(...Array.from({ length: 3_000 }, (_, index) => failed(name(index), commitA, ofRepository(`r${index}`))));
+  await world.hears();
+  const printed = printSentRecord(world.record()!);
+  expect(printed.length).toBeLessThan(1_000_000);
+  const read = parseSentRecord(printed);
+  expect(Object.keys(read?.sent ?? {}).length + (read?.known.length ?? 0)).toBe(3_000);
 });
