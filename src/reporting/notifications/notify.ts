@@ -1,6 +1,6 @@
 /** Brings a target in line with what is true now. Safe to repeat; at most one job per target runs at a time. */
 import type { NotificationsConfig, TargetConfig } from "../../config.ts";
-import { NotifyError } from "../../errors.ts";
+import { ApiError, NotifyError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import {
   type AnyDeployment,
@@ -58,6 +58,8 @@ const mostAttempts = 2;
 const refusedMs = 10 * 60_000;
 /** After no answer. */
 const laterMs = 15_000;
+/** The API server is away, another server has just written, or the server lacks a right. */
+const unrecordedMs = 5_000;
 const hourMs = 3_600_000;
 /** Messages that are kept for people who ask what was sent. */
 const mostRecent = 20;
@@ -73,7 +75,27 @@ interface Work {
 export function createNotify(deps: NotifyDeps) {
   const { deployments, clock, log } = deps;
 
-  return async function notify({ target }: NotifyRequest, signal: AbortSignal): Promise<Outcome> {
+  /** Why the record of a target cannot be read or written, once it has been logged. */
+  const unrecorded = new Map<string, string>();
+
+  return async function notify(request: NotifyRequest, signal: AbortSignal): Promise<Outcome> {
+    const { target } = request;
+    try {
+      const outcome = await bringInLine(request, signal);
+      unrecorded.delete(target);
+      return outcome;
+    } catch (error) {
+      if (!(error instanceof ApiError) || signal.aborted) throw error;
+      // Without the record, everything would be sent again.
+      const { message } = error;
+      if (unrecorded.get(target) !== message)
+        log.warn({ target, error: message }, "cannot record notifications, so none are sent");
+      unrecorded.set(target, message);
+      return later(unrecordedMs, message);
+    }
+  };
+
+  async function bringInLine({ target }: NotifyRequest, signal: AbortSignal): Promise<Outcome> {
     const config = deps.config();
     const settings = config.targets.find(({ id }) => id === target);
     const notifier = await deps.notifierOf(target);
@@ -117,7 +139,7 @@ export function createNotify(deps: NotifyDeps) {
     const times = [plan.wakeAt, wakeAt, ...retries].filter((at) => at !== undefined);
     if (times.length > 0) deps.again(target, Math.max(Math.min(...times) - clock.now(), notSyncedMs));
     return { kind: "done" };
-  };
+  }
 
   async function readChannels(target: string, config: NotificationsConfig) {
     const all = deployments.all();

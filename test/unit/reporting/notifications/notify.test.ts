@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { ApiError } from "../../../../src/errors.ts";
 import { annotation, parseSentRecord, printSentRecord } from "../../../../src/model.ts";
 import {
   aNotifiedWorld,
@@ -448,4 +449,17 @@ test("the record fits into a ConfigMap, whatever fails", async () => {
   expect(printed.length).toBeLessThan(1_000_000);
   const read = parseSentRecord(printed);
   expect(Object.keys(read?.sent ?? {}).length + (read?.known.length ?? 0)).toBe(3_000);
+});
+
+test("without its record nothing is sent, and everything once it can be written again", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA));
+  await world.hears();
+  world.have(deployed("prod", commitB, { at: world.at() }));
+  world.failing.write = new ApiError(403, "configmaps is forbidden");
+  world.pass(10_000);
+  expect(await world.run()).toMatchObject({ kind: "later", why: "configmaps is forbidden" });
+  expect(world.messages).toEqual([]);
+  world.failing.write = undefined;
+  expect(await world.hears()).toEqual(["sent: shop/prod: deployed 77aa0c1 (2 changed)"]);
 });
