@@ -161,10 +161,14 @@
 {{- $_ := set $ids .id true }}
 {{- if and .keys (not .existingSecret) }}{{ fail (printf "forges: %s has keys but no existingSecret: set it to the name of their Secret." .id) }}{{ end }}
 {{- if and .existingSecret (not .keys) }}{{ fail (printf "forges: %s has an existingSecret but no keys: set the keys to read, such as keys.webhookSecrets." .id) }}{{ end }}
-{{- if not (or .insecureAllowUnsigned (dig "webhookSecrets" "" (.keys | default dict))) }}
+{{- if and (ne .webhooks false) (not (or .insecureAllowUnsigned (dig "webhookSecrets" "" (.keys | default dict)))) }}
 {{- fail (printf "forges: %s needs a webhook secret: create a Secret, and set existingSecret to its name and keys.webhookSecrets to its key." .id) }}
 {{- end }}
-{{- if eq .id "redis" }}{{ fail "forges: the id redis is reserved: choose another." }}{{ end }}
+{{- if has .id (list "redis" "notifications") }}{{ fail (printf "forges: the id %s is reserved: choose another." .id) }}{{ end }}
+{{- end }}
+{{- range .notifications.targets }}
+{{- if and .keys (not .existingSecret) }}{{ fail (printf "notifications.targets: %s has keys but no existingSecret: set it to the name of their Secret." .id) }}{{ end }}
+{{- if and .existingSecret (not .keys) }}{{ fail (printf "notifications.targets: %s has an existingSecret but no keys: set the keys to read, such as keys.url." .id) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -103,7 +103,10 @@ export const targetSchema = z
       .meta({ description: "Hours in which only errors are sent. The rest arrives as one message at their end." }),
   })
   .superRefine((target, ctx) => {
-    for (const [key, message] of problemsOf(target)) ctx.addIssue({ code: "custom", path: [key], message });
+    // An invalid address is reported already, and is then still a text.
+    const isSound = target.url === undefined || target.url instanceof Secret;
+    for (const [key, message] of isSound ? problemsOf(target) : [])
+      ctx.addIssue({ code: "custom", path: [key], message });
   });
 
 /** Keys that a kind needs or does not have. */

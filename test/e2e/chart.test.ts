@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { once } from "node:events";
 import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import {
   type KubernetesObject,
@@ -137,6 +137,17 @@ const matrix: Readonly<Record<string, Values>> = {
     preview: { runner: { enabled: true, runtimeClassName: "gvisor" } },
     networkPolicy: { egress: { enabled: true } },
   },
+  "notifications, and a git host that sends no webhooks": {
+    forges: [{ id: "github", kind: "github", webhooks: false, existingSecret: "github", keys: { token: "token" } }],
+    notifications: {
+      targets: [
+        { id: "team", kind: "slack", channel: "#team", existingSecret: "slack", keys: { token: "bot" } },
+        { id: "hook", kind: "webhook", existingSecret: "hook", keys: { url: "url", signingKeys: "keys" } },
+        { id: "mail", kind: "email", existingSecret: "mail", keys: { url: "url" }, from: "a@b.c", to: ["d@e.f"] },
+      ],
+      routes: [{ target: "mail", namespaces: ["prod-*"], events: ["failed"] }],
+    },
+  },
   "the rights of kluctl's controller": { rbac: { tier: "cluster-admin" }, admissionPolicy: { enabled: false } },
   "OpenShift, which chooses user and group": {
     podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null },
@@ -189,10 +200,13 @@ const matrix: Readonly<Record<string, Values>> = {
   },
 };
 
-/** The values of the Secrets' keys. */
+/** The values of the Secrets' keys, by the end of the file's path. */
 const contents: Readonly<Record<string, string>> = {
   appPrivateKey: "-----BEGIN PRIVATE KEY-----",
-  url: "redis://redis.example.com",
+  "redis/url": "redis://redis.example.com",
+  "hook/url": "https://hooks.example.com/abc",
+  "mail/url": "smtp://mail.example.com",
+  signingKeys: `whsec_${Buffer.alloc(32).toString("base64")}`,
   token: "0123456789abcdef01234567",
 };
 
@@ -201,7 +215,8 @@ function configOf(objects: readonly Rendered[]) {
   const file = parse(
     find<{ data: Record<string, string> } & Rendered>(objects, "ConfigMap").data["towline.yaml"] ?? "",
   ) as unknown;
-  const readFile = (path: string) => contents[basename(path)] ?? "0123456789abcdef01234567";
+  const readFile = (path: string) =>
+    Object.entries(contents).find(([end]) => path.endsWith(`/${end}`))?.[1] ?? "0123456789abcdef01234567";
   return parseConfig({ env: {}, file, readFile });
 }
 
@@ -358,7 +373,7 @@ test("with any of these values, the API server and our configuration accept the 
     { id: "github", app: { id: "12" } },
   ]);
   expect(configOf(byTitle["a Redis of one's own, its URL in a Secret"] ?? []).redis.url?.reveal()).toBe(
-    contents["url"],
+    contents["redis/url"],
   );
   const other = byTitle["a Redis of one's own, its password in a Secret"] ?? [];
   expect(configOf(other).redis.url?.reveal()).toMatch(/^rediss:\/\/:.+@redis.example.com:6380/);
@@ -533,6 +548,11 @@ test("contradictory values are rejected with an error that says what to do", asy
     [{ forges: [keyless] }, /gitea has an existingSecret but no keys/],
     [{ forges: [{ id: "github", kind: "github" }] }, /github needs a webhook secret: create a Secret/],
     [{ forges: [gitea, gitea] }, /the id gitea is used twice/],
+    [{ forges: [{ ...gitea, id: "notifications" }] }, /the id notifications is reserved/],
+    [
+      { notifications: { targets: [{ id: "team", kind: "slack", keys: { token: "bot" } }] } },
+      /notifications.targets: team has keys but no existingSecret/,
+    ],
     [{ ingress: { enabled: true } }, /ingress.enabled requires ingress.hosts/],
     [{ httpRoute: { enabled: true } }, /httpRoute.enabled requires httpRoute.parentRefs/],
     [{ extraPodSpec: { containers: [] } }, /extraPodSpec: containers is set by the chart/],

@@ -47,6 +47,12 @@ test("secrets of targets are read from files, and never shown", () => {
 });
 
 test.each<[string, object, string]>([
+  [
+    "an address that is none",
+    { id: "a", kind: "webhook", url: "hooks.example.com/d4c3" },
+    "must be a URL that begins with https://",
+  ],
+  ["a token with a line break", { id: "a", kind: "teams", url, token: "a\nb" }, "contains a space, a line break"],
   ["a webhook without an address", { id: "a", kind: "webhook" }, "targets[0].url  is missing: set it, or urlFile"],
   [
     "a Slack bot without a channel",
