@@ -297,16 +297,21 @@ export function secretValues({ forges, redis, page, preview, notifications }: Co
   return [...secrets.map((secret) => secret.reveal()), ...(password ? [password, decodeURIComponent(password)] : [])];
 }
 
-/** Of an address: its whole, its path, which identifies a webhook, and its password. */
+/** Of an address: its whole, and each part that may identify a webhook or be a password. */
 function secretParts(address: Secret): readonly Secret[] {
-  const { pathname = "", search = "", password = "" } = URL.parse(address.reveal()) ?? {};
-  const parts = [password, decodeURIComponent(password), ...(search ? [search] : []), ...longest(pathname)];
+  const { pathname = "", search = "", searchParams, password = "" } = URL.parse(address.reveal()) ?? {};
+  const values = [...(searchParams?.values() ?? [])].filter((value) => value.length >= 8);
+  const segments = pathname.split("/").filter((segment) => segment.length >= 12);
+  const parts = [password, decoded(password), search, ...values, ...values.map(encodeURIComponent), ...segments];
   return [address, ...parts.filter((part) => part !== "").map((part) => new Secret(part))];
 }
 
-/** The segments of a path that are too long to be words. */
-function longest(pathname: string): readonly string[] {
-  return pathname.split("/").filter((segment) => segment.length >= 16);
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a percent sign that escapes nothing
+  }
 }
 
 /** Like `secretValues`, with the credentials in the process's environment. */

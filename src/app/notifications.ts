@@ -147,7 +147,8 @@ function createDescribeCommit({ live, forges, secrets, sources, reports, log }: 
         log.debug({ repo, commit, error: (error as Error).message }, "could not describe a commit");
         return {};
       });
-    const [git, forge] = await Promise.all([fromGit, fromForges].map((find) => orNothing(find(deployment, commit))));
-    return { url, ...git, ...forge };
+    const git = await orNothing(fromGit(deployment, commit));
+    // What the deployment's login cannot read, nobody learns from it.
+    return git.title === undefined ? { url } : { url, ...git, ...(await orNothing(fromForges(deployment, commit))) };
   };
 }

@@ -21,14 +21,19 @@ const Sent = z.object({
   object: z
     .object({ apiVersion: z.string(), kind: z.string(), namespace: z.string(), name: z.string(), uid: z.string() })
     .optional(),
-  /** What needed somebody. */
+  /** Digests of what needed somebody. */
   names: z.array(z.string()).optional(),
 });
 
 /** A message that may have been sent: it is recorded before, and removed after. */
 const Sending = z.object({ id: z.string(), by: z.string(), at: z.number(), attempts: z.number() });
 
-const Trouble = z.object({ since: z.number(), until: z.number(), message: z.string() });
+const Trouble = z.object({
+  since: z.number(),
+  until: z.number(),
+  message: z.string(),
+  channel: z.string().optional(),
+});
 
 const Record = z.object({
   v: z.literal(1),
@@ -38,11 +43,11 @@ const Record = z.object({
   sending: Sending.optional(),
   /** Something waits for the end of the quiet hours. */
   held: z.boolean().optional(),
-  /** When new messages were sent within the last hour, by channel; the target's own is empty. */
+  /** When new messages were sent within the last hour, by `slotOf`. */
   hour: z.record(z.string(), z.array(z.number())),
-  /** Why the target does not answer, and when it is tried again. */
-  trouble: Trouble.optional(),
-  /** The same for each channel that it refuses; the target's own channel is empty. */
+  /** Channels that do not answer, and when each is tried again; by `slotOf`. */
+  late: z.record(z.string(), Trouble).optional(),
+  /** Messages that were refused, by what they are about, and when each is tried again. */
   refused: z.record(z.string(), Trouble).optional(),
   /** When the last message was sent or changed. */
   lastSentAt: z.number().optional(),
@@ -53,6 +58,11 @@ const Record = z.object({
 export type SentNotice = Readonly<z.infer<typeof Sent>>;
 export type SentRecord = Readonly<z.infer<typeof Record>>;
 export type SentState = Exclude<NoticeState, "closed">;
+
+/** How a record names a channel: users choose its name, which must not be that of a property of every object. */
+export function slotOf(channel: string | undefined): string {
+  return channel === undefined ? "" : `:${channel}`;
+}
 
 /** The API server accepts 1 MiB for a whole ConfigMap. */
 const mostBytes = 700_000;

@@ -15,14 +15,13 @@ export interface ShownTarget {
 
 /** `record`: absent if the servers have not looked yet. */
 export function showTarget(target: string, kind: NotifierKind, record: SentRecord | undefined): ShownTarget {
-  const { sent = {}, recent = [], refused = {} } = record ?? {};
-  const [[channel, refusal] = []] = Object.entries(refused);
-  const trouble = record?.trouble ?? refusal;
+  const { sent = {}, recent = [], late = {}, refused = {} } = record ?? {};
   const open = Object.values(sent).filter(
     ({ state, content }) => content !== undefined && (state === "failed" || state === "open"),
   );
+  const [trouble] = [...Object.values(late), ...Object.values(refused)];
   if (trouble === undefined) return { target, kind, recent, open: open.length };
-  const { since, until: nextAt } = trouble;
-  const message = trouble === refusal && channel ? `${channel}: ${trouble.message}` : trouble.message;
+  const { since, until: nextAt, channel } = trouble;
+  const message = channel === undefined ? trouble.message : `${channel}: ${trouble.message}`;
   return { target, kind, recent, open: open.length, trouble: { since, nextAt, message } };
 }

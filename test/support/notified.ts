@@ -33,12 +33,21 @@ export function aNotifiedWorld({ edits = false, refreshMs, target, routes = [] }
   let stored: { record: SentRecord; version: number } | undefined;
   let others: readonly Notice[] = [];
   const messages: Message[] = [];
-  const failing: { error?: Error | undefined; write?: Error | undefined; channel?: string | undefined } = {};
+  const failing: {
+    error?: Error | undefined;
+    write?: Error | undefined;
+    channel?: string | undefined;
+    title?: string;
+    late?: string | undefined;
+  } = {};
   const wakes: number[] = [];
 
   const send = (notification: Notification, { sent, announce, channel }: SendOptions) => {
     if (failing.error) return Promise.reject(failing.error);
     if (failing.channel !== undefined && failing.channel === channel) return Promise.reject(refuses("refused"));
+    if (failing.late !== undefined && failing.late === channel) return Promise.reject(refuses("later"));
+    if (failing.title !== undefined && notification.title.includes(failing.title))
+      return Promise.reject(refuses("refused"));
     const how = sent === undefined ? "sent" : announce ? "changed, announced" : "changed";
     messages.push({ title: notification.title, how, channel, notification });
     return Promise.resolve(edits ? (sent ?? `message-${messages.length}`) : undefined);

@@ -1,6 +1,6 @@
 /** Holds messages back in quiet hours and beyond the limit per hour, and joins many into one. Pure. */
 import type { QuietHours, TargetConfig } from "../../config.ts";
-import type { SentRecord } from "../../model.ts";
+import { type SentRecord, slotOf } from "../../model.ts";
 import type { Abilities, NotifyStep } from "./planning.ts";
 
 export interface HeldBack {
@@ -28,8 +28,8 @@ export function holdBack(
   // A target with a memory of its own groups and silences by itself, and has to hear of each end.
   if (refreshMs !== undefined) return { single: steps, joined: [], held: [] };
   // Each channel has a limit of its own, so that whoever fills one does not silence the others.
-  const parts = [...Map.groupBy(steps, ({ channel }) => channel ?? "")].map(([channel, theirs]) =>
-    holdBackOne(theirs, record.hour[channel] ?? [], record.held === true, settings, now),
+  const parts = [...Map.groupBy(steps, ({ channel }) => slotOf(channel))].map(([slot, theirs]) =>
+    holdBackOne(theirs, record.hour[slot] ?? [], record.held === true, settings, now),
   );
   const wakes = parts.flatMap(({ wakeAt }) => wakeAt ?? []);
   return {

@@ -44,8 +44,9 @@ export interface Notice {
   /** Deployments without a line, because nothing changed in them. */
   readonly unchanged: number;
   readonly deployments: readonly AnyDeployment[];
-  /** When the newest of them came to its state, in epoch milliseconds; 0: unknown. */
-  readonly changedAt: number;
+  /** When the first and the last deployment came to the state that is reported, in epoch milliseconds; 0: unknown. */
+  readonly firstAt: number;
+  readonly lastAt: number;
   /** When the last of the deploys ended that went well, in epoch milliseconds; 0: none did. */
   readonly deployedAt: number;
   readonly url?: string | undefined;
@@ -95,7 +96,10 @@ function deployNotices(subscriptions: readonly Subscription[], now: number): Not
         commit: first && !isMalformed(first) ? first.status.observedCommit : undefined,
         unchanged: described.filter(({ line }) => line === undefined).length,
         deployments: inOrderOf(lines, members),
-        changedAt: Math.min(now, Math.max(0, ...members.map(({ deployment }) => readyAt(deployment)))),
+        ...timesOf(
+          described.flatMap(({ deployment, line }) => (line?.state === state ? readyAt(deployment) : [])),
+          now,
+        ),
         deployedAt: Math.max(
           0,
           ...described.flatMap(({ deployment, line }) => (line?.state === "succeeded" ? deployedAt(deployment) : [])),
@@ -103,6 +107,12 @@ function deployNotices(subscriptions: readonly Subscription[], now: number): Not
       },
     ];
   });
+}
+
+/** A time in the future was written by somebody else, or by a clock that is ahead. */
+function timesOf(times: readonly number[], now: number): Pick<Notice, "firstAt" | "lastAt"> {
+  const past = times.filter((at) => at <= now);
+  return past.length === 0 ? { firstAt: 0, lastAt: 0 } : { firstAt: Math.min(...past), lastAt: Math.max(...past) };
 }
 
 function deployedAt({ status }: AnyDeployment): number {
@@ -183,7 +193,7 @@ function stateNotices(
       about: lastSegment(source),
       repo: members[0] && repoOf(members[0].deployment),
       deployments: inOrderOf(lines, members),
-      ...{ changedAt: 0, deployedAt: 0 },
+      ...{ firstAt: 0, lastAt: 0, deployedAt: 0 },
     };
   });
 }

@@ -1,5 +1,6 @@
 /** Brings a target in line with what is true now. Safe to repeat; at most one job per target runs at a time. */
 import type { NotificationsConfig, TargetConfig } from "../../config.ts";
+import { isDeepStrictEqual } from "node:util";
 import { ApiError, NotifyError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import {
@@ -11,7 +12,9 @@ import {
   type NotifyRequest,
   type Outcome,
   type SentNotice,
+  type RepoId,
   type SentRecord,
+  slotOf,
 } from "../../model.ts";
 import type { Clock, Deployments, Notifier, SentNotifications, SentVersion } from "../../ports.ts";
 import { holdBack } from "./holding.ts";
@@ -63,6 +66,8 @@ const unrecordedMs = 5_000;
 const hourMs = 3_600_000;
 /** Messages that are kept for people who ask what was sent. */
 const mostRecent = 20;
+/** So many channels without an answer in one run, or refusals by one channel: the rest waits for the next run. */
+const mostSilent = 2;
 
 interface Work {
   readonly settings: TargetConfig;
@@ -104,10 +109,6 @@ export function createNotify(deps: NotifyDeps) {
     // Deployments that are not loaded yet would appear to be gone.
     if (!deployments.synced()) return later(notSyncedMs, "the deployments are not loaded yet");
     const kept = await deps.record.read(target, signal);
-    const trouble = kept?.record.trouble;
-    if (trouble !== undefined && clock.now() < trouble.until)
-      return later(trouble.until - clock.now(), trouble.message);
-
     const channels = await readChannels(target, config);
     if (kept === undefined) {
       await deps.record.write(target, firstRecord(channels, notifier, clock.now()), undefined, signal);
@@ -117,25 +118,31 @@ export function createNotify(deps: NotifyDeps) {
     if (sending !== undefined && sending.by !== deps.identity && clock.now() < sending.at + sendingMs)
       return later(sending.at + sendingMs - clock.now(), "another server is sending to it");
 
-    const plan = planSteps(kept.record, channels, notifier, clock.now());
-    const { single, joined, held, wakeAt } = holdBack(plan.steps, kept.record, settings, notifier, clock.now());
-    const isAltered = plan.known.length !== kept.record.known.length || held.length > 0 !== (kept.record.held ?? false);
-    kept.record = { ...kept.record, known: [...plan.known], held: held.length > 0 };
-    const silent = single.filter(({ message }) => message === undefined);
-    for (const step of silent) kept.record = withStep(kept.record, step);
-    const work = { settings, notifier, kept, signal };
+    const before = kept.record;
+    const plan = planSteps(before, channels, notifier, clock.now());
+    const { single, joined, held, wakeAt } = holdBack(plan.steps, before, settings, notifier, clock.now());
     const messages = [
       ...single.flatMap((step) => (step.message ? [{ message: step.message, steps: [step] }] : [])),
       ...digestsOf(joined, clock.now()),
     ];
-    try {
-      for (const { message, steps } of messages) await deliver(message, steps, work);
-      if (isAltered || silent.length > 0 || trouble !== undefined) await save(work, { trouble: undefined });
-    } catch (error) {
-      if (!(error instanceof NotifyError)) throw error;
-      return await putOff(work, error);
+    kept.record = {
+      ...withoutPast(before, channels, messages),
+      ...{ known: [...plan.known], held: held.length > 0 },
+    };
+    for (const step of single) if (step.message === undefined) kept.record = withStep(kept.record, step);
+    const work = { settings, notifier, kept, signal };
+    const written = kept.version;
+    const silent = new Map<string, number>();
+    for (const { message, steps } of messages) {
+      const slot = slotOf(steps[0]?.channel);
+      // The target itself seems to be the problem.
+      if (silent.size >= mostSilent || (silent.get(slot) ?? 0) >= mostSilent) continue;
+      const came = await deliver(message, steps, work);
+      if (came !== "sent") silent.set(slot, (silent.get(slot) ?? 0) + (came === "late" ? mostSilent : 1));
     }
-    const retries = Object.values(kept.record.refused ?? {}).map(({ until }) => until);
+    if (kept.version === written && !isDeepStrictEqual(kept.record, before)) await save(work, {});
+    const { late = {}, refused = {} } = kept.record;
+    const retries = [...Object.values(late), ...Object.values(refused)].map(({ until }) => until);
     const times = [plan.wakeAt, wakeAt, ...retries].filter((at) => at !== undefined);
     if (times.length > 0) deps.again(target, Math.max(Math.min(...times) - clock.now(), notSyncedMs));
     return { kind: "done" };
@@ -149,20 +156,34 @@ export function createNotify(deps: NotifyDeps) {
       const selected = new Map(subscriptions.map(({ deployment, events }) => [deployment, events]));
       const hears = ({ kind, deployments: about }: Notice) =>
         about.some((deployment) => selected.get(deployment)?.has(kind === "deploy" ? "failed" : kind));
-      return { channel, notices: [...noticesOf(subscriptions, clock.now()), ...others.filter(hears)] };
+      // A git host has repositories that these deployments do not follow.
+      const repos = new Set(subscriptions.flatMap(({ deployment }) => (followsGit(deployment) ? deployment.repo : [])));
+      const theirs = others
+        .filter(hears)
+        .map((notice) =>
+          notice.kind === "webhooks"
+            ? { ...notice, lines: notice.lines.filter(({ name }) => repos.has(name as RepoId)) }
+            : notice,
+        );
+      return { channel, notices: [...noticesOf(subscriptions, clock.now()), ...theirs] };
     });
   }
 
   /**
-   * Records the message before and after it is sent, so that a crash in between repeats it once at most. A channel that
-   * refuses it holds up no other channel.
+   * Records the message before and after it is sent, so that a crash in between repeats it once at most. A channel that does
+   * not answer holds up no other channel, and a message that is refused no other message.
    */
-  async function deliver(message: StepMessage, steps: readonly NotifyStep[], work: Work): Promise<void> {
+  async function deliver(
+    message: StepMessage,
+    steps: readonly NotifyStep[],
+    work: Work,
+  ): Promise<"sent" | "late" | "refused"> {
     const { settings, notifier, kept, signal } = work;
     const { id: target } = settings;
-    const channel = steps[0]?.channel;
-    const refusal = kept.record.refused?.[channel ?? ""];
-    if (refusal !== undefined && clock.now() < refusal.until) return;
+    const { channel, key = "" } = steps[0] ?? {};
+    const slot = slotOf(channel);
+    if (clock.now() < (kept.record.late?.[slot]?.until ?? 0)) return "late";
+    if (clock.now() < (kept.record.refused?.[key]?.until ?? 0)) return "sent";
     const { sending } = kept.record;
     const attempts = sending?.id === message.id ? sending.attempts : 0;
     let ref = message.sent;
@@ -175,8 +196,7 @@ export function createNotify(deps: NotifyDeps) {
         ref = await notifier.send(notification, { sent, announce, channel, signal });
       } catch (error) {
         signal.throwIfAborted();
-        if (error instanceof NotifyError && error.problem === "later") throw error;
-        return await recordRefusal(channel ?? "", error as Error, work);
+        return await recordTrouble(error as Error, { key, channel }, work);
       }
       deps.observe(target, sent === undefined ? "sent" : "changed");
       const how = sent === undefined ? "notified" : "notification changed";
@@ -184,14 +204,15 @@ export function createNotify(deps: NotifyDeps) {
     }
     for (const step of steps) kept.record = withStep(kept.record, step, { ref: steps.length === 1 ? ref : undefined });
     const now = clock.now();
-    const isNew = message.sent === undefined;
-    const hour = withinHour(kept.record.hour, now, isNew ? (channel ?? "") : undefined);
+    const hour = withinHour(kept.record.hour, now, message.sent === undefined ? slot : undefined);
     const { title, severity } = message;
     const recent = [{ at: now, title, severity }, ...(kept.record.recent ?? [])].slice(0, mostRecent);
-    const { [channel ?? ""]: _, ...refused } = kept.record.refused ?? {};
+    const { [slot]: _late, ...late } = kept.record.late ?? {};
+    const { [key]: _refused, ...refused } = kept.record.refused ?? {};
     // Recorded also if the server is told to stop in between.
     const { signal: _signal, ...unstoppable } = work;
-    await save(unstoppable, { sending: undefined, trouble: undefined, refused, lastSentAt: now, hour, recent });
+    await save(unstoppable, { sending: undefined, late, refused, lastSentAt: now, hour, recent });
+    return "sent";
   }
 
   async function save(
@@ -202,32 +223,40 @@ export function createNotify(deps: NotifyDeps) {
     kept.version = await deps.record.write(settings.id, kept.record, kept.version, signal);
   }
 
-  /** The target answers, so others can be sent: a person has to change something about this channel or message. */
-  async function recordRefusal(channel: string, error: Error, work: Work): Promise<void> {
+  async function recordTrouble(
+    error: Error,
+    { key, channel }: Pick<NotifyStep, "key" | "channel">,
+    work: Work,
+  ): Promise<"late" | "refused"> {
     const { settings, kept } = work;
     const { id: target } = settings;
     const isKnown = error instanceof NotifyError;
+    const isLate = isKnown && error.problem === "later";
     const message = isKnown ? error.message : "the message could not be made: the log has the details";
-    deps.observe(target, "refused");
-    const { refused = {} } = kept.record;
-    const before = refused[channel];
+    deps.observe(target, isLate ? "later" : "refused");
+    const { late = {}, refused = {} } = kept.record;
+    const before = isLate ? late[slotOf(channel)] : refused[key];
     if (!isKnown) log.error({ target, channel, err: error }, "could not make a notification");
     else if (before?.message !== message)
-      log.warn({ target, channel, error: message }, "target refused a notification");
-    const next = { since: before?.since ?? clock.now(), until: clock.now() + refusedMs, message };
-    await save(work, { sending: undefined, refused: { ...refused, [channel]: next } });
-  }
-
-  async function putOff(work: Work, { message, retryAfterMs = laterMs }: NotifyError): Promise<Outcome> {
-    const { settings, kept } = work;
-    const { id: target } = settings;
-    deps.observe(target, "later");
-    const afterMs = Math.max(retryAfterMs, notSyncedMs);
-    const known = kept.record.trouble;
-    const trouble = { since: known?.since ?? clock.now(), until: clock.now() + afterMs, message };
-    await save(work, { sending: undefined, trouble });
-    if (known?.message !== message) log.warn({ target, error: message }, "target does not answer");
-    return later(afterMs, message);
+      log.warn(
+        { target, channel, error: message },
+        isLate ? "target does not answer" : "target refused a notification",
+      );
+    const afterMs = isLate ? Math.max(error.retryAfterMs ?? laterMs, notSyncedMs) : refusedMs;
+    const now = clock.now();
+    const next = {
+      since: before?.since ?? now,
+      until: now + afterMs,
+      message,
+      ...(channel !== undefined && { channel }),
+    };
+    if (isLate) await save(work, { sending: undefined, late: { ...late, [slotOf(channel)]: next } });
+    else {
+      // Whoever refuses answers.
+      const { [slotOf(channel)]: _late, ...others } = late;
+      await save(work, { sending: undefined, late: others, refused: { ...refused, [key]: next } });
+    }
+    return isLate ? "late" : "refused";
   }
 
   async function toNotification(message: StepMessage, steps: readonly NotifyStep[]): Promise<Notification> {
@@ -292,6 +321,24 @@ function withinHour(hour: SentRecord["hour"], now: number, channel: string | und
       return recent.length > 0 ? [[name, recent]] : [];
     }),
   );
+}
+
+/** Without what is about channels and messages that no longer exist, or that need no attention any more. */
+function withoutPast(
+  record: SentRecord,
+  channels: readonly { readonly channel: string | undefined }[],
+  messages: readonly { readonly steps: readonly NotifyStep[] }[],
+): SentRecord {
+  const slots = new Set(channels.map(({ channel }) => slotOf(channel)));
+  const keys = new Set(messages.map(({ steps }) => steps[0]?.key ?? ""));
+  const only = <Value>(all: Readonly<Record<string, Value>> = {}, kept: ReadonlySet<string>): Record<string, Value> =>
+    Object.fromEntries(Object.entries(all).filter(([name]) => kept.has(name)));
+  return {
+    ...record,
+    hour: only(record.hour, slots),
+    late: messages.length > 0 ? only(record.late, slots) : {},
+    refused: only(record.refused, keys),
+  };
 }
 
 function inDeployments(count: number): string {

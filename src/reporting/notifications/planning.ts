@@ -51,10 +51,11 @@ export interface Abilities {
 const quietMs = 5_000;
 /** How long a target whose messages cannot be changed waits for the rest of a push that has failed somewhere. */
 const patienceMs = 2 * 60_000;
+const longestQuietMs = 15 * 60_000;
 const editEveryMs = 3_000;
 /** Later, a message scrolled away: what changes in it then is of no interest. */
 const editableMs = 60 * 60_000;
-const mostNames = 50;
+const mostNames = 1_000;
 /**
  * A commit that is new to a channel only because a route or an annotation is new is no news. Longer than any quiet hours.
  */
@@ -132,8 +133,9 @@ interface Situation extends Abilities {
 /** The state to report; a time to look again; or `undefined`: nothing is new. */
 function nextOf(notice: Notice, situation: Situation): SentState | number | undefined {
   const { entry, isKnown, isMended, edits, refreshMs, now } = situation;
-  const { state, settled, changedAt, deployedAt } = notice;
-  const readyAt = changedAt + quietMs;
+  const { state, settled, firstAt, lastAt, deployedAt } = notice;
+  // Whoever deploys again and again must not put off what others wait for.
+  const readyAt = state === "failed" ? firstAt + quietMs : Math.min(lastAt + quietMs, firstAt + longestQuietMs);
   // What the status does not say while a deployment is reconciled has not changed.
   if (notice.kind !== "deploy" && !settled && (state === "progress" || entry !== undefined)) return undefined;
   if (state === "progress") {
@@ -148,7 +150,7 @@ function nextOf(notice: Notice, situation: Situation): SentState | number | unde
   }
   if (entry?.state === state) return ifChanged(state);
   if (now < readyAt) return readyAt;
-  if (!settled && !edits && now < changedAt + patienceMs) return changedAt + patienceMs;
+  if (!settled && !edits && now < firstAt + patienceMs) return firstAt + patienceMs;
   return state;
 
   function ifChanged(next: SentState): SentState | number | undefined {
@@ -238,7 +240,8 @@ function needsSomebody(state: NoticeState): boolean {
 
 /** Whether a deployment that is well now failed with an earlier commit of its repository. */
 function endsFailure({ sent }: SentRecord, notice: Notice, channel: string | undefined): boolean {
-  const well = new Set(notice.lines.filter(({ state }) => state === "succeeded").map(({ name }) => name));
+  const succeeded = notice.lines.filter(({ state }) => state === "succeeded");
+  const well = new Set(succeeded.map(({ name }) => digest(name).slice(0, 8)));
   return Object.entries(sent).some(
     ([key, entry]) =>
       entry.state === "failed" &&
@@ -250,7 +253,8 @@ function endsFailure({ sent }: SentRecord, notice: Notice, channel: string | und
 }
 
 function hasNewNames(notice: Notice, entry: SentNotice): boolean {
-  return namesOf(notice).some((name) => entry.names?.includes(name) !== true);
+  const known = new Set(entry.names);
+  return namesOf(notice).some((name) => !known.has(name));
 }
 
 function entryOf(notice: Notice, state: SentState, channel: string | undefined, at: number): SentNotice {
@@ -266,7 +270,7 @@ function entryOf(notice: Notice, state: SentState, channel: string | undefined, 
 function namesOf({ lines, state }: Notice): string[] {
   if (!needsSomebody(state)) return [];
   const needing = lines.filter(({ state: its }) => its !== "succeeded" && its !== "progress");
-  return needing.slice(0, mostNames).map(({ name }) => name);
+  return needing.slice(0, mostNames).map(({ name }) => digest(name).slice(0, 8));
 }
 
 function eventOf({ kind }: Notice, state: SentState): NoticeEvent {

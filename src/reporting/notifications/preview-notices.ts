@@ -24,7 +24,10 @@ export async function findFailedPreviews(
   return found.flatMap(({ repo, report }) => {
     if (report === undefined || !hasFailed(report)) return [];
     const names = new Set(report.previews.map(({ deployment }) => keyText(deployment)));
-    const following = all.filter((one) => followsGit(one) && one.repo === repo);
+    // Naming a repository is not enough: only who was able to deploy from it hears of its pull requests.
+    const following = all.filter(
+      (one) => followsGit(one) && one.repo === repo && one.status.lastDeployResult !== undefined,
+    );
     // One that could not be merged or read has no previews: it concerns whoever follows the repository.
     return [toNotice(report, names.size === 0 ? following : following.filter(({ key }) => names.has(keyText(key))))];
   });
@@ -48,6 +51,6 @@ function toNotice(report: Report, deployments: readonly AnyDeployment[]): Notice
     lines: [{ name: title || name, state: "failed", text: describeReport(report) }, ...lines],
     unchanged: 0,
     deployments,
-    ...{ changedAt: 0, deployedAt: 0 },
+    ...{ firstAt: 0, lastAt: 0, deployedAt: 0 },
   };
 }

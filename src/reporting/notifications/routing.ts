@@ -32,6 +32,10 @@ export interface Subscribed {
 /** That a deploy has begun is seldom worth a message. */
 const usualEvents: readonly NoticeEvent[] = noticeEvents.filter((event) => event !== "started");
 
+/** Each channel costs requests and has a place in the record. Those beyond it go to the target's own channel. */
+const mostChannels = 100;
+const [mostNamed, longestAnnotation] = [5, 1_000];
+
 export function destinationsOf(
   target: string,
   config: NotificationsConfig,
@@ -39,7 +43,10 @@ export function destinationsOf(
 ): Destination[] {
   const byChannel = new Map<string | undefined, Subscription[]>();
   for (const deployment of deployments) {
-    for (const { channel, events } of subscriptionsOf(deployment, config).filter((one) => one.target === target)) {
+    for (const one of subscriptionsOf(deployment, config).filter((each) => each.target === target)) {
+      const { events } = one;
+      const isTooMany = byChannel.size >= mostChannels && !byChannel.has(one.channel);
+      const channel = isTooMany ? undefined : one.channel;
       const known = byChannel.get(channel);
       if (known) known.push({ deployment, events });
       else byChannel.set(channel, [{ deployment, events }]);
@@ -56,6 +63,10 @@ export function subscriptionsOf(deployment: AnyDeployment, { targets, routes }: 
   const found = targets.flatMap((target): Subscribed[] => {
     const { id } = target;
     const annotated = named.filter((one) => one.target === id);
+    const isRouted = routes.some((route) => route.target === id);
+    const isMeant = routes.some((route) => route.target === id && isSelected(deployment, route));
+    // Routes are the administrator's. Who may name other channels may also be heard in others.
+    if (annotated.length > 0 && isRouted && !isMeant && target.channels === undefined) return [];
     if (annotated.length > 0) return annotated.map(({ channel }) => toSubscribed(target, channel));
     if (routes.every(({ target }) => target !== id))
       return [{ target: id, channel: undefined, events: new Set(usualEvents), why: "no route names the target" }];
@@ -75,9 +86,12 @@ export function subscriptionsOf(deployment: AnyDeployment, { targets, routes }: 
   return joined(found);
 }
 
+/** By name or ID; no direct messages. */
+const channelsOfSlack = ["#*", "C*"];
+
 /** Whoever can annotate a deployment must not be able to write to anybody. */
 function toSubscribed(target: TargetConfig, wanted: string | undefined): Subscribed {
-  const { channels = target.kind === "slack" && target.token !== undefined ? ["*"] : [] } = target;
+  const { channels = target.kind === "slack" && target.token !== undefined ? channelsOfSlack : [] } = target;
   const may = wanted === undefined || channels.some((pattern) => matchesGlob(pattern, wanted));
   const why = `the annotation ${annotation.notify}`;
   return {
@@ -108,9 +122,11 @@ function joined(found: readonly Subscribed[]): Subscribed[] {
 function parseNotifyAnnotation(text: string): "none" | { target: string; channel: string | undefined }[] {
   if (text.trim() === "none") return "none";
   return text
+    .slice(0, longestAnnotation)
     .split(/[,\n]/)
     .map((entry) => entry.trim())
     .filter((entry) => entry !== "")
+    .slice(0, mostNamed)
     .map((entry) => {
       const [target = "", ...channel] = entry.split(":");
       return { target: target.trim(), channel: channel.join(":").trim() || undefined };

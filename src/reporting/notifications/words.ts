@@ -90,7 +90,10 @@ export function endTitle(kind: NoticeKind, about: string): string {
 }
 
 function inOneLine(text: string): string {
-  return text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();
+  return text
+    .slice(0, 10 * longestLine)
+    .replaceAll(/[\s\p{Cc}]+/gu, " ")
+    .trim();
 }
 
 function shortened(text: string, most: number): string {

@@ -129,11 +129,11 @@ test("a target that is down for ten minutes hears what is true when it is back, 
   world.have(failed("prod", commitB, { at: world.at() }));
   expect(await world.hears()).toEqual([]);
   for (let minute = 0; minute < 10; minute++) expect(await world.hears(60_000)).toEqual([]);
-  expect(world.record()?.trouble).toMatchObject({ message: "chat.example.com: response status 503" });
+  expect(world.record()?.late).toMatchObject({ "": { message: "chat.example.com: response status 503" } });
   world.have(deployed("prod", commitA, { at: world.at() }));
   world.failing.error = undefined;
   expect(await world.hears(60_000)).toEqual(["sent: shop/prod: deployed 3f2c1ab (2 changed)"]);
-  expect(world.record()?.trouble).toBeUndefined();
+  expect(world.record()?.late).toEqual({});
 });
 
 test("a target that asks for patience gets it, and one that refuses is tried again after ten minutes", async () => {
@@ -142,13 +142,12 @@ test("a target that asks for patience gets it, and one that refuses is tried aga
   await world.hears();
   world.failing.error = refuses("later", 120_000);
   world.have(deployed("prod", commitB, { at: world.at() }));
-  world.pass(10_000);
-  expect(await world.run()).toMatchObject({ kind: "later", afterMs: 120_000 });
+  expect(await world.hears()).toEqual([]);
+  expect(world.wakes.at(-1)).toBe(120_000);
   world.failing.error = refuses("refused");
-  world.pass(60_000);
-  expect(await world.run()).toMatchObject({ kind: "later", afterMs: 60_000 });
-  world.pass(60_000);
-  expect(await world.run()).toMatchObject({ kind: "done" });
+  await world.hears(60_000);
+  expect(world.wakes.at(-1)).toBe(60_000);
+  await world.hears(60_000);
   expect(world.wakes.at(-1)).toBe(600_000);
   world.failing.error = undefined;
   expect(await world.hears(599_000)).toEqual([]);
@@ -344,7 +343,7 @@ test("a channel that is refused holds up no other channel", async () => {
   world.failing.channel = "#gone";
   world.have(...all(commitB));
   expect(await world.hears()).toEqual(["sent: shop/b: deployed 77aa0c1 (2 changed)"]);
-  expect(world.record()?.refused?.["#gone"]?.message).toContain("chat.example.com");
+  expect(Object.values(world.record()?.refused ?? {})).toMatchObject([{ channel: "#gone" }]);
   expect(await world.hears()).toEqual([]);
   world.failing.channel = undefined;
   expect(await world.hears(600_000)).toEqual(["sent: shop/a: deployed 77aa0c1 (2 changed)"]);
@@ -358,7 +357,9 @@ test("a message that cannot be made holds up no other, and is tried again", asyn
   world.failing.error = new TypeError("undefined is not a function");
   world.have(deployed("prod", commitB, { at: world.at() }));
   expect(await world.hears()).toEqual([]);
-  expect(world.record()?.refused?.[""]?.message).toBe("the message could not be made: the log has the details");
+  expect(Object.values(world.record()?.refused ?? {})).toMatchObject([
+    { message: "the message could not be made: the log has the details" },
+  ]);
   world.failing.error = undefined;
   expect(await world.hears(600_000)).toEqual(["sent: shop/prod: deployed 77aa0c1 (2 changed)"]);
 });
@@ -462,4 +463,84 @@ test("without its record nothing is sent, and everything once it can be written 
   expect(world.messages).toEqual([]);
   world.failing.write = undefined;
   expect(await world.hears()).toEqual(["sent: shop/prod: deployed 77aa0c1 (2 changed)"]);
+});
+
+test("a message that a target refuses holds up no other message of its channel", async () => {
+  const world = aNotifiedWorld();
+  const poison = ofRepository("poison");
+  world.have(deployed("evil", commitA, poison), deployed("prod", commitA));
+  await world.hears();
+  world.failing.title = "evil";
+  world.have(failed("evil", commitB, { ...poison, at: world.at() }), deployed("prod", commitA));
+  expect(await world.hears()).toEqual([]);
+  world.have(failed("evil", commitB, { ...poison, at: world.at() }), failed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop/prod: 77aa0c1 failed"]);
+});
+
+test("a channel that does not answer holds up no other channel", async () => {
+  const world = aNotifiedWorld({ target: { channels: ["*"] } });
+  const full = { annotations: { [annotation.notify]: "team:full" } };
+  world.have(deployed("a", commitA, full), deployed("b", commitA));
+  await world.hears();
+  world.failing.late = "full";
+  world.have(failed("a", commitB, { ...full, at: world.at() }), failed("b", commitB, { at: world.at() }));
+  expect(await world.hears()).toHaveLength(1);
+  world.failing.late = undefined;
+  expect(await world.hears(60_000)).toHaveLength(1);
+  expect(world.record()?.late).toEqual({});
+});
+
+test.each(["constructor", "__proto__", "toString", "hasOwnProperty"])("a channel may be named %s", async (name) => {
+  const world = aNotifiedWorld({ target: { channels: ["*"] } });
+  const own = { annotations: { [annotation.notify]: `team:${name}` } };
+  world.have(deployed("prod", commitA, own));
+  await world.hears();
+  world.have(failed("prod", commitB, { ...own, at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop/prod: 77aa0c1 failed"]);
+  expect(world.messages[0]?.channel).toBe(name);
+});
+
+test("whoever names thousands of channels gets five", async () => {
+  const world = aNotifiedWorld({ target: { channels: ["*"] } });
+  const own = { annotations: { [annotation.notify]: Array.from({ length: 30_000 }, (_, i) => `team:${i}`).join() } };
+  world.have(deployed("prod", commitA, own));
+  await world.hears();
+  world.have(failed("prod", commitB, { ...own, at: world.at() }));
+  expect(await world.hears()).toHaveLength(5);
+});
+
+test("whoever deploys the same commit again and again does not put off the news of a failure", async () => {
+  const world = aNotifiedWorld();
+  world.have(deployed("prod", commitA), deployed("noise", commitA));
+  await world.hears();
+  const prod = failed("prod", commitB, { at: world.at() });
+  const heard: string[] = [];
+  for (let times = 0; times < 60; times++) {
+    const at = times % 2 === 0 ? "2099-01-01T00:00:00Z" : world.at(3_000);
+    world.have(prod, times % 3 === 0 ? working("noise", commitB, { at }) : failed("noise", commitB, { at }));
+    heard.push(...(await world.hears(4_000)));
+  }
+  expect(heard[0]).toContain("77aa0c1 failed in");
+  expect(heard.length).toBeLessThan(4);
+});
+
+test("fifty failures do not hide the fifty-first", async () => {
+  const world = aNotifiedWorld();
+  const noise = Array.from({ length: 60 }, (_, index) => `a${String(index).padStart(3, "0")}`);
+  world.have(...[...noise, "prod"].map((name) => deployed(name, commitA)));
+  await world.hears();
+  const failing = noise.map((name) => failed(name, commitB, { at: world.at() }));
+  world.have(...failing, deployed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toHaveLength(1);
+  world.have(...failing, failed("prod", commitB, { at: world.at() }));
+  expect(await world.hears()).toEqual(["sent: shop: 77aa0c1 failed in 61 of 61 deployments"]);
+});
+
+test("an annotation does not subscribe a deployment that the target's routes leave out", async () => {
+  const world = aNotifiedWorld({ routes: [{ namespaces: ["prod-*"] }] });
+  const own = { annotations: { [annotation.notify]: "team" } };
+  world.have(deployed("dev", commitA, own));
+  await world.hears();
+  world.have(failed("dev", commitB, { ...own, at: world.at() }));
+  expect(await world.hears()).toEqual([]);
 });
