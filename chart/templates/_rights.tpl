@@ -156,10 +156,20 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- end }}
 
 {{- define "towline.rules.notifications" -}}
-# What each target of notifications was sent. Their names contain the target's.
+# What each target of notifications was sent. Names contain the target's id and, as in src/kube/sent-notifications.ts, a hash of the
+# watched namespaces.
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, update]
+  verbs: [create]
+{{- $suffix := "" }}
+{{- with .Values.rbac.namespaces }}{{ $suffix = printf "-%s" (sortAlpha . | join "," | sha256sum | trunc 8) }}{{ end }}
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames:
+  {{- range .Values.notifications.targets }}
+  - towline-notified-{{ .id }}{{ $suffix }}
+  {{- end }}
+  verbs: [get, update]
 {{- end }}
 
 {{- define "towline.rules.overrides" -}}

@@ -26,6 +26,7 @@ import { examineController } from "../doctor/running-controller.ts";
 import { examineServer } from "../doctor/server.ts";
 import { examineDataDir, examineForge, examineKluctl, examineRedis, type RedisFacts } from "../doctor/surroundings.ts";
 import { findAccount } from "../forge/account.ts";
+import { recordNameOf } from "../kube/sent-notifications.ts";
 import { createForge } from "../forge/create-forge.ts";
 import { hostsOf } from "../forge/forge-hosts.ts";
 import { findLackingAccess } from "../forge/write-access.ts";
@@ -159,7 +160,10 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           resultsNamespace: config.results.namespace,
           leader: config.leaderElection === "off" ? undefined : config.controllerNamespace,
           overrides: config.sourceOverride.bindAddress && config.controllerNamespace,
-          notifications: config.notifications.targets.length > 0 ? config.controllerNamespace : undefined,
+          notifications: {
+            namespace: config.controllerNamespace,
+            names: config.notifications.targets.map(({ id }) => recordNameOf(id, namespaces)),
+          },
           legacy: await cluster.legacy().then(
             (items) => items !== undefined,
             () => true,

@@ -11,8 +11,8 @@ export interface PermissionsInput {
   readonly leader: string | undefined;
   /** Namespace of the keys for source overrides of `kluctl gitops`; absent if disabled. */
   readonly overrides: string | undefined;
-  /** Namespace of the record of notifications; absent without targets. */
-  readonly notifications?: string | undefined;
+  /** The records of notifications: their namespace and names. */
+  readonly notifications?: { readonly namespace: string; readonly names: readonly string[] } | undefined;
   /** Whether the cluster has the legacy API, `flux.kluctl.io`. */
   readonly legacy: boolean;
   /** Whether the server reads the Secrets of deployments with its own account. */
@@ -191,7 +191,10 @@ function neededRights({
     ...everywhere.flatMap((namespace) => everywhereNeeded.map((need) => ({ need, namespace }))),
     { need: inResults, namespace: resultsNamespace },
     ...(overrides === undefined ? [] : forOverrides.map((need) => ({ need, namespace: overrides }))),
-    ...(notifications === undefined ? [] : [{ need: forNotifications, namespace: notifications }]),
+    ...(notifications?.names ?? []).map((name) => ({
+      need: { ...forNotifications, name },
+      namespace: notifications?.namespace,
+    })),
     ...(leader === undefined ? [] : [asLeader, aboutItself].map((need) => ({ need, namespace: leader }))),
   ];
 }

@@ -18,9 +18,14 @@ export interface SentNotificationsDeps {
   readonly watched: readonly string[];
 }
 
-export function createSentNotifications({ client, namespace, watched }: SentNotificationsDeps): SentNotifications {
+/** The chart computes the same names for its roles. */
+export function recordNameOf(target: string, watched: readonly string[]): string {
   const owner = watched.length === 0 ? "" : `-${hash("sha256", watched.toSorted().join()).slice(0, 8)}`;
-  const recordName = (target: string) => `towline-notified-${target}${owner}`;
+  return `towline-notified-${target}${owner}`;
+}
+
+export function createSentNotifications({ client, namespace, watched }: SentNotificationsDeps): SentNotifications {
+  const recordName = (target: string) => recordNameOf(target, watched);
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`;
 
   return {

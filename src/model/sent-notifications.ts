@@ -17,7 +17,6 @@ const Sent = z.object({
   channel: z.string().optional(),
   /** For the title of the last state, when the subject itself is gone. */
   about: z.string(),
-  source: z.string().optional(),
   object: z
     .object({ apiVersion: z.string(), kind: z.string(), namespace: z.string(), name: z.string(), uid: z.string() })
     .optional(),
@@ -38,8 +37,8 @@ const Trouble = z.object({
 const Record = z.object({
   v: z.literal(1),
   sent: z.record(z.string(), Sent),
-  /** Digests of the subjects that were known when the target was new: nothing is sent about them. */
-  known: z.array(z.string()),
+  /** One word for each deployment of which a channel hears, see planning-deploys.ts. */
+  seen: z.record(z.string(), z.string()),
   sending: Sending.optional(),
   /** Something waits for the end of the quiet hours. */
   held: z.boolean().optional(),
@@ -68,24 +67,21 @@ export function slotOf(channel: string | undefined): string {
 const mostBytes = 700_000;
 
 /**
- * As JSON that fits into a ConfigMap. If there is more, the names are left out first: the same failure of thousands of deployments
- * may then be reported again. Then the oldest entries count as known.
+ * As JSON that fits into a ConfigMap. If there is more, the names of what is open are left out first, and then the entries: they
+ * serve to change messages.
  */
 export function printSentRecord(record: SentRecord): string {
   const whole = JSON.stringify(record);
   if (Buffer.byteLength(whole) <= mostBytes) return whole;
-  const entries = Object.entries(record.sent)
-    .map(([key, { names: _, ...entry }]) => [key, entry] as const)
-    .toSorted(([, a], [, b]) => b.at - a.at);
-  for (let kept = entries.length; ; kept = Math.floor(kept / 2)) {
-    const known = [...record.known, ...entries.slice(kept).map(([key]) => key)].slice(-mostKnown);
-    const text = JSON.stringify({ ...record, sent: Object.fromEntries(entries.slice(0, kept)), known });
-    if (Buffer.byteLength(text) <= mostBytes || kept === 0) return text;
-  }
+  const entries = Object.entries(record.sent).map(([key, { names: _, ...entry }]) => [key, entry] as const);
+  const text = JSON.stringify({ ...record, sent: Object.fromEntries(entries) });
+  if (Buffer.byteLength(text) <= mostBytes) return text;
+  const open = entries.filter(([, { state }]) => state === "open").slice(0, mostOpen);
+  return JSON.stringify({ ...record, sent: Object.fromEntries(open), refused: {}, late: {} });
 }
 
-/** Of 15 bytes each. */
-const mostKnown = 30_000;
+/** Of 300 bytes each. */
+const mostOpen = 1_000;
 
 /** Returns `undefined` for a record of another version, or one that somebody edited. */
 export function parseSentRecord(text: string): SentRecord | undefined {

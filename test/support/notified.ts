@@ -132,6 +132,7 @@ export function deployed(name: string, commit: string, own: Own = {}) {
   const { at = "2026-11-26T12:00:00Z" } = own;
   const lastDeployResult = aSummary({
     document: { gitInfo: { commit }, renderedObjectsHash: "h" },
+    id: `${commit} ${at}`,
     endTime: at,
     changedObjects: 2,
   });
@@ -145,7 +146,12 @@ export function deployed(name: string, commit: string, own: Own = {}) {
 
 export function failed(name: string, commit: string, own: Own = {}) {
   const { at = "2026-11-26T12:00:00Z" } = own;
-  const lastDeployResult = aSummary({ document: { gitInfo: { commit } }, endTime: at, errors: 1 });
+  const lastDeployResult = aSummary({
+    id: `${commit} ${at}`,
+    document: { gitInfo: { commit } },
+    endTime: at,
+    errors: 1,
+  });
   const ready = conditions("False", "deploy failed with 1 errors.", at);
   return named(
     name,

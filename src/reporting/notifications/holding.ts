@@ -1,7 +1,8 @@
 /** Holds messages back in quiet hours and beyond the limit per hour, and joins many into one. Pure. */
 import type { QuietHours, TargetConfig } from "../../config.ts";
 import { type SentRecord, slotOf } from "../../model.ts";
-import type { Abilities, NotifyStep } from "./planning.ts";
+import type { Abilities } from "./abilities.ts";
+import type { NotifyStep } from "./planning.ts";
 
 export interface HeldBack {
   /** To be done one by one: changes of sent messages, and new messages within the limit. */

@@ -1,11 +1,8 @@
 /** What is worth a notification, as the deployments' statuses tell it at this moment. Pure. */
 import { compareText } from "../../kit/compare-text.ts";
-import { timeOf } from "../../kit/time.ts";
 import { hashToConfirm } from "../../guards/pruning.ts";
-import { deployedCommitOf, wasDryRun } from "../../model/last-deploy.ts";
 import {
   type AnyDeployment,
-  type CommandSummary,
   type Deployment,
   isMalformed,
   keyText,
@@ -17,9 +14,9 @@ import {
 } from "../../model.ts";
 import { changeWaits } from "../../reconcile/decide.ts";
 import { dueAt } from "../../reconcile/due.ts";
-import { isReconciling, readyCondition, reason } from "../../reconcile/status/conditions.ts";
-import { inOneLine, withFirstErrorOnly } from "../../reconcile/status/first-error.ts";
+import { isReconciling, readyCondition } from "../../reconcile/status/conditions.ts";
 import { longDrift } from "../../views/drift-text.ts";
+import { type Member, memberOf } from "./members.ts";
 import type { Subscription } from "./routing.ts";
 
 /** Something that is true now. */
@@ -44,20 +41,18 @@ export interface Notice {
   /** Deployments without a line, because nothing changed in them. */
   readonly unchanged: number;
   readonly deployments: readonly AnyDeployment[];
-  /** When the first and the last deployment came to the state that is reported, in epoch milliseconds; 0: unknown. */
-  readonly firstAt: number;
-  readonly lastAt: number;
-  /** When the last of the deploys ended that went well, in epoch milliseconds; 0: none did. */
-  readonly deployedAt: number;
+  /** For a commit: what became of it in each deployment; empty for others. */
+  readonly members: readonly Member[];
   readonly url?: string | undefined;
 }
 
 /** Checks are late when the machine is busy, or after an outage that other alerts report. */
 const [overdueIntervals, overdueAtLeastMs] = [2, 10 * 60_000];
 
-export function noticesOf(subscriptions: readonly Subscription[], now: number): Notice[] {
+/** `bySource`: see `deployNotices`. */
+export function noticesOf(subscriptions: readonly Subscription[], now: number, bySource = false): Notice[] {
   return [
-    ...deployNotices(subscriptions, now),
+    ...deployNotices(subscriptions, now, bySource),
     ...stateNotices("drift", subscriptions, ({ status }) => driftOf(status)),
     ...stateNotices("approval", subscriptions, ({ spec, status }) =>
       !spec.suspend && changeWaits(spec, status)
@@ -76,94 +71,40 @@ export function noticesOf(subscriptions: readonly Subscription[], now: number): 
 
 const deployEvents: readonly NoticeEvent[] = ["started", "succeeded", "failed", "recovered"];
 
-/** One for each commit, over all deployments that have it. */
-function deployNotices(subscriptions: readonly Subscription[], now: number): Notice[] {
+/**
+ * One for each commit, over all deployments that have it; or, for a target that has to know what is wrong and not which
+ * commit was sent, one for each source.
+ */
+function deployNotices(subscriptions: readonly Subscription[], now: number, bySource: boolean): Notice[] {
   const concerned = subscriptions.filter(({ events }) => deployEvents.some((event) => events.has(event)));
-  const groups = Map.groupBy(concerned, ({ deployment }) => subjectOfDeploy(deployment));
-  return [...groups].flatMap(([subject, members]): Notice[] => {
-    const described = members.map(({ deployment }) => ({ deployment, line: lineOf(deployment) }));
-    const lines = described.flatMap(({ line }) => line ?? []).toSorted(byNeed);
-    const has = (state: NoticeLine["state"]) => lines.some((line) => line.state === state);
-    const state = has("failed") ? "failed" : has("progress") ? "progress" : has("succeeded") ? "succeeded" : undefined;
-    if (state === undefined) return [];
-    const [first] = members.map(({ deployment }) => deployment);
-    return [
-      {
-        ...{ subject, kind: "deploy", state, lines, settled: !has("progress") },
-        events: eventsOf(members),
-        about: first ? aboutOf(first) : "",
-        repo: first && repoOf(first),
-        commit: first && !isMalformed(first) ? first.status.observedCommit : undefined,
-        unchanged: described.filter(({ line }) => line === undefined).length,
-        deployments: inOrderOf(lines, members),
-        ...timesOf(
-          described.flatMap(({ deployment, line }) => (line?.state === state ? readyAt(deployment) : [])),
-          now,
-        ),
-        deployedAt: Math.max(
-          0,
-          ...described.flatMap(({ deployment, line }) => (line?.state === "succeeded" ? deployedAt(deployment) : [])),
-        ),
-      },
-    ];
+  const groups = Map.groupBy(concerned, ({ deployment }) => subjectOfDeploy(deployment, bySource));
+  return [...groups].map(([subject, theirs]): Notice => {
+    const members = theirs.map(({ deployment }) => memberOf(deployment, now));
+    const lines = members.flatMap(toLine).toSorted(byNeed);
+    const about = inOrderOf(lines, theirs);
+    const [first] = about.length > 0 ? about : theirs.map(({ deployment }) => deployment);
+    return {
+      ...{ subject, kind: "deploy", state: "progress", lines, members },
+      settled: members.every(({ state }) => state !== "progress" && state !== "unknown"),
+      events: eventsOf(theirs),
+      about: first ? aboutOf(first) : "",
+      repo: first && repoOf(first),
+      commit: first && !isMalformed(first) ? first.status.observedCommit : undefined,
+      unchanged: members.length - lines.length,
+      deployments: about,
+    };
   });
 }
 
-/** A time in the future was written by somebody else, or by a clock that is ahead. */
-function timesOf(times: readonly number[], now: number): Pick<Notice, "firstAt" | "lastAt"> {
-  const past = times.filter((at) => at <= now);
-  return past.length === 0 ? { firstAt: 0, lastAt: 0 } : { firstAt: Math.min(...past), lastAt: Math.max(...past) };
+function toLine({ name, state, text }: Member): NoticeLine[] {
+  return state === "healthy" || state === "unknown" ? [] : [{ name, state, text }];
 }
 
-function deployedAt({ status }: AnyDeployment): number {
-  return timeOf(status.lastDeployResult?.endTime ?? "");
-}
-
-function readyAt({ status }: AnyDeployment): number {
-  return timeOf(readyCondition(status)?.lastTransitionTime ?? "");
-}
-
-function subjectOfDeploy(deployment: AnyDeployment): string {
+function subjectOfDeploy(deployment: AnyDeployment, bySource: boolean): string {
   if (isMalformed(deployment)) return `spec ${keyText(deployment.key)}`;
   const { spec, repo, status } = deployment;
-  return `commit ${repo ?? spec.source.url} ${status.observedCommit ?? keyText(deployment.key)}`;
-}
-
-/** What became of its commit; `undefined` if nothing changed, or nothing is known yet. */
-function lineOf(deployment: AnyDeployment): NoticeLine | undefined {
-  const name = keyText(deployment.key);
-  const { status } = deployment;
-  const ready = readyCondition(status);
-  if (deployment.deletionTimestamp !== undefined) return undefined;
-  if (isMalformed(deployment)) return { name, state: "failed", text: inOneLine(deployment.problem) };
-  const { spec, generation } = deployment;
-  const { lastDeployResult: last, observedCommit: commit } = status;
-  // A check reports progress too, but only what may change the cluster changes Ready.
-  const isWorking = isReconciling(status) && ready?.status === "Unknown" && ready.reason === reason.progressing;
-  if (isWorking) return { name, state: "progress", text: "" };
-  if (spec.suspend || (status.observedGeneration !== generation && last === undefined)) return undefined;
-  if (status.lastPrepareError !== undefined)
-    return { name, state: "failed", text: `cannot be rendered: ${inOneLine(status.lastPrepareError)}` };
-  if (last === undefined) return undefined;
-  const hasFailed = last.errors > 0 && deployedCommitOf(last) === commit;
-  if (changeWaits(spec, status) && !hasFailed) return { name, state: "waiting", text: "" };
-  if (ready?.status === "False") return { name, state: "failed", text: withFirstErrorOnly(ready.message, status) };
-  if (ready?.status !== "True" || deployedCommitOf(last) !== commit || wasDryRun(last)) return undefined;
-  const changes = changesOf(last);
-  return changes === "" ? undefined : { name, state: "succeeded", text: changes };
-}
-
-function changesOf(last: CommandSummary): string {
-  const counts: [number, string][] = [
-    [last.newObjects, "new"],
-    [last.changedObjects, "changed"],
-    [last.deletedObjects, "deleted"],
-    [last.appliedHookObjects, "hooks run"],
-  ];
-  return counts
-    .filter(([count]) => count > 0)
-    .map(([count, what]) => `${count} ${what}`)
-    .join(", ");
+  const source = repo ?? spec.source.url;
+  return bySource ? `source ${source}` : `commit ${source} ${status.observedCommit ?? keyText(deployment.key)}`;
 }
 
 const lineState = { drift: "warning", approval: "waiting", prune: "waiting", overdue: "warning" } as const;
@@ -188,12 +129,12 @@ function stateNotices(
       .toSorted(byNeed);
     return {
       ...{ subject: `${kind} ${source}`, kind, state: lines.length > 0 ? "open" : "progress", lines, unchanged: 0 },
-      settled: members.every(({ deployment }) => !isReconciling(deployment.status)),
+      settled: members.every(({ deployment, text }) => !text || !isReconciling(deployment.status)),
       events: eventsOf(members),
       about: lastSegment(source),
       repo: members[0] && repoOf(members[0].deployment),
       deployments: inOrderOf(lines, members),
-      ...{ firstAt: 0, lastAt: 0, deployedAt: 0 },
+      members: [],
     };
   });
 }

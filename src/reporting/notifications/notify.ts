@@ -11,7 +11,6 @@ import {
   type Notification,
   type NotifyRequest,
   type Outcome,
-  type SentNotice,
   type RepoId,
   type SentRecord,
   slotOf,
@@ -109,7 +108,7 @@ export function createNotify(deps: NotifyDeps) {
     // Deployments that are not loaded yet would appear to be gone.
     if (!deployments.synced()) return later(notSyncedMs, "the deployments are not loaded yet");
     const kept = await deps.record.read(target, signal);
-    const channels = await readChannels(target, config);
+    const channels = await readChannels(target, config, notifier.refreshMs !== undefined);
     if (kept === undefined) {
       await deps.record.write(target, firstRecord(channels, notifier, clock.now()), undefined, signal);
       return { kind: "done" };
@@ -127,9 +126,10 @@ export function createNotify(deps: NotifyDeps) {
     ];
     kept.record = {
       ...withoutPast(before, channels, messages),
-      ...{ known: [...plan.known], held: held.length > 0 },
+      ...{ seen: plan.seen, held: held.length > 0 },
     };
-    for (const step of single) if (step.message === undefined) kept.record = withStep(kept.record, step);
+    const silently = single.filter(({ message }) => message === undefined);
+    kept.record = withSteps(kept.record, silently);
     const work = { settings, notifier, kept, signal };
     const written = kept.version;
     const silent = new Map<string, number>();
@@ -148,7 +148,7 @@ export function createNotify(deps: NotifyDeps) {
     return { kind: "done" };
   }
 
-  async function readChannels(target: string, config: NotificationsConfig) {
+  async function readChannels(target: string, config: NotificationsConfig, bySource: boolean) {
     const all = deployments.all();
     const destinations = destinationsOf(target, config, all);
     const others = await deps.otherNotices(all);
@@ -165,7 +165,7 @@ export function createNotify(deps: NotifyDeps) {
             ? { ...notice, lines: notice.lines.filter(({ name }) => repos.has(name as RepoId)) }
             : notice,
         );
-      return { channel, notices: [...noticesOf(subscriptions, clock.now()), ...theirs] };
+      return { channel, notices: [...noticesOf(subscriptions, clock.now(), bySource), ...theirs] };
     });
   }
 
@@ -202,7 +202,7 @@ export function createNotify(deps: NotifyDeps) {
       const how = sent === undefined ? "notified" : "notification changed";
       log.info({ target, id: message.id, title: message.title }, how);
     }
-    for (const step of steps) kept.record = withStep(kept.record, step, { ref: steps.length === 1 ? ref : undefined });
+    kept.record = withSteps(kept.record, steps, { ref: steps.length === 1 ? ref : undefined });
     const now = clock.now();
     const hour = withinHour(kept.record.hour, now, message.sent === undefined ? slot : undefined);
     const { title, severity } = message;
@@ -287,17 +287,22 @@ export function createNotify(deps: NotifyDeps) {
 const later = (afterMs: number, why: string): Outcome => ({ kind: "later", afterMs, why });
 
 /** `ref`: what identifies the message from now on; absent if nothing was sent. */
-function withStep(
+function withSteps(
   record: SentRecord,
-  { key, entry }: NotifyStep,
-  sent?: { readonly ref: string | undefined },
+  steps: readonly NotifyStep[],
+  done?: { readonly ref: string | undefined },
 ): SentRecord {
-  const { [key]: _, ...others } = record.sent;
-  if (entry === undefined) return { ...record, sent: others };
-  const { ref: before, ...rest } = entry;
-  const ref = sent === undefined ? before : sent.ref;
-  const next: SentNotice = { ...rest, ...(ref !== undefined && { ref }) };
-  return { ...record, known: record.known.filter((one) => one !== key), sent: { ...others, [key]: next } };
+  if (steps.length === 0) return record;
+  const sent = new Map(Object.entries(record.sent));
+  for (const { key, entry } of steps) {
+    sent.delete(key);
+    if (entry === undefined) continue;
+    const { ref: before, ...rest } = entry;
+    const ref = done === undefined ? before : done.ref;
+    sent.set(key, { ...rest, ...(ref !== undefined && { ref }) });
+  }
+  const seen = Object.assign({}, record.seen, ...steps.map((step) => step.seen ?? {})) as SentRecord["seen"];
+  return { ...record, sent: Object.fromEntries(sent), seen };
 }
 
 /** Where the page shows it: a commit in all its deployments, or the deployment that needs somebody. */

@@ -1,11 +1,14 @@
 /**
  * Decides what a target has to be sent so that it knows what is true now: from the notices and from the record of what it
- * was sent. Pure.
+ * was sent. Pure. What became of commits is decided in planning-deploys.ts.
  */
-import { createHash } from "node:crypto";
 import type { NoticeEvent, NoticeObject, NoticeState, SentNotice, SentRecord, SentState } from "../../model.ts";
+import type { Abilities } from "./abilities.ts";
+import { contentOf, isReminderDue } from "./content.ts";
+import { digest } from "./digest.ts";
 import { type Notice, objectOf } from "./notices.ts";
-import { endTitle, severityOf, type NoticeWords, wordsOf } from "./words.ts";
+import { type DeployFound, firstSeen, planDeploy } from "./planning-deploys.ts";
+import { endTitle, type NoticeWords, severityOf, wordsOf } from "./words.ts";
 
 export interface NotifyStep {
   /** Digest of channel and subject: what it is about. */
@@ -13,8 +16,10 @@ export interface NotifyStep {
   readonly channel: string | undefined;
   /** Absent: it is only recorded. */
   readonly message?: StepMessage | undefined;
-  /** What to record afterwards; absent: the subject is gone. */
+  /** What to record afterwards; absent: nothing is kept of the subject. */
   readonly entry?: SentNotice | undefined;
+  /** What to record of deployments afterwards. */
+  readonly seen?: SentRecord["seen"] | undefined;
 }
 
 export interface StepMessage extends NoticeWords {
@@ -32,7 +37,8 @@ export interface StepMessage extends NoticeWords {
 
 export interface Plan {
   readonly steps: readonly NotifyStep[];
-  readonly known: readonly string[];
+  /** What the record has of deployments that the target still hears of. */
+  readonly seen: SentRecord["seen"];
   /** When something that is too fresh may be sent, in epoch milliseconds. */
   readonly wakeAt?: number | undefined;
 }
@@ -42,24 +48,10 @@ export interface ChannelNotices {
   readonly notices: readonly Notice[];
 }
 
-export interface Abilities {
-  readonly edits: boolean;
-  readonly refreshMs?: number | undefined;
-}
-
-/** The deployments of one push end one after the other. */
-const quietMs = 5_000;
-/** How long a target whose messages cannot be changed waits for the rest of a push that has failed somewhere. */
-const patienceMs = 2 * 60_000;
-const longestQuietMs = 15 * 60_000;
 const editEveryMs = 3_000;
 /** Later, a message scrolled away: what changes in it then is of no interest. */
 const editableMs = 60 * 60_000;
 const mostNames = 1_000;
-/**
- * A commit that is new to a channel only because a route or an annotation is new is no news. Longer than any quiet hours.
- */
-const newsMs = 24 * 60 * 60_000;
 
 /** The record of a target that was just configured: what is true already is no news, unless the target has to be reminded. */
 export function firstRecord(
@@ -67,17 +59,18 @@ export function firstRecord(
   { refreshMs }: Pick<Abilities, "refreshMs">,
   now: number,
 ): SentRecord {
-  const all = channels.flatMap(({ channel, notices }) => notices.map((notice) => ({ channel, notice })));
-  const known = all.filter(({ notice }) => !needsSomebody(notice.state));
-  const needing = refreshMs === undefined ? all.filter(({ notice }) => needsSomebody(notice.state)) : [];
+  const open = channels.flatMap(({ channel, notices }) =>
+    notices.filter(({ state }) => state === "open").map((notice) => ({ channel, notice })),
+  );
+  const remembered = refreshMs === undefined ? open : [];
   return {
     v: 1,
-    known: known.map(({ channel, notice }) => keyOf(channel, notice.subject)),
+    seen: Object.assign(
+      {},
+      ...channels.map(({ channel, notices }) => firstSeen(channel, notices, refreshMs === undefined)),
+    ) as SentRecord["seen"],
     sent: Object.fromEntries(
-      needing.map(({ channel, notice }) => [
-        keyOf(channel, notice.subject),
-        entryOf(notice, notice.state as SentState, channel, now),
-      ]),
+      remembered.map(({ channel, notice }) => [keyOf(channel, notice.subject), entryOf(notice, "open", channel, now)]),
     ),
     hour: {},
   };
@@ -90,98 +83,65 @@ export function planSteps(
   now: number,
 ): Plan {
   const { lastSentAt = 0 } = record;
-  const known = new Set(record.known);
   const current = new Set<string>();
   const steps: NotifyStep[] = [];
   const waits: number[] = [];
+  const seen: Record<string, string> = {};
   for (const { channel, notices } of channels) {
     for (const notice of notices) {
       const key = keyOf(channel, notice.subject);
       current.add(key);
       const entry = record.sent[key];
-      const isMended = notice.state === "succeeded" && endsFailure(record, notice, channel);
-      const found = nextOf(notice, { entry, isKnown: known.has(key), isMended, ...abilities, lastSentAt, now });
-      if (typeof found === "number") waits.push(found);
-      else if (found !== undefined)
-        steps.push(toStep(notice, found, { key, channel, entry, ...abilities, lastSentAt, now }));
+      const situation = { entry, ...abilities, lastSentAt, now, key, channel };
+      if (notice.kind === "deploy") {
+        const found = planDeploy(notice, { record, channel, entry, isFresh: isFresh(entry, now), ...abilities, now });
+        Object.assign(seen, found.seen);
+        if (found.wakeAt !== undefined) waits.push(found.wakeAt);
+        if (found.changed !== undefined) steps.push(toDeployStep(found.changed, situation));
+        continue;
+      }
+      const next = nextOf(notice, situation);
+      if (typeof next === "number") waits.push(next);
+      else if (next) steps.push(toStep(notice, "open", situation));
     }
   }
+  const known = new Set(channels.map(({ channel }) => channel));
   for (const [key, entry] of Object.entries(record.sent)) {
-    if (!current.has(key)) steps.push(endOf(key, entry, { ...abilities, lastSentAt, now }));
-    else if (isOld(entry, now)) {
-      // An entry that can no longer change is as good as its digest.
+    const isGone = !current.has(key);
+    if (isGone) steps.push(endOf(key, entry, known.has(entry.channel), { ...abilities, lastSentAt, now }));
+    // A message that can no longer change needs no entry, unless the target has to be reminded of it.
+    else if (entry.kind === "deploy" && !isFresh(entry, now) && !(needsSomebody(entry.state) && abilities.refreshMs))
       steps.push({ key, channel: entry.channel });
-      known.add(key);
-    }
   }
-  const stillKnown = [...known].filter(
-    (key) => current.has(key) && !steps.some((step) => step.key === key && step.entry),
-  );
-  return { steps, known: stillKnown, wakeAt: waits.length === 0 ? undefined : Math.min(...waits) };
+  return { steps, seen, wakeAt: waits.length === 0 ? undefined : Math.min(...waits) };
 }
 
 interface Situation extends Abilities {
+  readonly key: string;
+  readonly channel: string | undefined;
   readonly entry: SentNotice | undefined;
-  readonly isKnown: boolean;
-  /** It mends what an earlier commit broke. */
-  readonly isMended: boolean;
   /** When the target was sent anything; 0: never. It tells apart two messages with the same content. */
   readonly lastSentAt: number;
   readonly now: number;
 }
 
-/** The state to report; a time to look again; or `undefined`: nothing is new. */
-function nextOf(notice: Notice, situation: Situation): SentState | number | undefined {
-  const { entry, isKnown, isMended, edits, refreshMs, now } = situation;
-  const { state, settled, firstAt, lastAt, deployedAt } = notice;
-  // Whoever deploys again and again must not put off what others wait for.
-  const readyAt = state === "failed" ? firstAt + quietMs : Math.min(lastAt + quietMs, firstAt + longestQuietMs);
+/** Whether to report something that is open; or when to look again. */
+function nextOf(notice: Notice, { entry, edits, refreshMs, now }: Situation): boolean | number {
   // What the status does not say while a deployment is reconciled has not changed.
-  if (notice.kind !== "deploy" && !settled && (state === "progress" || entry !== undefined)) return undefined;
-  if (state === "progress") {
-    if (entry === undefined) return !isKnown && notice.events.has("started") ? "progress" : undefined;
-    return entry.state === "progress" && edits ? ifChanged("progress") : undefined;
-  }
-  if (state === "succeeded") {
-    if (entry === undefined && !isMended && (isKnown || deployedAt < now - newsMs)) return undefined;
-    if (now < readyAt) return readyAt;
-    const isRecovery = isMended || entry?.state === "failed" || entry?.state === "recovered";
-    return ifChanged(isRecovery ? "recovered" : "succeeded");
-  }
-  if (entry?.state === state) return ifChanged(state);
-  if (now < readyAt) return readyAt;
-  if (!settled && !edits && now < firstAt + patienceMs) return firstAt + patienceMs;
-  return state;
-
-  function ifChanged(next: SentState): SentState | number | undefined {
-    if (entry?.state !== next) return next;
-    const isDue = refreshMs !== undefined && entry.content !== undefined && needsSomebody(next);
-    if (isDue && now >= (entry.sentAt ?? entry.at) + refreshMs) return next;
-    if (entry.content !== undefined && entry.content === contentOf(notice, next)) return undefined;
-    if (needsSomebody(next) && hasNewNames(notice, entry) && (edits || settled)) return soonest(next);
-    // A retry in progress has mended nothing yet.
-    if (needsSomebody(next) && !settled) return undefined;
-    if (!edits || entry.ref === undefined || now > entry.at + editableMs) return undefined;
-    return soonest(next);
-  }
-
-  function soonest(next: SentState): SentState | number {
-    const at = (entry?.sentAt ?? 0) + editEveryMs;
-    return now < at ? at : next;
-  }
+  if (notice.state === "progress") return false;
+  if (entry === undefined) return true;
+  const soonest = (entry.sentAt ?? 0) + editEveryMs;
+  if (isReminderDue(entry, refreshMs, now)) return true;
+  if (entry.content !== undefined && entry.content === contentOf(notice, "open")) return false;
+  if (hasNewNames(notice, entry)) return now < soonest ? soonest : true;
+  if (!edits || entry.ref === undefined || !notice.settled || !isFresh(entry, now)) return false;
+  return now < soonest ? soonest : true;
 }
 
 function toStep(
   notice: Notice,
   state: SentState,
-  {
-    key,
-    channel,
-    entry,
-    edits,
-    lastSentAt,
-    now,
-  }: Pick<Situation, "entry" | "edits" | "lastSentAt" | "now"> & Pick<NotifyStep, "key" | "channel">,
+  { key, channel, entry, edits, lastSentAt, now }: Situation,
 ): NotifyStep {
   const sent = edits ? entry?.ref : undefined;
   const next = entryOf(notice, state, channel, entry?.state === state ? entry.at : now);
@@ -193,32 +153,35 @@ function toStep(
     channel,
     message: {
       ...wordsOf(notice, state),
-      ...{
-        id: digest(`${key} ${state} ${content} ${lastSentAt}`),
-        state,
-        kind: notice.kind,
-        at: next.at,
-        notice,
-        sent,
-      },
-      object: next.object,
+      ...{ state, kind: notice.kind, at: next.at, notice, sent, object: next.object },
+      id: digest(`${key} ${state} ${content} ${lastSentAt}`),
       announce: isOther && entry.content !== undefined && (state === "failed" || state === "recovered"),
     },
     entry: { ...next, content, sentAt: now, ...(sent !== undefined && { ref: sent }) },
   };
 }
 
+/** An entry serves to change or to repeat the message: other targets need none, because what they know is in `seen`. */
+function toDeployStep({ notice, state, seen }: NonNullable<DeployFound["changed"]>, situation: Situation): NotifyStep {
+  const step = toStep(notice, state, situation);
+  const { edits, refreshMs } = situation;
+  const keeps = step.message !== undefined && (edits || refreshMs !== undefined || state === "progress");
+  return { ...step, entry: keeps ? step.entry : undefined, seen };
+}
+
 /** Nothing is left of the subject: another commit came, or what was open is closed. */
 function endOf(
   key: string,
   entry: SentNotice,
+  isHeard: boolean,
   { edits, lastSentAt, now }: Pick<Situation, "edits" | "lastSentAt" | "now">,
 ): NotifyStep {
   const { kind, about, channel, content, ref, object } = entry;
   const isOpen = needsSomebody(entry.state) || entry.state === "progress";
   const sent = edits ? ref : undefined;
-  // The newer commit has a message of its own.
-  const isTold = content !== undefined && isOpen && (sent !== undefined || kind !== "deploy");
+  // The newer commit has a message of its own. Reports of pull requests and webhooks can be lost with Redis.
+  const isCertain = kind !== "deploy" && kind !== "preview" && kind !== "webhooks";
+  const isTold = content !== undefined && isOpen && isHeard && (sent !== undefined || isCertain);
   if (!isTold) return { key, channel };
   const title = endTitle(kind, about);
   const message: StepMessage = {
@@ -230,46 +193,34 @@ function endOf(
   return { key, channel, message };
 }
 
-function isOld({ state, at }: SentNotice, now: number): boolean {
-  return (state === "succeeded" || state === "recovered") && now > at + editableMs;
+function isFresh(entry: SentNotice | undefined, now: number): boolean {
+  return entry !== undefined && now <= entry.at + editableMs;
 }
 
 function needsSomebody(state: NoticeState): boolean {
   return state === "failed" || state === "open";
 }
 
-/** Whether a deployment that is well now failed with an earlier commit of its repository. */
-function endsFailure({ sent }: SentRecord, notice: Notice, channel: string | undefined): boolean {
-  const succeeded = notice.lines.filter(({ state }) => state === "succeeded");
-  const well = new Set(succeeded.map(({ name }) => digest(name).slice(0, 8)));
-  return Object.entries(sent).some(
-    ([key, entry]) =>
-      entry.state === "failed" &&
-      entry.source === notice.repo &&
-      entry.channel === channel &&
-      key !== keyOf(channel, notice.subject) &&
-      entry.names?.some((name) => well.has(name)),
-  );
-}
-
-function hasNewNames(notice: Notice, entry: SentNotice): boolean {
-  const known = new Set(entry.names);
+/** Names that a record had no room for count as known. */
+function hasNewNames(notice: Notice, { names }: SentNotice): boolean {
+  if (names === undefined || names.length >= mostNames) return false;
+  const known = new Set(names);
   return namesOf(notice).some((name) => !known.has(name));
 }
 
 function entryOf(notice: Notice, state: SentState, channel: string | undefined, at: number): SentNotice {
-  const object = notice.kind === "preview" || notice.kind === "webhooks" ? undefined : objectOf(notice.deployments[0]);
+  const ofDeployment = notice.kind !== "preview" && notice.kind !== "webhooks";
+  const object = ofDeployment ? objectOf(notice.deployments[0]) : undefined;
   return {
+    ...{ kind: notice.kind, state, at, about: notice.about },
     ...(object && { object }),
-    ...{ kind: notice.kind, state, at, about: notice.about, names: namesOf(notice) },
+    ...(notice.kind !== "deploy" && { names: namesOf(notice) }),
     ...(channel !== undefined && { channel }),
-    ...(notice.repo !== undefined && { source: notice.repo }),
   };
 }
 
-function namesOf({ lines, state }: Notice): string[] {
-  if (!needsSomebody(state)) return [];
-  const needing = lines.filter(({ state: its }) => its !== "succeeded" && its !== "progress");
+function namesOf({ lines }: Notice): string[] {
+  const needing = lines.filter(({ state }) => state !== "succeeded" && state !== "progress");
   return needing.slice(0, mostNames).map(({ name }) => digest(name).slice(0, 8));
 }
 
@@ -278,17 +229,6 @@ function eventOf({ kind }: Notice, state: SentState): NoticeEvent {
   return state === "progress" ? "started" : state === "open" ? "failed" : state;
 }
 
-/** What a reader would notice. */
-function contentOf(notice: Notice, state: SentState): string {
-  const { title, lines, linesLeftOut, succeeded } = wordsOf(notice, state);
-  return digest(JSON.stringify([state, title, lines, linesLeftOut, succeeded]));
-}
-
 function keyOf(channel: string | undefined, subject: string): string {
   return digest(JSON.stringify([channel ?? "", subject]));
-}
-
-/** 72 bits: nobody can bring about a collision that harms anybody but themselves. */
-function digest(text: string): string {
-  return createHash("sha256").update(text).digest("base64url").slice(0, 12);
 }

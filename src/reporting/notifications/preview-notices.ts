@@ -22,7 +22,7 @@ export async function findFailedPreviews(
     few.map(async ({ repo, pullRequest }) => ({ repo, report: await reports.find(pullRequest) })),
   );
   return found.flatMap(({ repo, report }) => {
-    if (report === undefined || !hasFailed(report)) return [];
+    if (report === undefined || !mayFail(report)) return [];
     const names = new Set(report.previews.map(({ deployment }) => keyText(deployment)));
     // Naming a repository is not enough: only who was able to deploy from it hears of its pull requests.
     const following = all.filter(
@@ -33,8 +33,9 @@ export async function findFailedPreviews(
   });
 }
 
-function hasFailed(report: Report): boolean {
-  return isOpen(report) && !isForeign(report) && report.state !== "working" && sumOf(report, false) === "failure";
+/** While it is made again, nobody knows whether it still fails. */
+function mayFail(report: Report): boolean {
+  return isOpen(report) && !isForeign(report) && (report.state === "working" || sumOf(report, false) === "failure");
 }
 
 function toNotice(report: Report, deployments: readonly AnyDeployment[]): Notice {
@@ -45,12 +46,13 @@ function toNotice(report: Report, deployments: readonly AnyDeployment[]): Notice
     .map(({ deployment }): NoticeLine => ({ name: keyText(deployment), state: "failed", text: "would fail" }))
     .toSorted((a, b) => compareText(a.name, b.name));
   return {
-    ...{ subject: `preview ${pullRequest.forge}:${name}`, kind: "preview", state: "open", settled: true, url },
+    ...{ subject: `preview ${pullRequest.forge}:${name}`, kind: "preview", settled: report.state !== "working", url },
+    state: report.state === "working" ? "progress" : "open",
     events: new Set(["preview"]),
     about: name,
     lines: [{ name: title || name, state: "failed", text: describeReport(report) }, ...lines],
     unchanged: 0,
     deployments,
-    ...{ firstAt: 0, lastAt: 0, deployedAt: 0 },
+    members: [],
   };
 }

@@ -30,6 +30,6 @@ function toNotice(forge: string, repos: readonly MissedPushes[], all: readonly A
     events: new Set(["webhooks"]),
     unchanged: 0,
     deployments: all.filter((deployment) => followsGit(deployment) && names.has(deployment.repo)),
-    ...{ firstAt: 0, lastAt: 0, deployedAt: 0 },
+    members: [],
   };
 }

@@ -40,15 +40,17 @@ function titleOf({ kind, about, commit, lines, unchanged }: Notice, state: Notic
   if (kind === "webhooks") return `${about}: webhooks do not arrive, so pushes are deployed late`;
   if (kind !== "deploy") return stateTitle(kind, about, lines.length);
   const [only] = lines;
-  const [count, all] = [lines.length, lines.length + unchanged];
+  const all = lines.length + unchanged;
   const what = commit?.slice(0, 7) ?? "the specification";
-  const who = count === 1 && only ? only.name : about;
   const failed = lines.filter((line) => line.state === "failed").length;
   const done = lines.filter((line) => line.state === "succeeded").length;
-  const where = count === 1 ? "" : ` to ${count} deployments`;
+  const count = state === "succeeded" || state === "recovered" ? done : lines.length;
+  const one = lines.length === 1 ? only : lines.find((line) => count === 1 && line.state === "succeeded");
+  const who = one?.name ?? about;
+  const where = one ? "" : ` to ${count} deployments`;
   switch (state) {
     case "failed":
-      return count === 1 ? `${who}: ${what} failed` : `${who}: ${what} failed in ${failed} of ${all} deployments`;
+      return one ? `${who}: ${what} failed` : `${who}: ${what} failed in ${failed} of ${all} deployments`;
     case "progress":
       return count === 1
         ? `${who}: deploying ${what}`
@@ -56,7 +58,7 @@ function titleOf({ kind, about, commit, lines, unchanged }: Notice, state: Notic
     case "recovered":
       return `${who}: recovered, ${what} is deployed${where}`;
     default:
-      return `${who}: deployed ${what}${where || (only ? ` (${only.text})` : "")}`;
+      return `${who}: deployed ${what}${one?.text ? ` (${one.text})` : where}`;
   }
 }
 

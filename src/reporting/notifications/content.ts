@@ -1,0 +1,16 @@
+/** Whether a target has to be sent again what it was sent. Pure. */
+import type { SentNotice, SentState } from "../../model.ts";
+import { digest } from "./digest.ts";
+import type { Notice } from "./notices.ts";
+import { wordsOf } from "./words.ts";
+
+/** For a target that forgets. */
+export function isReminderDue(entry: SentNotice, refreshMs: number | undefined, now: number): boolean {
+  return refreshMs !== undefined && entry.content !== undefined && now >= (entry.sentAt ?? entry.at) + refreshMs;
+}
+
+/** What a reader would notice. */
+export function contentOf(notice: Notice, state: SentState): string {
+  const { title, lines, linesLeftOut, succeeded } = wordsOf(notice, state);
+  return digest(JSON.stringify([state, title, lines, linesLeftOut, succeeded]));
+}
