@@ -46,11 +46,7 @@ function Target({ target, kind, recent, open, trouble, now }: ShownTarget & { re
           {untilText(trouble.nextAt, now)}.
         </Notice>
       )}
-      {open > 0 && (
-        <p>
-          {open} reported {open === 1 ? "message is" : "messages are"} about something that still needs attention.
-        </p>
-      )}
+      {open > 0 && <p>Still needs attention: {open}</p>}
       {recent.length === 0 && <p class="quiet">Nothing was sent yet.</p>}
       <ul class="plain asides">
         {recent.map(({ at, title, severity }) => (

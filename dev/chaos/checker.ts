@@ -242,7 +242,12 @@ function unclosed(_: History, { descriptors }: Rest): string[] {
 const failure = /could not be (?:compared|tried)|cannot be (?:rendered|merged)|not rendered|\d errors?\b/;
 
 function otherComments(_: History, { pullRequests }: Rest): string[] {
-  return pullRequests.flatMap(({ name, state, isConcerned, comments, says }) => {
+  return pullRequests.flatMap(({ name, state, isConcerned, says, comments: all }) => {
+    // The author of a merge whose rollout fails is mentioned once, in a comment of its own.
+    const mentions = all.filter((body) => mention.test(body));
+    const comments = all.filter((body) => !mentions.includes(body));
+    if (mentions.length > 1 || (mentions.length > 0 && state === "open"))
+      return [`${name} is ${state}, and mentions its author ${mentions.length} times`];
     const [comment] = comments;
     if (comments.length > 1) return [`${name} has ${comments.length} comments`];
     if (comment === undefined) return isConcerned ? [`${name} has no comment`] : [];
@@ -252,6 +257,8 @@ function otherComments(_: History, { pullRequests }: Rest): string[] {
       .map((text) => `${name} is ${state}, and its comment does not say ${text}: ${comment.slice(0, 1_000)}`);
   });
 }
+
+const mention = /^<!-- towline: rollout of [0-9a-f]+ failed -->/;
 
 /** How many of the expected texts name the head and the base; the rest list what merging would change. */
 const aboutHeadAndBase = 2;

@@ -13,7 +13,7 @@ const help = `
 Reads what the servers have recorded in the cluster.
 
   LAST     When the last message was sent, and its title
-  OPEN     Failures and other things that were reported and are not over
+  OPEN     How many deployments fail, and how much else is open, as far as the target knows
   PROBLEM  Why the target receives nothing at the moment
 
 Examples:

@@ -63,6 +63,13 @@ export function slotOf(channel: string | undefined): string {
   return channel === undefined ? "" : `:${channel}`;
 }
 
+/** Begins the word, in `seen`, of a deployment that is known to fail. */
+export const failing = "!";
+
+export function isReportedFailure(word: string): boolean {
+  return word.startsWith(failing);
+}
+
 /** The API server accepts 1 MiB for a whole ConfigMap. */
 const mostBytes = 700_000;
 

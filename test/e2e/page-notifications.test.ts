@@ -53,7 +53,7 @@ test("the page shows what each target was sent, and why one receives nothing", a
   expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: broken })).status).toBe(202);
   await page.getByText(`${namespace}/shop: ${broken.slice(0, 7)} failed`).waitFor();
   await page.getByText("response status 503. The next try is").waitFor();
-  await page.getByText("1 reported message is about something that still needs attention.").waitFor();
+  await page.getByText("Still needs attention: 1").waitFor();
   await examine(page, "notifications");
   expect(trouble).toEqual([]);
 

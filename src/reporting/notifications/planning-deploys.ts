@@ -3,7 +3,7 @@
  * reported, and whether it was reported as failing. So a failure that later commits carry along is no news, and a recovery is
  * news whichever commit brings it. Pure.
  */
-import type { SentNotice, SentRecord, SentState } from "../../model.ts";
+import { failing, isReportedFailure, type SentNotice, type SentRecord, type SentState } from "../../model.ts";
 import { digest } from "./digest.ts";
 import type { Member } from "./members.ts";
 import type { Notice } from "./notices.ts";
@@ -37,9 +37,6 @@ const longestQuietMs = 15 * 60_000;
 const editEveryMs = 3_000;
 /** What was deployed earlier is no news to a channel that has just begun to hear of the deployment. */
 const newsMs = 15 * 60_000;
-/** Begins the word of a deployment that was reported as failing. */
-const failing = "!";
-
 /** What is true of them is no news. Without `failures`, those that fail are left out. */
 export function firstSeen(
   channel: string | undefined,
@@ -59,8 +56,8 @@ export function planDeploy(notice: Notice, situation: DeploySituation): DeployFo
     const before = Object.hasOwn(record.seen, key) ? record.seen[key] : undefined;
     if (before !== undefined) seen[key] = before;
     const isWell = member.state === "succeeded" || member.state === "healthy";
-    if (member.state === "failed" && before?.startsWith(failing) !== true) broken.push(member);
-    else if (isWell && before?.startsWith(failing)) mended.push(member);
+    if (member.state === "failed" && !(before !== undefined && isReportedFailure(before))) broken.push(member);
+    else if (isWell && before !== undefined && isReportedFailure(before)) mended.push(member);
     else if (member.state === "succeeded" && before !== wordOf(member)) {
       if (before === undefined && member.deployedAt < now - newsMs) seen[key] = wordOf(member);
       else deployed.push(member);
