@@ -41,7 +41,7 @@ test("fish completes the same words as bash, with their descriptions", async () 
     return stdout.trim().split("\n");
   };
   expect(await complete("towline ge")).toEqual([
-    "get\tList deployments, pull request previews, deliveries or queued jobs",
+    "get\tList deployments, pull request previews, deliveries, queued jobs or notifications",
   ]);
   expect(await complete("towline get deployments --w")).toEqual([
     "--watch\tKeep running and print deployments that change, until Ctrl-C",
