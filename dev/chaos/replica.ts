@@ -108,6 +108,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
   const disk = await createSmallDisk(dataDir);
   const [kubeconfigFile, configFile] = [join(dir, `${name}.kubeconfig`), join(dir, `${name}.json`)];
   const logFile = join(dir, `${name}.log`);
+  let killed = false;
   await writeFile(kubeconfigFile, api.kubeconfig);
   const { gitea, onComment } = options;
   const forge = gitea && (await startForgeProxy({ host: new URL(gitea.url), onComment }));
@@ -278,4 +279,3 @@ function readLines(file: string): LogLine[] {
       }
     });
 }
-let killed = false;
