@@ -142,14 +142,24 @@ function checkNotifications({ targets, routes }: ConfigSection): Problem[] {
   const ids = (Array.isArray(targets) ? targets : []).map((target) => (isSection(target) ? target["id"] : undefined));
   const twice = ids.flatMap((id, index) =>
     typeof id === "string" && ids.indexOf(id) < index
-      ? [{ where: `notifications.targets[${index}].id`, what: `"${id}" is already used by another target` }]
+      ? [
+          {
+            where: pathText(["notifications", "targets", index, "id"]),
+            what: `"${id}" is already used by another target`,
+          },
+        ]
       : [],
   );
   const unknown = (Array.isArray(routes) ? routes : []).flatMap((route, index) => {
     const target: unknown = isSection(route) ? route["target"] : undefined;
     return typeof target !== "string" || ids.includes(target)
       ? []
-      : [{ where: `notifications.routes[${index}].target`, what: `"${target}" is not the id of a target` }];
+      : [
+          {
+            where: pathText(["notifications", "routes", index, "target"]),
+            what: `"${target}" is not the id of a target`,
+          },
+        ];
   });
   return [...twice, ...unknown];
 }

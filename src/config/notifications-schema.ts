@@ -2,11 +2,10 @@
 import { z } from "zod";
 import { noticeEvents, notifierKinds } from "../model/notification.ts";
 import { parseSigningKey } from "../kit/signing-key.ts";
+import { integer, secretText, text, token } from "./schema-parts.ts";
 import { Secret } from "./secret.ts";
 
-const text = z.string({ error: "must be text" }).trim().min(1, "must not be empty");
 const path = text;
-const secretText = z.string({ error: "must be text: put it in quotes" }).trim().min(1, "is empty");
 const listOf = <Item extends z.ZodType>(item: Item) => z.array(item, { error: "must be a list" });
 
 const targetId = text
@@ -18,11 +17,6 @@ const targetUrl = secretText
   .refine((value) => /^(?:https?|smtps?):$/.test(URL.parse(value)?.protocol ?? ""), {
     error: "must be a URL that begins with https://, http://, smtps:// or smtp://",
   })
-  .transform((value) => new Secret(value));
-
-/** Restricted to characters allowed in a header. */
-const targetToken = secretText
-  .regex(/^[\x21-\x7e]*$/, "contains a space, a line break or another character that is invalid in a token")
   .transform((value) => new Secret(value));
 
 const signingKey = secretText
@@ -59,7 +53,7 @@ export const targetSchema = z
         "Address: the webhook's URL, the base URL of Alertmanager, or `smtp://user:password@host:587`. For a Slack bot that of the API, by default Slack's own.",
     }),
     urlFile: path.optional().meta({ description: "File to read the address from." }),
-    token: targetToken.optional().meta({
+    token: token.optional().meta({
       secret: true,
       description: "A Slack app's bot token, or a token that is sent as `Authorization: Bearer`.",
     }),
@@ -87,10 +81,7 @@ export const targetSchema = z
     body: z.unknown().optional().meta({
       description: "The body for kind `webhook`, as a value with `{{title}}` and other names in its texts.",
     }),
-    perHour: z
-      .int({ error: "must be a whole number from 1 to 1000" })
-      .min(1, "must be a whole number from 1 to 1000")
-      .max(1_000, "must be a whole number from 1 to 1000")
+    perHour: integer(1, 1_000)
       .prefault(60)
       .meta({ description: "Maximum number of new messages per hour. What is more arrives as one message." }),
     quietHours: z

@@ -7,6 +7,7 @@ import { parseBytes } from "./bytes.ts";
 import { findNearest } from "../kit/nearest.ts";
 import { isNetwork } from "./network.ts";
 import { notificationsSchema } from "./notifications-schema.ts";
+import { integer, secretText, text, token } from "./schema-parts.ts";
 import { Secret } from "./secret.ts";
 
 /** Metadata of a key. zod copies it to the JSON schema under these names. */
@@ -33,23 +34,10 @@ const shortestUiToken = 24;
 const loginCallbackPath = "/auth/callback";
 export const pageRoles = ["viewer", "operator"] as const;
 
-const text = z.string({ error: "must be text" }).trim().min(1, "must not be empty");
 const path = text;
 const flag = z.boolean({ error: "must be true or false" });
 
-const secret = z
-  .string({ error: "must be text: put it in quotes" })
-  .trim()
-  .min(1, "is empty")
-  .transform((value) => new Secret(value));
-
-/** Restricted to characters allowed in a header: the error of an HTTP client would quote the token. */
-const token = z
-  .string({ error: "must be text: put it in quotes" })
-  .trim()
-  .min(1, "is empty")
-  .regex(/^[\x21-\x7e]*$/, "contains a space, a line break or another character that is invalid in a token")
-  .transform((value) => new Secret(value));
+const secret = secretText.transform((value) => new Secret(value));
 
 const webhookSecret = z
   .string({ error: "must be text: put it in quotes" })
@@ -123,11 +111,6 @@ const privateKey = z
   .transform((value) => value.replaceAll("\\n", "\n"))
   .refine((value) => /^-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(value), "is not a private key in PEM form")
   .transform((value) => new Secret(value));
-
-function integer(least: number, most: number) {
-  const error = `must be a whole number from ${least} to ${most}`;
-  return z.int({ error }).min(least, error).max(most, error);
-}
 
 const port = integer(0, 65_535);
 
