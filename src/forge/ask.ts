@@ -2,9 +2,10 @@
 import type { z } from "zod";
 import { ForgeError } from "../errors.ts";
 import { withTimeout } from "../kit/deadline.ts";
+import { codeOf } from "../kit/http-failure.ts";
 import { parseJson } from "../kit/json.ts";
 import { readBody, TooLargeError } from "./answer-body.ts";
-import { codeOf, toForgeError } from "./forge-failure.ts";
+import { toForgeError } from "./forge-failure.ts";
 
 export interface Question {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";

@@ -1,5 +1,6 @@
 /** Classifies the error responses and failures of all forges. */
 import { ForgeError } from "../errors.ts";
+import { parseRetryAfter } from "../kit/http-failure.ts";
 
 export interface FailedAnswer {
   readonly status: number;
@@ -49,22 +50,10 @@ export function toForgeError(
 
 /** Reads `Retry-After` (seconds or a date), or else when the limit resets (GitHub's and GitLab's headers). */
 export function findRetryAfterMs(headers: Headers, now: number): number | undefined {
-  const text = headers.get("retry-after")?.trim() ?? "";
+  const asked = parseRetryAfter(headers, now);
+  if (asked !== undefined) return bounded(asked);
   const reset = headers.get("x-ratelimit-reset") ?? headers.get("ratelimit-reset") ?? "";
-  if (/^\d+(\.\d+)?$/.test(text)) return bounded(Number(text) * 1_000);
-  if (text !== "" && !/^[-+\d.e]+$/i.test(text)) {
-    const at = Date.parse(text);
-    if (!Number.isNaN(at)) return bounded(at - now);
-  }
   return /^\d{9,11}$/.test(reset) ? bounded(Number(reset) * 1_000 - now) : undefined;
-}
-
-/** For a request without a response: the system's error code, such as `ECONNREFUSED`. */
-export function codeOf(error: unknown): string {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if ("code" in cause && typeof cause.code === "string") return cause.code;
-  }
-  return "connection lost";
 }
 
 function bounded(ms: number): number {

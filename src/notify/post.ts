@@ -1,6 +1,7 @@
 /** One request to a target of notifications: limited in time and size, never redirected, never retried here. */
 import { NotifyError } from "../errors.ts";
 import { withTimeout } from "../kit/deadline.ts";
+import { codeOf, parseRetryAfter } from "../kit/http-failure.ts";
 import { parseJson } from "../kit/json.ts";
 
 export interface Post {
@@ -59,7 +60,8 @@ export async function post(request: Post): Promise<PostAnswer> {
 /** The reason for a status other than 2xx. `said`: the target's own words, which must contain no secret. */
 export function toNotifyError({ status, headers }: Omit<PostAnswer, "text" | "json">, host: string, said = "") {
   const words = said === "" ? "" : `: ${said}`;
-  const retryAfterMs = findRetryAfterMs(headers, Date.now());
+  const asked = parseRetryAfter(headers, Date.now());
+  const retryAfterMs = asked === undefined ? undefined : Math.min(asked, longestWaitMs);
   if (status === 429) return new NotifyError("later", `${host}: too many requests (429)${words}`, { retryAfterMs });
   if (status >= 500 || status === 408 || status === 409 || status === 425)
     return new NotifyError("later", `${host}: response status ${status}${words}`, { retryAfterMs });
@@ -73,13 +75,6 @@ export function toNotifyError({ status, headers }: Omit<PostAnswer, "text" | "js
   return new NotifyError("refused", `${host}: the message was rejected (${status})${words}`);
 }
 
-/** `Retry-After`, in seconds or as a date. */
-function findRetryAfterMs(headers: Headers, now: number): number | undefined {
-  const text = headers.get("retry-after")?.trim() ?? "";
-  const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), longestWaitMs);
-}
-
 /** Reads no more than the limit, so that an endless response does not fill the memory. */
 async function readStart(response: Response): Promise<string> {
   const chunks: Uint8Array[] = [];
@@ -91,12 +86,4 @@ async function readStart(response: Response): Promise<string> {
     if (bytes >= mostAnswerBytes) break;
   }
   return Buffer.concat(chunks).toString("utf8", 0, mostAnswerBytes);
-}
-
-/** The system's error code, such as `ECONNREFUSED`. */
-function codeOf(error: unknown): string {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if ("code" in cause && typeof cause.code === "string") return cause.code;
-  }
-  return "connection lost";
 }

@@ -5,7 +5,7 @@ import { createHmac } from "node:crypto";
 import { NotifyError } from "../errors.ts";
 import { parseSigningKey } from "../kit/signing-key.ts";
 import type { Notification } from "../model.ts";
-import { checkAddress } from "./address.ts";
+import { bearerOf, checkAddress } from "./address.ts";
 import { fit } from "./fit.ts";
 import { post } from "./post.ts";
 
@@ -29,8 +29,7 @@ export interface SignedPost {
 /** Throws an Error if an option cannot be used; it does not contain the option's value, which may be a secret. */
 export function createSignedPost({ url, secrets, token }: SignedPostOptions): (request: SignedPost) => Promise<void> {
   const host = checkAddress(url);
-  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
-    throw new Error("token: is empty, or contains a character that is invalid in a header");
+  const login = bearerOf(token);
   const keys = secrets.map((secret, index) => {
     const key = parseSigningKey(secret);
     if (key === undefined)
@@ -44,7 +43,7 @@ export function createSignedPost({ url, secrets, token }: SignedPostOptions): (r
       throw new NotifyError("refused", `${host}: the body exceeds ${mostBytes} bytes even without lines: shorten it`);
     const headers = {
       "content-type": contentType,
-      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...login,
       ...signatureHeaders(message.id, body, keys),
     };
     await post({ url, headers, body, signal });

@@ -8,7 +8,7 @@ import type { ForgeOptions } from "../forge-options.ts";
 import { createMemory } from "../memory.ts";
 import { isClosedSince, lenientList } from "../payload.ts";
 import { createRepoNames } from "../repo-name.ts";
-import { shorten } from "../shorten.ts";
+import { shorten } from "../../kit/shorten.ts";
 import { Account, Comment, PullRequestOf } from "./answers.ts";
 
 /** Gitea itself accepts more; this is the limit of other forges, and what a page renders without effort. */

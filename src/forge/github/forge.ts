@@ -4,7 +4,7 @@ import type { Forge } from "../../ports.ts";
 import type { ForgeOptions } from "../forge-options.ts";
 import { isClosedSince } from "../payload.ts";
 import { createBoundedMap } from "../../kit/bounded-map.ts";
-import { shorten } from "../shorten.ts";
+import { shorten } from "../../kit/shorten.ts";
 import {
   type CommentAnswer,
   commentAnswer,

@@ -6,7 +6,7 @@ import type { ForgeError } from "../../errors.ts";
 import { withTimeout } from "../../kit/deadline.ts";
 import type { Logger } from "../../log.ts";
 import { TooLargeError } from "../answer-body.ts";
-import { codeOf } from "../forge-failure.ts";
+import { codeOf } from "../../kit/http-failure.ts";
 import { createFetchWhole } from "./fetch-whole.ts";
 import { type GithubAnswer, type RequestDescription, problemOf, toForgeError } from "./problem.ts";
 

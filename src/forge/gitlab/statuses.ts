@@ -7,7 +7,7 @@ import { z } from "zod";
 import type { CommitKey, CommitStatus } from "../../model.ts";
 import { type Answer, type Ask, readAnswer } from "../ask.ts";
 import { createMemory } from "../memory.ts";
-import { shorten } from "../shorten.ts";
+import { shorten } from "../../kit/shorten.ts";
 import { MergeRequest, Pipeline } from "./answers.ts";
 import { type GitlabApi, createGitlabApi } from "./api.ts";
 

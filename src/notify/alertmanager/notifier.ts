@@ -1,6 +1,6 @@
 /** Alertmanager: what needs somebody is an active alert, which is resolved when it no longer does. */
 import type { Notifier } from "../../ports.ts";
-import { checkAddress } from "../address.ts";
+import { bearerOf, checkAddress } from "../address.ts";
 import { post } from "../post.ts";
 import { type AlertLabels, parseLabels, toAlert, toLabels } from "./alert.ts";
 
@@ -24,7 +24,7 @@ export function createAlertmanagerNotifier({ url, token, labels: configured = {}
   checkAddress(url);
   const address = new URL(url);
   address.pathname = `${address.pathname.replace(/\/+$/, "")}/api/v2/alerts`;
-  const headers = { ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+  const headers = bearerOf(token);
 
   return {
     edits: true,

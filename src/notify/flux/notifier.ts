@@ -1,6 +1,6 @@
 /** Flux's notification-controller, which passes events on to the providers that its Alerts select. */
 import type { Notifier } from "../../ports.ts";
-import { checkAddress } from "../address.ts";
+import { bearerOf, checkAddress } from "../address.ts";
 import { post } from "../post.ts";
 import { toEvent } from "./event.ts";
 
@@ -17,7 +17,7 @@ const duplicate = 429;
 /** Throws an Error if the address cannot be used. */
 export function createFluxNotifier({ url, token }: FluxOptions): Notifier {
   checkAddress(url);
-  const headers = { ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+  const headers = bearerOf(token);
   return {
     edits: false,
     async send(message, { signal }) {

@@ -7,7 +7,7 @@ import { NotifyError } from "../../errors.ts";
 import { parseJson } from "../../kit/json.ts";
 import type { Notification } from "../../model.ts";
 import type { Notifier, SendOptions } from "../../ports.ts";
-import { checkAddress } from "../address.ts";
+import { bearerOf, checkAddress } from "../address.ts";
 import { post } from "../post.ts";
 import { renderMessage, renderReply } from "./message.ts";
 import { findError, gone, toSlackError } from "./problems.ts";
@@ -67,14 +67,14 @@ interface Bot {
 
 function createBot({ token, channel: ownChannel, apiUrl }: Bot): Notifier {
   const host = checkAddress(apiUrl);
-  const authorization = `Bearer ${token}`;
+  const login = bearerOf(token);
 
   /** Returns which message was sent or changed; `undefined` for an error that the caller expects. */
   async function call(method: string, body: string | undefined, signal: AbortSignal, expected = none) {
     const url = `${apiUrl.replace(/\/+$/, "")}/${method}`;
     const { json, headers } = await post({
       ...{ url, body: body ?? refuse(host), signal },
-      headers: { authorization, "content-type": "application/json; charset=utf-8" },
+      headers: { ...login, "content-type": "application/json; charset=utf-8" },
     });
     const answer = Answer.safeParse(json).data;
     if (answer?.ok === true) return answer;

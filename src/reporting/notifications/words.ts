@@ -1,4 +1,5 @@
 /** The words of a notification: its title and its lines. Pure. */
+import { shorten } from "../../kit/shorten.ts";
 import type { NoticeKind, NoticeLine, NoticeState, Severity } from "../../model.ts";
 import type { Notice } from "./notices.ts";
 
@@ -22,9 +23,9 @@ export function wordsOf(notice: Notice, state: NoticeState): NoticeWords {
   const all = others.length > 0 ? others : notice.lines;
   const shown = all.slice(0, others.length > 0 ? mostLines : mostSucceeded);
   return {
-    title: shortened(titleOf(notice, state), longestTitle),
+    title: shorten(titleOf(notice, state), longestTitle),
     severity: severityOf(notice.kind, state),
-    lines: shown.map((line) => ({ ...line, text: shortened(inOneLine(line.text), longestLine) })),
+    lines: shown.map((line) => ({ ...line, text: shorten(inOneLine(line.text), longestLine) })),
     linesLeftOut: all.length - shown.length,
     succeeded: notice.lines.length - all.length,
   };
@@ -88,7 +89,7 @@ const endWords: Readonly<Record<NoticeKind, string>> = {
 
 /** The title once nothing is left of it. */
 export function endTitle(kind: NoticeKind, about: string): string {
-  return shortened(`${about}: ${endWords[kind]}`, longestTitle);
+  return shorten(`${about}: ${endWords[kind]}`, longestTitle);
 }
 
 function inOneLine(text: string): string {
@@ -96,9 +97,4 @@ function inOneLine(text: string): string {
     .slice(0, 10 * longestLine)
     .replaceAll(/[\s\p{Cc}]+/gu, " ")
     .trim();
-}
-
-function shortened(text: string, most: number): string {
-  const points = [...text];
-  return points.length <= most ? text : `${points.slice(0, most - 1).join("")}…`;
 }

@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import { pathOf } from "../../../src/forge/ask.ts";
 import { createMemory } from "../../../src/forge/memory.ts";
 import { createRepoNames } from "../../../src/forge/repo-name.ts";
-import { shorten } from "../../../src/forge/shorten.ts";
+import { shorten } from "../../../src/kit/shorten.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 
 const twoParts = (name: string) => name.split("/").length === 2;
