@@ -16,9 +16,12 @@ import {
   slotOf,
 } from "../../model.ts";
 import type { Clock, Deployments, Notifier, SentNotifications, SentVersion } from "../../ports.ts";
+import { plural } from "../../preview/summary.ts";
+import { digestsOf } from "./digests.ts";
 import { holdBack } from "./holding.ts";
 import { type Notice, noticesOf } from "./notices.ts";
 import { firstRecord, planSteps, type NotifyStep, type StepMessage } from "./planning.ts";
+import { withinHour, withoutPast, withSteps } from "./recording.ts";
 import { destinationsOf } from "./routing.ts";
 
 export interface NotifyDeps {
@@ -62,7 +65,6 @@ const refusedMs = 10 * 60_000;
 const laterMs = 15_000;
 /** The API server is away, another server has just written, or the server lacks a right. */
 const unrecordedMs = 5_000;
-const hourMs = 3_600_000;
 /** Messages that are kept for people who ask what was sent. */
 const mostRecent = 20;
 /** So many channels without an answer in one run, or refusals by one channel: the rest waits for the next run. */
@@ -267,7 +269,7 @@ export function createNotify(deps: NotifyDeps) {
     const facts = [
       ...(commit ? [{ label: "Commit", value: [commit.slice(0, 7), said.title].filter(Boolean).join(" ") }] : []),
       ...(said.author ? [{ label: "Author", value: said.author }] : []),
-      ...(succeeded > 0 ? [{ label: "Succeeded", value: inDeployments(succeeded) }] : []),
+      ...(succeeded > 0 ? [{ label: "Succeeded", value: plural(succeeded, "deployment") }] : []),
     ];
     const links = [
       ...(said.url ? [{ label: "Commit", url: said.url }] : []),
@@ -286,25 +288,6 @@ export function createNotify(deps: NotifyDeps) {
 
 const later = (afterMs: number, why: string): Outcome => ({ kind: "later", afterMs, why });
 
-/** `ref`: what identifies the message from now on; absent if nothing was sent. */
-function withSteps(
-  record: SentRecord,
-  steps: readonly NotifyStep[],
-  done?: { readonly ref: string | undefined },
-): SentRecord {
-  if (steps.length === 0) return record;
-  const sent = new Map(Object.entries(record.sent));
-  for (const { key, entry } of steps) {
-    sent.delete(key);
-    if (entry === undefined) continue;
-    const { ref: before, ...rest } = entry;
-    const ref = done === undefined ? before : done.ref;
-    sent.set(key, { ...rest, ...(ref !== undefined && { ref }) });
-  }
-  const seen = Object.assign({}, record.seen, ...steps.map((step) => step.seen ?? {})) as SentRecord["seen"];
-  return { ...record, sent: Object.fromEntries(sent), seen };
-}
-
 /** Where the page shows it: a commit in all its deployments, or the deployment that needs somebody. */
 function linkToPage(pageUrl: string | undefined, { notice, kind }: StepMessage): NoticeLink[] {
   if (pageUrl === undefined || notice === undefined) return [];
@@ -315,75 +298,4 @@ function linkToPage(pageUrl: string | undefined, { notice, kind }: StepMessage):
     return [{ label: "Rollout", url: `${pageUrl}/#/commit/${encodeURIComponent(notice.commit)}` }];
   const path = others.length === 0 && first ? `/${first.key.namespace}/${first.key.name}` : "";
   return [{ label: path === "" ? "Deployments" : "Deployment", url: `${pageUrl}/#/deployments${path}` }];
-}
-
-/** What was sent within the last hour, and now to that channel. */
-function withinHour(hour: SentRecord["hour"], now: number, channel: string | undefined): SentRecord["hour"] {
-  const added = channel === undefined ? hour : { ...hour, [channel]: [...(hour[channel] ?? []), now] };
-  return Object.fromEntries(
-    Object.entries(added).flatMap(([name, times]) => {
-      const recent = times.filter((at) => at > now - hourMs);
-      return recent.length > 0 ? [[name, recent]] : [];
-    }),
-  );
-}
-
-/** Without what is about channels and messages that no longer exist, or that need no attention any more. */
-function withoutPast(
-  record: SentRecord,
-  channels: readonly { readonly channel: string | undefined }[],
-  messages: readonly { readonly steps: readonly NotifyStep[] }[],
-): SentRecord {
-  const slots = new Set(channels.map(({ channel }) => slotOf(channel)));
-  const keys = new Set(messages.map(({ steps }) => steps[0]?.key ?? ""));
-  const only = <Value>(all: Readonly<Record<string, Value>> = {}, kept: ReadonlySet<string>): Record<string, Value> =>
-    Object.fromEntries(Object.entries(all).filter(([name]) => kept.has(name)));
-  return {
-    ...record,
-    hour: only(record.hour, slots),
-    late: messages.length > 0 ? only(record.late, slots) : {},
-    refused: only(record.refused, keys),
-  };
-}
-
-function inDeployments(count: number): string {
-  return `${count} deployment${count === 1 ? "" : "s"}`;
-}
-
-const rank = { error: 0, warning: 1, info: 2 };
-const mostTitles = 20;
-
-/** One message for each channel, with the titles of what it takes the place of. */
-function digestsOf(
-  joined: readonly NotifyStep[],
-  now: number,
-): { message: StepMessage; steps: readonly NotifyStep[] }[] {
-  const groups = Map.groupBy(joined, ({ channel }) => channel);
-  return [...groups.values()].flatMap((steps) => {
-    const messages = steps
-      .flatMap(({ message }) => message ?? [])
-      .toSorted((a, b) => rank[a.severity] - rank[b.severity]);
-    const [worst, ...others] = messages;
-    if (worst === undefined) return [];
-    if (others.length === 0) return [{ message: worst, steps }];
-    const failed = messages.filter(({ severity }) => severity === "error").length;
-    const lines = messages.map(({ title, severity, state }) => ({
-      name: title,
-      state:
-        severity === "error" ? ("failed" as const) : state === "open" ? ("waiting" as const) : ("succeeded" as const),
-      text: "",
-    }));
-    const message: StepMessage = {
-      ...{ kind: worst.kind, state: worst.state, severity: worst.severity, announce: false, at: now },
-      id: messages
-        .map(({ id }) => id)
-        .join("")
-        .slice(0, 120),
-      title: `${messages.length} notifications${failed > 0 ? `, ${failed} about ${failed === 1 ? "a failure" : "failures"}` : ""}`,
-      lines: lines.slice(0, mostTitles),
-      linesLeftOut: Math.max(0, lines.length - mostTitles),
-      succeeded: 0,
-    };
-    return [{ message, steps }];
-  });
 }

@@ -4,11 +4,11 @@
  * news whichever commit brings it. Pure.
  */
 import { failing, isReportedFailure, type SentNotice, type SentRecord, type SentState } from "../../model.ts";
+import type { Abilities } from "./abilities.ts";
+import { changeableAt, contentOf, isReminderDue } from "./content.ts";
 import { digest } from "./digest.ts";
 import type { Member } from "./members.ts";
 import type { Notice } from "./notices.ts";
-import { contentOf, isReminderDue } from "./content.ts";
-import type { Abilities } from "./abilities.ts";
 
 export interface DeployFound {
   /** What the record has of these deployments, or has now because it is no news. */
@@ -34,9 +34,9 @@ const quietMs = 5_000;
 const patienceMs = 2 * 60_000;
 /** Whoever deploys again and again must not put off what others wait for. */
 const longestQuietMs = 15 * 60_000;
-const editEveryMs = 3_000;
 /** What was deployed earlier is no news to a channel that has just begun to hear of the deployment. */
 const newsMs = 15 * 60_000;
+
 /** What is true of them is no news. Without `failures`, those that fail are left out. */
 export function firstSeen(
   channel: string | undefined,
@@ -99,7 +99,7 @@ export function planDeploy(notice: Notice, situation: DeploySituation): DeployFo
   // A retry in progress has mended nothing yet.
   const isTold = entry.content === contentOf(notice, state) || (state !== "progress" && !notice.settled);
   if (isTold || !edits || entry.ref === undefined || !situation.isFresh) return { seen, wakeAt };
-  const soonest = (entry.sentAt ?? 0) + editEveryMs;
+  const soonest = changeableAt(entry);
   return now < soonest ? wait(soonest) : { seen, wakeAt, changed: { notice, state, seen: {} } };
 }
 

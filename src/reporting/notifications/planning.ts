@@ -4,7 +4,7 @@
  */
 import type { NoticeEvent, NoticeObject, NoticeState, SentNotice, SentRecord, SentState } from "../../model.ts";
 import type { Abilities } from "./abilities.ts";
-import { contentOf, isReminderDue } from "./content.ts";
+import { changeableAt, contentOf, isReminderDue } from "./content.ts";
 import { digest } from "./digest.ts";
 import { type Notice, objectOf } from "./notices.ts";
 import { type DeployFound, firstSeen, planDeploy } from "./planning-deploys.ts";
@@ -48,7 +48,6 @@ export interface ChannelNotices {
   readonly notices: readonly Notice[];
 }
 
-const editEveryMs = 3_000;
 /** Later, a message scrolled away: what changes in it then is of no interest. */
 const editableMs = 60 * 60_000;
 const mostNames = 1_000;
@@ -130,7 +129,7 @@ function nextOf(notice: Notice, { entry, edits, refreshMs, now }: Situation): bo
   // What the status does not say while a deployment is reconciled has not changed.
   if (notice.state === "progress") return false;
   if (entry === undefined) return true;
-  const soonest = (entry.sentAt ?? 0) + editEveryMs;
+  const soonest = changeableAt(entry);
   if (isReminderDue(entry, refreshMs, now)) return true;
   if (entry.content !== undefined && entry.content === contentOf(notice, "open")) return false;
   if (hasNewNames(notice, entry)) return now < soonest ? soonest : true;
