@@ -24,25 +24,32 @@ export interface MissedWebhooks {
 export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
   const { senders, speaksFor, deliveries, store, observe, clock } = deps;
 
-  async function missed(forge: string): Promise<readonly MissedPushes[]> {
-    const all = await store.all(forge);
-    if (all.length === 0) return [];
-    const told = await deliveries.latest(forge);
-    const over = all.filter((one) => told.some((delivery) => delivery.at > one.lastAt && isAbout(delivery, one.repo)));
+  /** `latest`: deliveries of the forge. */
+  async function withoutOver(
+    forge: string,
+    all: readonly MissedPushes[],
+    latest: readonly DeliveryRecord[],
+  ): Promise<readonly MissedPushes[]> {
+    const over = all.filter((one) =>
+      latest.some((delivery) => delivery.at > one.lastAt && isAbout(delivery, one.repo)),
+    );
     for (const { repo } of over) await store.remove(forge, repo);
     return all.filter((one) => !over.includes(one));
   }
 
   return {
-    missed,
+    async missed(forge) {
+      const all = await store.all(forge);
+      return all.length === 0 ? [] : withoutOver(forge, all, await deliveries.latest(forge));
+    },
     async note(found) {
-      const byRepo = new Map(found.map((push) => [`${push.repo} ${push.commit ?? ""}`, push]));
+      const pushes = new Map(found.map((push) => [`${push.repo} ${push.commit ?? ""}`, push]));
       for (const forge of senders()) {
-        const here = [...byRepo.values()].filter(({ url }) => speaksFor(forge, url));
+        const here = [...pushes.values()].filter(({ url }) => speaksFor(forge, url));
         if (here.length === 0) continue;
-        const told = await deliveries.latest(forge);
-        const unheard = here.filter(({ commit }) => commit !== undefined && !told.some((one) => names(one, commit)));
-        const known = new Map((await missed(forge)).map((one) => [one.repo, one]));
+        const latest = await deliveries.latest(forge);
+        const unheard = here.filter(({ commit }) => commit !== undefined && !latest.some((one) => names(one, commit)));
+        const known = new Map((await withoutOver(forge, await store.all(forge), latest)).map((one) => [one.repo, one]));
         for (const { repo, ref, commit } of unheard) {
           const before = known.get(repo);
           // The sweep finds a commit again until it is deployed.
