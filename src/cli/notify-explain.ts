@@ -1,6 +1,5 @@
 /** `towline notify explain`: which targets hear of a deployment, of what, and why. */
-import { noticeEvents } from "../model.ts";
-import { keyText } from "../model.ts";
+import { keyText, noticeEvents } from "../model.ts";
 import { subscriptionsOf } from "../reporting/notifications/routing.ts";
 import { listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";

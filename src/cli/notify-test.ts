@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { ConfigError, NotifyError } from "../errors.ts";
 import { findNearest } from "../kit/nearest.ts";
+import { noticeKinds } from "../model.ts";
 import { didYouMean } from "../config/problems.ts";
 import { loadFromFlags } from "./configuration.ts";
 import type { Define } from "./commands.ts";
@@ -32,7 +33,7 @@ export const defineNotifyTest: Define = (command, { env, out }, onCode) => {
     .argument("<target>", "The target's id in the configuration (notifications.targets)")
     .option("-c, --config <file>", "The server's configuration file (TOWLINE_CONFIG)")
     .option("--channel <channel>", "Another channel or other recipients than the target's own")
-    .option("--only <kind>", "Only messages of this kind: deploy, drift, approval, prune, overdue or preview")
+    .option("--only <kind>", `Only messages of this kind: ${noticeKinds.join(", ")}`)
     .addHelpText("after", help)
     .action(async (id: string, { config: file, channel, only }: Flags) => {
       const { config } = loadFromFlags(env, { config: file });
