@@ -130,29 +130,24 @@ function named(name: string, status: Partial<DeploymentStatus>, { at: _, ...own 
 /** Deployed at the commit, with two changed objects. */
 export function deployed(name: string, commit: string, own: Own = {}) {
   const { at = "2026-11-26T12:00:00Z" } = own;
-  const lastDeployResult = aSummary({
-    document: { gitInfo: { commit }, renderedObjectsHash: "h" },
-    id: `${commit} ${at}`,
-    endTime: at,
-    changedObjects: 2,
-  });
-  const ready = conditions("True", "deploy succeeded.", at);
-  return named(
-    name,
-    { observedCommit: commit, observedGeneration: 1, conditions: ready, lastDeployResult, lastObjectsHash: "h" },
-    own,
-  );
+  const result = { document: { gitInfo: { commit }, renderedObjectsHash: "h" }, changedObjects: 2 };
+  return ended(name, commit, own, { at, result, ready: conditions("True", "deploy succeeded.", at) });
 }
 
 export function failed(name: string, commit: string, own: Own = {}) {
   const { at = "2026-11-26T12:00:00Z" } = own;
-  const lastDeployResult = aSummary({
-    id: `${commit} ${at}`,
-    document: { gitInfo: { commit } },
-    endTime: at,
-    errors: 1,
-  });
-  const ready = conditions("False", "deploy failed with 1 errors.", at);
+  const result = { document: { gitInfo: { commit } }, errors: 1 };
+  return ended(name, commit, own, { at, result, ready: conditions("False", "deploy failed with 1 errors.", at) });
+}
+
+interface End {
+  readonly at: string;
+  readonly result: Parameters<typeof aSummary>[0];
+  readonly ready: Condition[];
+}
+
+function ended(name: string, commit: string, own: Own, { at, result, ready }: End) {
+  const lastDeployResult = aSummary({ id: `${commit} ${at}`, endTime: at, ...result });
   return named(
     name,
     { observedCommit: commit, observedGeneration: 1, conditions: ready, lastDeployResult, lastObjectsHash: "h" },

@@ -3,8 +3,9 @@ import { expect, test } from "vitest";
 import type { Notification } from "../../../src/model.ts";
 import { type AlertmanagerOptions, createAlertmanagerNotifier } from "../../../src/notify/alertmanager/notifier.ts";
 import type { SendOptions } from "../../../src/ports.ts";
-import { failureOf, flood, unreachableTarget, useTarget } from "../../support/notify-targets.ts";
+import { failureOf, flood, useTarget } from "../../support/notify-targets.ts";
 import { sampleNotification } from "../../support/sample-notification.ts";
+import { testWithoutAnswer } from "../../support/unanswered-targets.ts";
 
 const token = "canary-token-0123456789";
 const hour = 3_600_000;
@@ -302,26 +303,4 @@ test("an endless response to an accepted alert is enough", async () => {
   expect(await connect({ url })(failed())).toContain("TowlineDeployFailed");
 });
 
-test("a server that cannot be reached is tried again later", async () => {
-  const origin = await unreachableTarget();
-  const error = await failure(connect({ url: `${origin}/canary` })(failed()));
-  expect(error).toMatchObject({ problem: "later" });
-  expect(error.message).toContain(new URL(origin).host);
-});
-
-test("an aborted signal ends the request with its reason", async () => {
-  const { url } = await useAlertmanager({ respond: () => undefined });
-  const controller = new AbortController();
-  const reason = new Error("stopping");
-  const sending = connect({ url })(failed(), { signal: controller.signal });
-  controller.abort(reason);
-  await expect(sending).rejects.toBe(reason);
-  await expect(connect({ url })(failed(), { signal: controller.signal })).rejects.toBe(reason);
-});
-
-test("an address that cannot be used is refused without being repeated", () => {
-  for (const url of ["https://user:canary@example.com", "ftp://canary.example", "canary"]) {
-    expect(() => connect({ url })).toThrow(/^url: must/);
-    expect(() => connect({ url })).not.toThrow(/canary/);
-  }
-});
+testWithoutAnswer({ what: "a server", connect, sample: failed });

@@ -3,8 +3,9 @@ import { expect, test } from "vitest";
 import type { Notification } from "../../../src/model.ts";
 import { type FluxOptions, createFluxNotifier } from "../../../src/notify/flux/notifier.ts";
 import type { SendOptions } from "../../../src/ports.ts";
-import { failureOf, flood, unreachableTarget, useTarget } from "../../support/notify-targets.ts";
+import { failureOf, flood, useTarget } from "../../support/notify-targets.ts";
 import { sampleNotification } from "../../support/sample-notification.ts";
+import { testWithoutAnswer } from "../../support/unanswered-targets.ts";
 
 const token = "canary-token-0123456789";
 
@@ -219,26 +220,4 @@ test("a controller that is busy, redirects or does not end its response is not w
   }
 });
 
-test("a controller that cannot be reached is tried again later", async () => {
-  const origin = await unreachableTarget();
-  const error = await failure(connect({ url: `${origin}/canary` })(sampleNotification()));
-  expect(error).toMatchObject({ problem: "later" });
-  expect(error.message).toContain(new URL(origin).host);
-});
-
-test("an aborted signal ends the request with its reason", async () => {
-  const { url } = await useController({ respond: () => undefined });
-  const controller = new AbortController();
-  const reason = new Error("stopping");
-  const sending = connect({ url })(sampleNotification(), { signal: controller.signal });
-  controller.abort(reason);
-  await expect(sending).rejects.toBe(reason);
-  await expect(connect({ url })(sampleNotification(), { signal: controller.signal })).rejects.toBe(reason);
-});
-
-test("an address that cannot be used is refused without being repeated", () => {
-  for (const url of ["https://user:canary@example.com", "ftp://canary.example", "canary"]) {
-    expect(() => connect({ url })).toThrow(/^url: must/);
-    expect(() => connect({ url })).not.toThrow(/canary/);
-  }
-});
+testWithoutAnswer({ what: "a controller", connect, sample: sampleNotification });
