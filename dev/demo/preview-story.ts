@@ -55,6 +55,7 @@ function startStory(
    * order.
    */
   const early: Step[] = [];
+  let merged = false;
   let [ended, missing] = [false, "the server has not reported to the git host"];
   let failure: Error | undefined;
 
@@ -65,7 +66,7 @@ function startStory(
     if (ended || comment === undefined || (comment.id === before?.id && comment.body === before.body)) return;
     comments.set(pullRequest.number, comment);
     const step = { at: Date.now(), ...describeComment(comment, before) };
-    (isWorking(comment) ? early : steps).push(step);
+    (isWorking(comment) && !merged ? early : steps).push(step);
   }
 
   async function lookOn(): Promise<void> {
@@ -73,7 +74,9 @@ function startStory(
   }
 
   async function onPreviewed(line: LogLine): Promise<void> {
-    steps.push(...describePreview(line, { compared, failed }, await pullRequest.head()), ...early.splice(0));
+    const head = await pullRequest.head();
+    steps.push(...describePreview(line, { compared, failed }, head), ...early);
+    merged = true;
   }
 
   async function onReported(line: LogLine): Promise<void> {

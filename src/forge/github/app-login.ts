@@ -63,7 +63,11 @@ export function createAppLogin(wire: Wire): GithubLogin {
     } catch (error) {
       if (!isProblem(error, "not-found", "refused")) throw error;
       // The known installation is outdated: the App was reinstalled, or removed from this repository.
-      if (installations.delete(nameOf(repo))) return makeToken(repo, permission, question, signal);
+      // Another request may have noticed it, and removed it, first.
+      if (known !== undefined) {
+        if (installations.get(nameOf(repo)) === known) installations.delete(nameOf(repo));
+        return makeToken(repo, permission, question, signal);
+      }
       if (error.problem === "not-found") throw error;
       const why = `the App lacks the permission to write ${permission.replace("_", " ")}: grant it to the App, and accept the change where the App is installed`;
       throw problemOf("unauthorized", question, why, error);

@@ -310,6 +310,15 @@ describe("login as a GitHub App", () => {
     expect(await forge.pullRequest(key)).toMatchObject({ state: "open" });
   });
 
+  test("of requests sent at the same time after the App was removed, each says where to install it", async () => {
+    const { host, forge, key, commit } = await useOpened({ as: "app" });
+    await forge.pullRequest(key);
+    await forge.setStatus(commit, status);
+    host.logins.uninstall();
+    const errors = await Promise.all([failure(forge.pullRequest(key)), failure(forge.setStatus(commit, status))]);
+    for (const error of errors) expect(error.message).toContain("/apps/towline-test/installations/new");
+  });
+
   test("a missing permission is named, and the other permissions keep working", async () => {
     const { host, forge, key, commit } = await useOpened({ as: "app" });
     host.logins.installation!.permissions = { pull_requests: "write", metadata: "read" };
