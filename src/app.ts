@@ -2,7 +2,6 @@
  * Opens the server in three phases: what it talks to, its ports, its work. Nothing is used before it is made. Only here
  * and in src/app/ are parts created and connected.
  */
-import { checkLogins } from "./app/live-forges.ts";
 import { openInfrastructure } from "./app/infrastructure.ts";
 import { startIntake, type OpenIntake } from "./app/intake.ts";
 import { startLeading } from "./app/leading.ts";
@@ -37,7 +36,6 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     (found) => log.info({ version: found }, "kluctl available"),
     (error: unknown) => log.error({ error: (error as Error).message }, "kluctl not available"),
   );
-  void checkLogins(config.forges, log);
   const { webhooksPort, adminPort, pagePort } = intake;
   const ports = {
     webhooks: webhooksPort,

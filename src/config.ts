@@ -1,6 +1,6 @@
 /** Builds the Config from options, TOWLINE_* variables and the configuration file. The only reader of the environment. */
 import type { ForgeKind } from "./model/forge.ts";
-import type { NoticeEvent, NotifierKind } from "./model/notification.ts";
+import type { NoticeEvent, NoticeKind, NoticeState, NotifierKind } from "./model/notification.ts";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
@@ -118,8 +118,17 @@ export interface TargetConfig {
   readonly to: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
   readonly body?: unknown;
+  readonly words: readonly OwnWords[];
   readonly perHour: number;
   readonly quietHours?: QuietHours | undefined;
+}
+
+/** Other words for the messages of these kinds and states; empty lists: all. Texts with names such as `{{title}}`. */
+export interface OwnWords {
+  readonly kinds: readonly NoticeKind[];
+  readonly states: readonly NoticeState[];
+  readonly title?: string | undefined;
+  readonly note?: string | undefined;
 }
 
 /** `from` and `to`: `22:00`. */

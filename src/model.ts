@@ -21,5 +21,6 @@ export * from "./model/audit.ts";
 export * from "./model/api-access.ts";
 export * from "./model/key-material.ts";
 export * from "./model/missed-push.ts";
+export * from "./model/forge-login.ts";
 export * from "./model/notification.ts";
 export * from "./model/sent-notifications.ts";

@@ -98,6 +98,7 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     },
     /** Everything else. */
     async close(): Promise<void> {
+      forges.logins.stop();
       client.close();
       await store.close();
     },

@@ -2,6 +2,7 @@
 import { changedForgeConfigs } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { findAccount } from "../forge/account.ts";
+import { type LoginChecks, startLoginChecks } from "../forge/login-checks.ts";
 import { toWebhookSource } from "../forge/create-webhook-source.ts";
 import { createSpeaksFor, type SpeaksFor } from "../forge/forge-hosts.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
@@ -16,6 +17,7 @@ export interface LiveForges {
   /** All senders of webhooks, by forge id. */
   readonly webhookSources: ReadonlyMap<string, WebhookSource>;
   readonly speaksFor: SpeaksFor;
+  readonly logins: LoginChecks;
 }
 
 /** Work in progress continues with the previous secrets; lookups in the maps return forges with the new ones. */
@@ -29,27 +31,23 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
     for (const [id, forge] of await Promise.all(withApi)) if (forge) forges.set(id, forge);
   }
 
+  const { clock, log } = deps;
+  const logins = startLoginChecks({ forges: () => accountsOf(live.now.forges, log), clock, log });
   live.onChange((next, previous) => {
     const changed = changedForgeConfigs(previous.forges, next.forges);
     open(changed).then(
-      () => checkLogins(changed, deps.log),
+      () => logins.check(changed.map(({ id }) => id)),
       (error: unknown) => deps.log.error({ err: error }, "could not use the new login of a forge"),
     );
   });
   await open(live.now.forges);
-  return { forges, webhookSources, speaksFor: createSpeaksFor(live.now.forges) };
+  return { forges, webhookSources, speaksFor: createSpeaksFor(live.now.forges), logins };
 }
 
-/** Logs whether the logins work. A forge that is down does not prevent the start. */
-export async function checkLogins(forges: readonly ForgeConfig[], log: Logger): Promise<void> {
-  for (const forge of forges) {
+function accountsOf(forges: readonly ForgeConfig[], log: Logger) {
+  return forges.flatMap((forge) => {
     const { id, kind, apiUrl } = forge;
     const login = loginOf(forge);
-    if (login === undefined) continue;
-    try {
-      log.info({ forge: id, user: await findAccount({ kind, apiUrl, login, log }) }, "forge login works");
-    } catch (error) {
-      log.warn({ forge: id, error: (error as Error).message }, "forge login failed");
-    }
-  }
+    return login === undefined ? [] : [{ id, account: () => findAccount({ kind, apiUrl, login, log }) }];
+  });
 }

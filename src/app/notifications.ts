@@ -8,16 +8,18 @@ import type { WatchedDeployments } from "../apis/deployments.ts";
 import type { TargetConfig } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import type { MissedWebhooks } from "../intake/missed-webhooks.ts";
+import type { LoginChecks } from "../forge/login-checks.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
 import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { GitDeployment } from "../model.ts";
+import type { GitDeployment, RepoId } from "../model.ts";
 import { createNotifier } from "../notify/create-notifier.ts";
 import type { Clock, Forge, Notifier, Secrets, SentNotifications, Sources } from "../ports.ts";
 import type { PullRequestReports } from "../redis/reports.ts";
 import { type NotificationWatch, startNotificationWatch } from "../reporting/notifications/notification-watch.ts";
 import { type CommitWords, createNotify } from "../reporting/notifications/notify.ts";
+import { loginNotices } from "../reporting/notifications/login-notices.ts";
 import { findFailedPreviews } from "../reporting/notifications/preview-notices.ts";
 import { findSilentForges } from "../reporting/notifications/webhook-notices.ts";
 
@@ -31,6 +33,7 @@ export interface NotificationsDeps {
   readonly forges: ReadonlyMap<string, Forge>;
   readonly reports: PullRequestReports;
   readonly missedWebhooks: MissedWebhooks;
+  readonly logins: Pick<LoginChecks, "states" | "ids">;
   readonly queue: JobQueue;
   readonly consumer: Redis;
   readonly fairness: LaneFairness;
@@ -73,7 +76,8 @@ function startWorking(deps: NotificationsDeps): Notifications {
     async otherNotices(all) {
       const forges = live.now.forges.filter(({ webhooks }) => webhooks).map(({ id }) => id);
       const silent = await findSilentForges(forges, deps.missedWebhooks, all);
-      return live.now.preview.enabled ? [...silent, ...(await findFailedPreviews(reports, all))] : silent;
+      const failed = live.now.preview.enabled ? await findFailedPreviews(reports, all) : [];
+      return [...silent, ...failed, ...loginNotices(forgesWithLogin(deps), all, clock.now())];
     },
     record: deps.sentNotifications,
     describeCommit: createDescribeCommit(deps),
@@ -99,6 +103,14 @@ function startWorking(deps: NotificationsDeps): Notifications {
       await worker.stop(drainMs);
     },
   };
+}
+
+function forgesWithLogin({ logins, forges }: NotificationsDeps) {
+  return logins.ids().map((id) => ({
+    id,
+    state: logins.states().get(id),
+    has: (repo: RepoId) => forges.get(id)?.repoName(repo) !== undefined,
+  }));
 }
 
 /** One for each target, until its configuration changes. */

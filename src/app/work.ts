@@ -22,7 +22,7 @@ import { startPreviews, type PreviewsDeps, unannouncedMs } from "./previews.ts";
 import { createTracedJobs } from "./traced.ts";
 
 export interface WorkDeps
-  extends PreviewsDeps, Pick<NotificationsDeps, "sentNotifications" | "identity" | "missedWebhooks"> {
+  extends PreviewsDeps, Pick<NotificationsDeps, "sentNotifications" | "identity" | "missedWebhooks" | "logins"> {
   readonly reconcile: ReturnType<typeof createReconcile>;
   readonly retries: Retries;
   /** Absent: nothing is skipped. */

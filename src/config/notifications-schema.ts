@@ -1,6 +1,6 @@
 /** The schema of `notifications`: who is notified of what. A part of config/schema.ts. */
 import { z } from "zod";
-import { noticeEvents, notifierKinds } from "../model/notification.ts";
+import { noticeEvents, noticeKinds, noticeStates, notifierKinds } from "../model/notification.ts";
 import { parseSigningKey } from "../kit/signing-key.ts";
 import { integer, secretText, text, token } from "./schema-parts.ts";
 import { Secret } from "./secret.ts";
@@ -43,6 +43,18 @@ function isTimeZone(name: string): boolean {
 const words = <const Words extends readonly [string, ...string[]]>(list: Words) =>
   z.enum(list, { error: `must be one of ${list.join(", ")}` });
 
+/** Names are checked where the target is used: the texts are its own. */
+const ownWordsSchema = z.strictObject({
+  kinds: listOf(words(noticeKinds)).prefault([]).meta({ description: "Kinds of messages; default: all." }),
+  states: listOf(words(noticeStates)).prefault([]).meta({ description: "States of messages; default: all." }),
+  title: text.max(200, "must have at most 200 characters").optional().meta({
+    description: "Replaces the title; `{{title}}` and other names are as in `body`.",
+  }),
+  note: text.max(500, "must have at most 500 characters").optional().meta({
+    description: "Added to the message, for example the address of a runbook.",
+  }),
+});
+
 export const targetSchema = z
   .strictObject({
     id: targetId.meta({ description: "Unique name of the target, for routes, annotations and `towline notify`." }),
@@ -80,6 +92,9 @@ export const targetSchema = z
       .meta({ description: "Labels added to alerts of Alertmanager." }),
     body: z.unknown().optional().meta({
       description: "The body for kind `webhook`, as a value with `{{title}}` and other names in its texts.",
+    }),
+    words: listOf(ownWordsSchema).prefault([]).meta({
+      description: "Other words for some messages, for every kind of target. The first entry that fits is used.",
     }),
     perHour: integer(1, 1_000)
       .prefault(60)

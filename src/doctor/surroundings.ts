@@ -2,6 +2,7 @@
 import { constants } from "node:fs";
 import { access, stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
+import { expiresSoon, type ForgeAccount } from "../model.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 
 /** kluctl's version, or why it does not run. */
@@ -47,7 +48,7 @@ export interface ForgeFacts {
 /** Without a login, only the forge's webhooks are used. */
 export async function examineForge(
   id: string,
-  account: (() => Promise<string>) | undefined,
+  account: (() => Promise<ForgeAccount>) | undefined,
   { isUnbound = false, previews = false }: ForgeFacts = {},
 ): Promise<Finding[]> {
   const subject = `forge ${id}`;
@@ -60,13 +61,17 @@ export async function examineForge(
 
 async function examineLogin(
   subject: string,
-  account: (() => Promise<string>) | undefined,
+  account: (() => Promise<ForgeAccount>) | undefined,
   previews: boolean,
 ): Promise<Finding[]> {
   if (account === undefined) return [ok(subject, "no login: webhooks are accepted, pull requests are not previewed")];
   try {
     const whether = previews ? "are previewed" : "are not previewed (preview.enabled is false)";
-    return [ok(subject, `the login works: ${await account()}; pull requests ${whether}`)];
+    const { name, expiresAt } = await account();
+    const works = ok(subject, `the login works: ${name}; pull requests ${whether}`);
+    if (expiresAt === undefined || !expiresSoon({ expiresAt }, Date.now())) return [works];
+    const when = new Date(expiresAt).toISOString();
+    return [works, warning(subject, `the login expires at ${when}`, "create a new token, and replace it")];
   } catch (error) {
     return [problem(subject, `the login does not work: ${(error as Error).message}`)];
   }

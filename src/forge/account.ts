@@ -1,8 +1,5 @@
-/**
- * Finds the account behind a forge's login: called at the start, so that an invalid login is reported before it is
- * needed.
- */
-import type { ForgeKind } from "../model.ts";
+/** Finds the account behind a forge's login, so that an invalid login is reported before it is needed. */
+import type { ForgeAccount, ForgeKind } from "../model.ts";
 import { ConfigError } from "../errors.ts";
 import { findGiteaUser } from "./gitea/account.ts";
 import type { Logger } from "../log.ts";
@@ -20,11 +17,11 @@ export interface AccountOptions {
 }
 
 /**
- * Returns the account's name. Throws an Error that says what is wrong with the login or the address, and contains
- * neither a token nor a body.
+ * Throws an Error that says what is wrong with the login or the address, and contains neither a token nor a body: a
+ * ForgeError `unauthorized` if the host rejects the login.
  */
-export async function findAccount({ kind, apiUrl, login, log }: AccountOptions): Promise<string> {
-  if ("app" in login) return findGithubApp(apiUrl ?? githubApi, login.app, log);
+export async function findAccount({ kind, apiUrl, login, log }: AccountOptions): Promise<ForgeAccount> {
+  if ("app" in login) return { name: await findGithubApp(apiUrl ?? githubApi, login.app, log) };
   const { token } = login;
   switch (kind) {
     case "github":

@@ -4,7 +4,7 @@
  * `deploy`: what became of a commit, in all its deployments. The others are about the state of a deployment, whichever
  * commit it has.
  */
-export const noticeKinds = ["deploy", "drift", "approval", "prune", "overdue", "preview", "webhooks"] as const;
+export const noticeKinds = ["deploy", "drift", "approval", "prune", "overdue", "preview", "webhooks", "login"] as const;
 export type NoticeKind = (typeof noticeKinds)[number];
 
 /** What a route can select. `started` to `recovered` are about commits. */
@@ -19,6 +19,7 @@ export const noticeEvents = [
   "overdue",
   "preview",
   "webhooks",
+  "login",
 ] as const;
 export type NoticeEvent = (typeof noticeEvents)[number];
 
@@ -29,10 +30,11 @@ export type Severity = (typeof severities)[number];
  * `progress`: has begun. `failed` and `open`: needs somebody. `recovered` and `closed`: no longer does. `succeeded`: went
  * well from the start.
  */
-export type NoticeState = "progress" | "succeeded" | "failed" | "recovered" | "open" | "closed";
+export const noticeStates = ["progress", "succeeded", "failed", "recovered", "open", "closed"] as const;
+export type NoticeState = (typeof noticeStates)[number];
 
 export interface NoticeLine {
-  /** `namespace/name` of a deployment, or the name of a pull request. */
+  /** `namespace/name` of a deployment, or the name of a pull request, a repository or a part of a login. */
   readonly name: string;
   /** `waiting`: for a person. `warning`: something is not as it should be. */
   readonly state: "succeeded" | "failed" | "warning" | "waiting" | "progress";

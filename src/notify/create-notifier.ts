@@ -5,12 +5,17 @@ import { createAlertmanagerNotifier } from "./alertmanager/notifier.ts";
 import { createCloudEventsNotifier } from "./cloudevents/notifier.ts";
 import { createEmailNotifier } from "./email/notifier.ts";
 import { createFluxNotifier } from "./flux/notifier.ts";
+import { withOwnWords } from "./own-words.ts";
 import { createSlackNotifier } from "./slack/notifier.ts";
 import { createTeamsNotifier } from "./teams/notifier.ts";
 import { createWebhookNotifier } from "./webhook/notifier.ts";
 
-/** `cluster`: its name. Throws an Error that says what is wrong with the target's `body`. */
+/** `cluster`: its name. Throws an Error that says what is wrong with the target's `body` or `words`. */
 export function createNotifier(target: TargetConfig, { cluster }: { readonly cluster: string }): Notifier {
+  return withOwnWords(ofKind(target, cluster), target.words);
+}
+
+function ofKind(target: TargetConfig, cluster: string): Notifier {
   const { kind, channel, from = "", to, labels, body } = target;
   const url = target.url?.reveal() ?? "";
   const token = target.token?.reveal();

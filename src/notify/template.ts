@@ -1,6 +1,6 @@
 /**
- * Bodies that users write for their own receivers: a JSON value whose texts may contain names such as `{{title}}`. There
- * is no logic in them, and as the body is built as a value, no text of a notification can change its structure. Pure.
+ * Texts that users write: with names such as `{{title}}`, and without any logic. A body for a receiver of theirs is a JSON
+ * value with such texts: as it is built as a value, no text of a notification can change its structure. Pure.
  */
 import { quote } from "../kit/quote.ts";
 import type { NoticeLine, Notification } from "../model.ts";
@@ -24,35 +24,41 @@ const known = [...names.keys(), "facts.<label>", "links.<label>"].map((name) => 
 
 const braces = /\{\{([^{}]*)\}\}/;
 
-/** Throws an Error that names the first unknown name. A fact or link that a notification does not have is empty. */
-export function compileTemplate(template: unknown): (message: Notification) => JsonValue {
-  if (typeof template === "string") return compileText(template);
+/**
+ * Throws an Error that names the first unknown name, and `key`. A fact or link that a notification does not have is
+ * empty.
+ */
+export function compileTemplate(template: unknown, key: string): (message: Notification) => JsonValue {
+  if (typeof template === "string") return compileText(template, key);
   if (Array.isArray(template)) {
-    const items = template.map((item: unknown) => compileTemplate(item));
+    const items = template.map((item: unknown) => compileTemplate(item, key));
     return (message) => items.map((item) => item(message));
   }
   if (typeof template === "object" && template !== null) {
-    const entries = Object.entries(template).map(([key, value]) => [key, compileTemplate(value)] as const);
-    return (message) => Object.fromEntries(entries.map(([key, value]) => [key, value(message)]));
+    const entries = Object.entries(template).map(([name, value]) => [name, compileTemplate(value, key)] as const);
+    return (message) => Object.fromEntries(entries.map(([name, value]) => [name, value(message)]));
   }
   if (template === null || typeof template === "boolean" || Number.isFinite(template))
     return () => template as JsonValue;
-  throw new Error("body: contains a value that JSON does not have");
+  throw new Error(`${key}: contains a value that JSON does not have`);
 }
 
-function compileText(text: string): ToText {
+/** Like `compileTemplate`, for one text. */
+export function compileText(text: string, key: string): ToText {
   // Split by a pattern with one group, every second part is what the group matched.
-  const parts = text.split(braces).map((part, index): ToText => (index % 2 === 1 ? findText(part.trim()) : () => part));
+  const parts = text
+    .split(braces)
+    .map((part, index): ToText => (index % 2 === 1 ? findText(part.trim(), key) : () => part));
   return (message) => parts.map((part) => part(message)).join("");
 }
 
-function findText(name: string): ToText {
+function findText(name: string, key: string): ToText {
   const toText = names.get(name);
   if (toText !== undefined) return toText;
   const [, list, label = ""] = /^(facts|links)\.(.+)$/.exec(name) ?? [];
   if (list === "facts") return ({ facts }) => facts.find((fact) => fact.label === label)?.value ?? "";
   if (list === "links") return ({ links }) => links.find((link) => link.label === label)?.url ?? "";
-  throw new Error(`body: ${quote(`{{${name}}}`)} is unknown; use ${known}`);
+  throw new Error(`${key}: ${quote(`{{${name}}}`)} is unknown; use ${known}`);
 }
 
 export const lineStates: Readonly<Record<NoticeLine["state"], string>> = {

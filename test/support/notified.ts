@@ -53,7 +53,7 @@ export function aNotifiedWorld({ edits = false, refreshMs, target, routes = [] }
     return Promise.resolve(edits ? (sent ?? `message-${messages.length}`) : undefined);
   };
   const config: TargetConfig = {
-    ...{ id: "team", kind: "slack", signingKeys: [], to: [], labels: {}, perHour: 60 },
+    ...{ id: "team", kind: "slack", signingKeys: [], to: [], labels: {}, words: [], perHour: 60 },
     ...target,
   };
   const route = { target: "team", namespaces: [], names: [], labels: {}, repositories: [] };

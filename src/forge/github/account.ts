@@ -1,13 +1,17 @@
 import { appAnswer } from "./answers.ts";
 import { read } from "./login.ts";
 import { createWire } from "./wire.ts";
+import type { ForgeAccount } from "../../model.ts";
 import { askTimeoutMs, askUser } from "../ask-user.ts";
 import type { Logger } from "../../log.ts";
 
 /** GitHub refuses requests without a User-Agent. */
-export function findGithubUser(apiUrl: string, token: string): Promise<string> {
+export async function findGithubUser(apiUrl: string, token: string): Promise<ForgeAccount> {
   const headers = { Authorization: `Bearer ${token}`, Accept: "application/vnd.github+json", "User-Agent": "towline" };
-  return askUser(`${apiUrl.replace(/\/$/, "")}/user`, headers);
+  const { name, answered } = await askUser(`${apiUrl.replace(/\/$/, "")}/user`, headers);
+  // Like `2026-12-31 05:00:00 UTC`, and absent for tokens that do not expire.
+  const expires = Date.parse(answered.get("github-authentication-token-expiration") ?? "");
+  return { name, ...(Number.isFinite(expires) && { expiresAt: expires }) };
 }
 
 /** Returns the App's name as its comments show it. Throws ForgeError. */

@@ -26,6 +26,7 @@ const alertNames = {
   overdue: "TowlineCheckOverdue",
   preview: "TowlinePreviewFailed",
   webhooks: "TowlineWebhooksMissing",
+  login: "TowlineLoginFails",
 } as const satisfies Record<NoticeKind, string>;
 
 /**

@@ -14,7 +14,7 @@ export interface WebhookOptions extends SignedPostOptions {
 
 /** Throws an Error if an option cannot be used. */
 export function createWebhookNotifier({ body, ...options }: WebhookOptions): Notifier {
-  const toBody = body === undefined ? toEvent : compileTemplate(body);
+  const toBody = body === undefined ? toEvent : compileTemplate(body, "body");
   const render = (message: Notification) => JSON.stringify(toBody(message));
   const signedPost = createSignedPost(options);
   return {

@@ -184,7 +184,7 @@ function endOf(
   if (!isTold) return { key, channel };
   const title = endTitle(kind, about);
   const message: StepMessage = {
-    ...{ title, kind, state: "closed", severity: severityOf(kind, "closed"), sent, object, at: now },
+    ...{ title, kind, state: "closed", severity: severityOf("closed", []), sent, object, at: now },
     ...{ lines: [], linesLeftOut: 0, succeeded: 0 },
     id: digest(`${key} closed ${content} ${lastSentAt}`),
     announce: false,
@@ -208,8 +208,8 @@ function hasNewNames(notice: Notice, { names }: SentNotice): boolean {
 }
 
 function entryOf(notice: Notice, state: SentState, channel: string | undefined, at: number): SentNotice {
-  const ofDeployment = notice.kind !== "preview" && notice.kind !== "webhooks";
-  const object = ofDeployment ? objectOf(notice.deployments[0]) : undefined;
+  const isOfDeployment = notice.kind !== "preview" && notice.kind !== "webhooks" && notice.kind !== "login";
+  const object = isOfDeployment ? objectOf(notice.deployments[0]) : undefined;
   return {
     ...{ kind: notice.kind, state, at, about: notice.about },
     ...(object && { object }),

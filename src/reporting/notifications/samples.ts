@@ -79,6 +79,18 @@ const samples: readonly Sample[] = [
     ],
   },
   {
+    kind: "login",
+    state: "open",
+    title: "github: the login expires soon",
+    lines: [
+      {
+        name: "expiry",
+        state: "warning",
+        text: "expires at 2026-12-10 05:00 UTC: create a new token, and replace it in the configuration",
+      },
+    ],
+  },
+  {
     kind: "preview",
     state: "open",
     title: "acme/shop#7: the preview failed",
@@ -98,7 +110,7 @@ export function sampleNotifications({ cluster, seed, now }: { cluster: string; s
           ]
         : [];
     return {
-      ...{ id, thread: id, kind, state, lines, facts, cluster, severity: severityOf(kind, state), linesLeftOut: 0 },
+      ...{ id, thread: id, kind, state, lines, facts, cluster, severity: severityOf(state, lines), linesLeftOut: 0 },
       title: `[sample] ${title}`,
       links: [],
       object: {

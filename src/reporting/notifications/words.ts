@@ -24,21 +24,24 @@ export function wordsOf(notice: Notice, state: NoticeState): NoticeWords {
   const shown = all.slice(0, others.length > 0 ? mostLines : mostSucceeded);
   return {
     title: shorten(titleOf(notice, state), longestTitle),
-    severity: severityOf(notice.kind, state),
+    severity: severityOf(state, notice.lines),
     lines: shown.map((line) => ({ ...line, text: shorten(inOneLine(line.text), longestLine) })),
     linesLeftOut: all.length - shown.length,
     succeeded: notice.lines.length - all.length,
   };
 }
 
-export function severityOf(kind: NoticeKind, state: NoticeState): Severity {
+export function severityOf(state: NoticeState, lines: readonly Pick<NoticeLine, "state">[]): Severity {
   if (state === "failed") return "error";
-  return state === "open" && kind !== "preview" ? "warning" : state === "open" ? "error" : "info";
+  if (state !== "open") return "info";
+  return lines.some((line) => line.state === "failed") ? "error" : "warning";
 }
 
 function titleOf({ kind, about, commit, lines, unchanged }: Notice, state: NoticeState): string {
   if (kind === "preview") return `${about}: the preview failed`;
   if (kind === "webhooks") return `${about}: webhooks do not arrive, so pushes are deployed late`;
+  if (kind === "login")
+    return `${about}: the login ${lines.some((line) => line.state === "failed") ? "is refused" : "expires soon"}`;
   if (kind !== "deploy") return stateTitle(kind, about, lines.length);
   const [only] = lines;
   const all = lines.length + unchanged;
@@ -63,7 +66,7 @@ function titleOf({ kind, about, commit, lines, unchanged }: Notice, state: Notic
   }
 }
 
-type StateKind = Exclude<NoticeKind, "deploy" | "preview" | "webhooks">;
+type StateKind = Exclude<NoticeKind, "deploy" | "preview" | "webhooks" | "login">;
 
 const stateWords: Readonly<Record<StateKind, readonly [one: string, many: string]>> = {
   drift: ["deployment differs from git", "deployments differ from git"],
@@ -85,6 +88,7 @@ const endWords: Readonly<Record<NoticeKind, string>> = {
   overdue: "checked again",
   preview: "the preview does not fail any more",
   webhooks: "webhooks arrive again",
+  login: "the login is accepted, and does not expire soon",
 };
 
 /** The title once nothing is left of it. */

@@ -19,7 +19,7 @@ async function useHost(listener: RequestListener): Promise<string> {
 
 test("a real Gitea reports the token's user, and rejects a wrong token", async () => {
   const { url, user, token: real } = (await useGitea()).login;
-  expect(await findAccount({ ...asToken(real), kind: "gitea", apiUrl: `${url}/api/v1` })).toBe(user);
+  expect(await findAccount({ ...asToken(real), kind: "gitea", apiUrl: `${url}/api/v1` })).toEqual({ name: user });
   await expect(findAccount({ ...asToken(token), kind: "gitea", apiUrl: `${url}/api/v1` })).rejects.toThrow(
     "was rejected (401)",
   );
@@ -35,8 +35,12 @@ test.each(["github", "gitlab"] as const)(
       res.end(JSON.stringify({ login: "towline-bot", username: "towline-bot" }));
     });
     const apiUrl = kind === "gitlab" ? `${host}/api/v4` : `${host}/api/v3`;
-    expect(await findAccount({ ...asToken(token), kind, apiUrl })).toBe("towline-bot");
-    expect(seen).toEqual([kind === "gitlab" ? `/api/v4/user ${token}` : `/api/v3/user Bearer ${token}`]);
+    expect(await findAccount({ ...asToken(token), kind, apiUrl })).toMatchObject({ name: "towline-bot" });
+    expect(seen).toEqual(
+      kind === "gitlab"
+        ? [`/api/v4/user ${token}`, `/api/v4/personal_access_tokens/self ${token}`]
+        : [`/api/v3/user Bearer ${token}`],
+    );
   },
 );
 
@@ -55,6 +59,28 @@ test.each(["github", "gitlab", "gitea"] as const)("errors about %s do not contai
   for (const host of [refusing, odd]) expect(await said(host)).not.toContain(token);
 });
 
+test("the hosts that know when a token expires are asked for it", async () => {
+  const host = await useHost((req, res) => {
+    res.setHeader("Content-Type", "application/json");
+    res.setHeader("GitHub-Authentication-Token-Expiration", "2026-12-31 05:00:00 UTC");
+    res.end(JSON.stringify(req.url?.endsWith("/self") ? { expires_at: "2027-01-31" } : { login: "a", username: "a" }));
+  });
+  const expiry = async (kind: "github" | "gitlab", path = "") =>
+    (await findAccount({ ...asToken(token), kind, apiUrl: host + path })).expiresAt;
+  expect(await expiry("github")).toBe(Date.parse("2026-12-31T05:00:00Z"));
+  expect(await expiry("gitlab", "/api/v4")).toBe(Date.parse("2027-01-31T00:00:00Z"));
+});
+
+test("a token that may not read its own expiry works all the same", async () => {
+  const host = await useHost((req, res) => {
+    res.setHeader("Content-Type", "application/json");
+    if (req.url?.endsWith("/self")) res.statusCode = 403;
+    res.end(JSON.stringify({ username: "towline-bot" }));
+  });
+  const found = await findAccount({ ...asToken(token), kind: "gitlab", apiUrl: `${host}/api/v4` });
+  expect(found).toEqual({ name: "towline-bot" });
+});
+
 test("a redirect does not send the token to another host", async () => {
   const other: string[] = [];
   const elsewhere = await useHost((req, res) => {
@@ -69,7 +95,10 @@ test("a redirect does not send the token to another host", async () => {
 test("the login of a GitHub App is the name of its comments' author, and a wrong key is reported at once", async () => {
   const { apiUrl, logins } = await useGithubHost({ as: "app" });
   const found = (app: typeof logins.app) => findAccount({ kind: "github", apiUrl, login: { app }, log: silentLog });
-  expect(await found(logins.app)).toMatch(/\[bot\]$/);
+  expect((await found(logins.app)).name).toMatch(/\[bot\]$/);
   const key = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ type: "pkcs1", format: "pem" });
-  await expect(found({ ...logins.app, privateKey: String(key) })).rejects.toThrow(/the App/);
+  await expect(found({ ...logins.app, privateKey: String(key) })).rejects.toMatchObject({
+    problem: "unauthorized",
+    message: expect.stringContaining("the App"),
+  });
 });

@@ -225,11 +225,16 @@ test("kluctl, Redis and the other dependencies are reported as they are", async 
     "warning Redis: no append-only file",
   ]);
   expect(lines(await examineRedis(broken, "configured"))).toEqual(["problem Redis: it is not there"]);
-  expect(lines(await examineForge("gitea", () => Promise.resolve("ada")))).toEqual([
+  expect(lines(await examineForge("gitea", () => Promise.resolve({ name: "ada" })))).toEqual([
     "ok forge gitea: the login works: ada; pull requests are not previewed (preview.enabled is false)",
   ]);
-  expect(lines(await examineForge("gitea", () => Promise.resolve("ada"), { previews: true }))).toEqual([
+  expect(lines(await examineForge("gitea", () => Promise.resolve({ name: "ada" }), { previews: true }))).toEqual([
     "ok forge gitea: the login works: ada; pull requests are previewed",
+  ]);
+  const expiring = { name: "ada", expiresAt: Date.now() + 86_400_000 };
+  expect(lines(await examineForge("github", () => Promise.resolve(expiring)))).toEqual([
+    "ok forge github: the login works: ada; pull requests are not previewed (preview.enabled is false)",
+    `warning forge github: the login expires at ${new Date(expiring.expiresAt).toISOString()}`,
   ]);
   expect(lines(await examineForge("gitea", broken))).toEqual([
     "problem forge gitea: the login does not work: it is not there",
