@@ -14,6 +14,7 @@ import { intake, strangers } from "./bench/intake.ts";
 import { large } from "./bench/large.ts";
 import { leftOut } from "./bench/left-out.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
+import { notifications } from "./bench/notifications.ts";
 import { previews } from "./bench/previews.ts";
 import { page as thePage } from "./bench/page.ts";
 import { pushToApplied } from "./bench/push-to-applied.ts";
@@ -40,6 +41,7 @@ const measurements: readonly Measurement[] = [
   intake,
   strangers,
   exhausting,
+  notifications,
   large,
   footprint,
   thePage,

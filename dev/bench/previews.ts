@@ -9,7 +9,7 @@ import { median, type Measurement, megabytes, milliseconds, quantile, type Repor
 import { kindOf, type Preview, receivedAtOf, type Split, splitPreview, stepsOf } from "./preview-moments.ts";
 import { pushRelease, specOf } from "./project.ts";
 import { coldDiffMs } from "./spawn.ts";
-import type { Repository, Stage } from "./stage.ts";
+import type { Repository, Stage, TowlineServerOptions } from "./stage.ts";
 import { stepTable } from "./timeline.ts";
 import type { Isolation, LogLine, Towline } from "./towline.ts";
 import { cpuSeconds, ownBytes } from "./usage.ts";
@@ -165,6 +165,7 @@ export async function prepare(
   count: number,
   isolation: Isolation,
   namespace = `bench-previews-${count}-${isolation}`,
+  more: Partial<TowlineServerOptions> = {},
 ): Promise<Scene> {
   const repository = await stage.giteaRepository(namespace);
   const { client, remote, url, first } = repository;
@@ -173,7 +174,7 @@ export async function prepare(
   await stage.cluster.createNamespace(namespace);
   await stage.cluster.createComparingAccount(namespace);
   const forge = { apiUrl: proxy.apiUrl, token: login.token };
-  const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2, forge, isolation });
+  const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2, forge, isolation, ...more });
   await client.registerWebhook(remote, { ...server.webhook, events: ["push", "pull_request"] });
   const deployments = await stage.cluster.watch("KluctlDeployment", namespace);
   stage.defer(() => deployments.stop());

@@ -40,6 +40,7 @@ export interface TowlineServerOptions extends ServerOptions {
   readonly sweep?: string;
   readonly fullInterval?: string;
   readonly auditSkips?: number;
+  readonly notified?: string;
   readonly warm?: "on" | "off";
   /** Replaces the real kluctl. */
   readonly kluctl?: string;

@@ -38,6 +38,8 @@ export interface TowlineOptions {
   readonly auditSkips?: number | undefined;
   /** Directory for a CPU profile written when it stops, if any. */
   readonly profile?: string | undefined;
+  /** Address of a webhook that is notified. */
+  readonly notified?: string | undefined;
   /** Keeps kluctl's renderers warm. */
   readonly warm?: "on" | "off" | undefined;
 }
@@ -111,6 +113,10 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     kubernetes: { kubeconfig, namespaces: [namespace] },
     kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl"), warm: options.warm ?? "on" },
     concurrency,
+    ...(options.notified && {
+      controllerNamespace: namespace,
+      notifications: { targets: [{ id: name, kind: "webhook", url: options.notified }] },
+    }),
     sweep: {
       interval: options.sweep ?? "1h",
       fullInterval: options.fullInterval ?? "1h",
