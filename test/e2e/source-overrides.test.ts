@@ -105,7 +105,8 @@ async function ofClients({ cluster, repo }: TestWorld, { port, ca }: Service): P
     newObjects: 2,
     changedObjects: 2,
   });
-  expect(client.asked.toSorted()).toEqual([...Object.keys(offers), nameOf(extra.url)].toSorted());
+  // A reconciliation that lost its lease on a busy machine asks again.
+  expect(new Set(client.asked)).toEqual(new Set([...Object.keys(offers), nameOf(extra.url)]));
 
   client.leave();
   await deployment.patch({ spec: { args: { again: 1 } } });
