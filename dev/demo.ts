@@ -37,13 +37,22 @@ pull request, pushes to it and merges it. Then the demo keeps running until Ctrl
 pull requests. Everything is removed at the end.
 
   --once              Stop after the merge; exit with 0 only if the cluster and Gitea are in the expected state
+  --no-webhooks       Connect no webhook: the server asks the git host every ten seconds
   --kubeconfig FILE   Use the cluster of this kubeconfig, which needs administrator permissions. The demo creates the namespaces
                       shop, shop-staging and shop-prod, and deletes them at the end; the CustomResourceDefinition for
                       KluctlDeployments stays
   --help              Show this help
 `;
 
-const options = readOptions({ once: { type: "boolean", default: false }, kubeconfig: { type: "string" } }, help);
+const options = readOptions(
+  {
+    once: { type: "boolean", default: false },
+    "no-webhooks": { type: "boolean", default: false },
+    kubeconfig: { type: "string" },
+  },
+  help,
+);
+const webhooks = !options["no-webhooks"];
 
 const say = (line: string) => void process.stderr.write(`${line}\n`);
 const tell = (line = "") => void process.stdout.write(`${line}\n`);
@@ -113,11 +122,11 @@ async function setUp(world: World, kluctl: string, stops: (() => Promise<void>)[
     redis,
     gitea: shop.reporter,
     kluctl,
-    namespace,
+    ...{ namespace, webhooks },
   });
   stops.push(() => server.stop());
   if (own !== undefined) stops.push(() => deleteDeployments(cluster.client));
-  await connectWebhook(shop, server.webhook);
+  if (webhooks) await connectWebhook(shop, server.webhook);
   await createDeployments(cluster.client, shop.repository.cloneUrl);
   await firstDeploy(cluster, shop.firstCommit);
   const pushes = createPushStories({ server, cluster, shop, podsRun: own === undefined });

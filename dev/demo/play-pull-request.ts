@@ -64,7 +64,7 @@ async function merge(scene: Scene, opened: Opened): Promise<void> {
     get steps() {
       return (told?.steps ?? []).filter(({ what }) => what.startsWith("comment"));
     },
-    missing: () => told?.missing() ?? ["the webhook of the pull request has not arrived"],
+    missing: () => told?.missing() ?? ["the server has not noticed the merge"],
     end: () => told?.end(),
   };
   tell(`\npull request ${pullRequest.number} is merged`);

@@ -55,7 +55,7 @@ async function findFacts({ cluster, shop }: Scene, story: PushStory, commit: str
   const images = { staging: await present.image("staging", "frontend"), prod: await present.image("prod", "frontend") };
   const seen = new Set(story.steps.map(({ what }) => what));
   return [
-    ["the delivery was accepted and queued for shop/staging alone", story.targets.join() === "staging"],
+    ["the push was queued for shop/staging alone", story.targets.join() === "staging"],
     ["fetching and applying were seen", ["fetched", "applied"].every((what) => seen.has(what))],
     ["main on Gitea is the pushed commit", main?.id === commit],
     ["shop/staging is Ready at that commit", readiness(staging, commit) === "ready"],

@@ -32,22 +32,48 @@ export function createPreviewStories(deps: PreviewStoriesDeps): PreviewStories {
   return {
     onEvent(listener) {
       return deps.server.onLine((line) => {
-        const ours = line.msg === "pull-request accepted" && line["repo"] === `${owner}/${name}`;
-        if (ours && Number(line["previews"]) > 0) listener(startStory(line, comments, deps));
+        const beginning = delivered(line, `${owner}/${name}`) ?? found(line, `${owner}/${name}`);
+        if (beginning) listener(startStory(beginning, comments, deps));
       });
     },
   };
 }
 
+/** How the server learned of what happened to a pull request. */
+interface Beginning {
+  readonly forge: string;
+  readonly number: number;
+  readonly steps: readonly Step[];
+}
+
+function delivered(line: LogLine, repo: string): Beginning | undefined {
+  const isOurs = line.msg === "pull-request accepted" && line["repo"] === repo && Number(line["previews"]) > 0;
+  return isOurs ? { forge: String(line["forge"]), number: Number(line["number"]), steps: receipt(line) } : undefined;
+}
+
+/** Without webhooks, the server notices it when it asks the git host. */
+function found(line: LogLine, repo: string): Beginning | undefined {
+  if (line.msg !== "found pull requests without a webhook") return undefined;
+  for (const id of line["pullRequests"] as readonly string[]) {
+    const [, forge = "", name = "", number = ""] = /^([^:]+):(.+)#(\d+)$/.exec(id) ?? [];
+    if (name !== repo) continue;
+    const { at } = line;
+    const detail = "by asking the git host";
+    const queued = { at, what: "queued", detail: `preview of pull request ${number}` };
+    return { forge, number: Number(number), steps: [{ at, what: "found", detail }, queued] };
+  }
+  return undefined;
+}
+
 function startStory(
-  accepted: LogLine,
+  beginning: Beginning,
   comments: Map<number, Comment>,
   { server, shop }: PreviewStoriesDeps,
 ): PreviewStory {
-  const pullRequest = findPullRequest(shop, Number(accepted["number"]));
+  const pullRequest = findPullRequest(shop, beginning.number);
   const { repository } = shop;
-  const subject = `${String(accepted["forge"])}:${repository.owner}/${repository.name}#${pullRequest.number}`;
-  const steps = receipt(accepted);
+  const subject = `${beginning.forge}:${repository.owner}/${repository.name}#${pullRequest.number}`;
+  const steps: Step[] = [...beginning.steps];
   const compared: LogLine[] = [];
   const failed: LogLine[] = [];
   /**

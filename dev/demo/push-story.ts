@@ -45,16 +45,43 @@ export function createPushStories(deps: PushStoriesDeps): PushStories {
   return {
     onEvent: (listener) =>
       deps.server.onLine((line) => {
-        if (line.msg === "push accepted" && line["repo"] === `${owner}/${name}`) listener(startStory(line, deps));
+        const beginning = delivered(line, `${owner}/${name}`) ?? found(line);
+        if (beginning) listener(startStory(beginning, deps));
       }),
   };
 }
 
-function startStory(accepted: LogLine, { server, cluster, podsRun }: PushStoriesDeps): PushStory {
-  const ignored = (accepted["ignored"] ?? {}) as Readonly<Record<string, string>>;
+/** How the server learned of a push. */
+interface Beginning {
+  readonly ref: string;
+  readonly concerned: readonly (typeof targets)[number][];
+  readonly others: readonly string[];
+  readonly steps: readonly Step[];
+}
+
+function delivered(line: LogLine, repo: string): Beginning | undefined {
+  if (line.msg !== "push accepted" || line["repo"] !== repo) return undefined;
+  const ignored = (line["ignored"] ?? {}) as Readonly<Record<string, string>>;
   const concerned = targets.filter((target) => !(`${namespace}/${target}` in ignored));
   const others = Object.entries(ignored).map(([deployment, why]) => `${deployment} ${why}`);
-  const steps: Step[] = receipt(accepted, concerned, others);
+  return { ref: String(line["ref"]), concerned, others, steps: receipt(line, concerned, others) };
+}
+
+/** Without webhooks, the server notices it when it asks git. */
+function found(line: LogLine): Beginning | undefined {
+  if (line.msg !== "found new commits without a webhook" || line["namespace"] !== namespace) return undefined;
+  const concerned = targets.filter((target) => target === line["name"]);
+  const detail = `commit ${String(line["commit"]).slice(0, 7)}, by asking git`;
+  const steps = [
+    { at: line.at, what: "found", detail },
+    { at: line.at, what: "queued", detail: `${namespace}/${concerned.join()}` },
+  ];
+  return { ref: String(line["ref"]), concerned, others: [], steps };
+}
+
+function startStory(beginning: Beginning, { server, cluster, podsRun }: PushStoriesDeps): PushStory {
+  const { concerned, others } = beginning;
+  const steps: Step[] = [...beginning.steps];
   const changed: Changed[] = [];
   const rolling = new Set<string>();
   const several = concerned.length > 1;
@@ -100,7 +127,7 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: PushStories
   }
 
   return {
-    branch: String(accepted["ref"]).replace(/^refs\/(heads|tags)\//, ""),
+    branch: beginning.ref.replace(/^refs\/(heads|tags)\//, ""),
     targets: concerned,
     ignored: others,
     steps,

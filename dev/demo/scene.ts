@@ -36,7 +36,7 @@ export async function cause<T, Story>(
     const done = await act();
     const doneAt = Date.now();
     const story = await Promise.race([told.promise, delay(deliveryMs, undefined, { ref: false })]);
-    if (story === undefined) throw new Error(`The webhook did not arrive within ${deliveryMs / 1_000} s.`);
+    if (story === undefined) throw new Error(`The server did not notice it within ${deliveryMs / 1_000} s.`);
     return { done, startedAt, doneAt, story };
   } finally {
     stop();

@@ -40,21 +40,26 @@ export interface ServerOptions {
   readonly kluctl: string;
   /** The only namespace whose KluctlDeployments it reconciles. */
   readonly namespace: string;
+  /** Otherwise the server learns of everything by asking the git host. */
+  readonly webhooks: boolean;
 }
 
 const root = join(import.meta.dirname, "../..");
 
 /** Resolves when the server reports that it is ready. */
 export async function startServer(options: ServerOptions): Promise<DemoServer> {
-  const { stateDir, kubeconfig, redis, gitea, kluctl, namespace } = options;
+  const { stateDir, kubeconfig, redis, gitea, kluctl, namespace, webhooks } = options;
   const [port, adminPort, pagePort] = [await freePort(), await freePort(), await freePort()];
   const secret = randomBytes(24).toString("hex");
   const token = randomBytes(18).toString("base64url");
   const config = {
     forges: [
-      { id: "gitea", kind: "gitea", apiUrl: `${gitea.url}/api/v1`, webhookSecrets: [secret], token: gitea.token },
+      {
+        ...{ id: "gitea", kind: "gitea", apiUrl: `${gitea.url}/api/v1`, token: gitea.token },
+        ...(webhooks ? { webhookSecrets: [secret] } : { webhooks }),
+      },
     ],
-    webhooks: { host: "127.0.0.1", port },
+    ...(webhooks && { webhooks: { host: "127.0.0.1", port } }),
     admin: { host: "127.0.0.1", port: adminPort },
     // Allows the page's buttons to be tried: only the server has a login to this cluster.
     page: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },

@@ -68,6 +68,24 @@ test("the story of a preview runs from the webhook to the comment and the status
   expect(story.steps.find(({ what }) => what === "merged")?.at).toBe(at + 100);
 });
 
+test("without webhooks, the story begins when the server finds the pull request", () => {
+  const { heard, write } = useStories();
+  write("found pull requests without a webhook", { pullRequests: ["gitea:example/other#3"] });
+  expect(heard).toEqual([]);
+  write("found pull requests without a webhook", { pullRequests: ["gitea:example/other#3", "gitea:example/shop#1"] });
+  expect(heard.map(told)).toEqual([["found: by asking the git host", "queued: preview of pull request 1"]]);
+});
+
+test("a comment on work in progress that is only read after the merge was logged is a step, too", async () => {
+  const { accept, write, comment } = useStories();
+  const story = await accept();
+  write("preview compared", { ...subject, namespace: "shop", name: "staging", ms: 400 });
+  write("previewed", { ...subject, base: "b".repeat(40) });
+  await vi.waitFor(() => expect(told(story).join()).toContain("merged"));
+  comment("### Towline: comparing 1 deployment with the live cluster …");
+  await vi.waitFor(() => expect(told(story).join()).toContain("comment posted: http://gitea/1#2  comparing"));
+});
+
 test("an edited comment is reported as the same one, and other users' comments are not reported", async () => {
   const { accept, write, comment } = useStories();
   comment("Looks good", "ada");
