@@ -104,7 +104,7 @@ export function createDirectories(options: DirectoriesOptions): Directories {
   }
 
   return {
-    unpacked: { temporary, python, copies: join(cacheDir, "warm") },
+    unpacked: { temporary, python, copies: join(cacheDir, "warm"), by: join(cacheDir, "unpacked-by") },
 
     async prepare() {
       await Promise.all([workDir, temporary, python].map(makePrivate));

@@ -272,7 +272,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     const offline = call.command === "render";
     const confined = run.cold ? await confinement?.begin(binary, run, signal, { offline }) : undefined;
     if (offline && confined === undefined) throw new PreviewRefusedError(notIsolated);
-    const warm = confined ? undefined : renderers?.find(binary, run.cold);
+    const warm = confined ? undefined : await renderers?.find(binary, run.cold);
     const job =
       confined?.job ??
       (await directories.create(run.deployment.namespace, {

@@ -2,8 +2,9 @@
  * Warm renderers. Most of the cost of a kluctl run is starting four Python interpreters; here they are forks of one
  * that has already started. If anything goes wrong, kluctl starts its own as usual.
  */
-import { rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { within } from "../../kit/deadline.ts";
 import type { Logger } from "../../log.ts";
 import { createWorkDirectories, removeDirectory } from "../../kit/work-directories.ts";
 import type { Binary } from "../version.ts";
@@ -16,10 +17,10 @@ export type RendererStart = "warm" | "cold" | "fallback";
 
 export interface WarmRenderers {
   /**
-   * Returns the settings with which this kluctl starts warm renderers; `undefined` if there are none, none yet, or if
-   * `cold` is set.
+   * Resolves with the settings with which this kluctl starts warm renderers; `undefined` if there are none, none yet, or
+   * if `cold` is set. If an earlier server has left this kluctl's Python unpacked, the first call starts them.
    */
-  find(binary: Binary, cold?: boolean): Ways | undefined;
+  find(binary: Binary, cold?: boolean): Promise<Ways | undefined>;
   /**
    * Reports that this kluctl has run with cold renderers and has therefore unpacked its Python, which warm renderers
    * need.
@@ -57,6 +58,8 @@ interface Running {
 }
 
 const [firstRetryMs, longestRetryMs] = [60_000, 3_600_000];
+/** Starting four interpreters takes less time on most machines, and less than this on all. */
+const longestWaitMs = 3_000;
 
 export function createWarmRenderers({ env, limits, log, observe, ...deps }: WarmRenderersDeps): WarmRenderers {
   const { unpacked } = deps;
@@ -64,6 +67,8 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
   const places = new Map<string, Place>();
   let running: Running | undefined;
   let starting: Promise<void> | undefined;
+  /** The kluctl whose Python was looked for before its first run. */
+  let looked: string | undefined;
   let failed: { readonly file: string; readonly retryMs: number; readonly at: number } | undefined;
   let stopped = false;
 
@@ -132,8 +137,37 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
     }
   }
 
+  function begin(binary: Binary): Promise<void> {
+    return (starting ??= start(binary).finally(() => {
+      starting = undefined;
+    }));
+  }
+
+  /** A wrong answer costs time and nothing else: kluctl unpacks what it misses, and starts it by itself. */
+  async function isUnpacked({ version }: Binary): Promise<boolean> {
+    return (await readFile(unpacked.by, "utf8").catch(() => "")) === version;
+  }
+
+  async function startEarly(binary: Binary): Promise<void> {
+    if (stopped || running || looked === binary.file) return starting;
+    looked = binary.file;
+    if (!(await isUnpacked(binary))) return;
+    await begin(binary);
+    if (running === undefined) failed = undefined; // the first run unpacks what is missing
+  }
+
+  async function remember({ file, version }: Binary): Promise<void> {
+    try {
+      if (running?.file === file) await writeFile(unpacked.by, version);
+    } catch (error) {
+      log.debug({ error: (error as Error).message }, "the next server's first renderers start cold");
+    }
+  }
+
   return {
-    find({ file }, cold = false) {
+    async find(binary, cold = false) {
+      const { file } = binary;
+      if (!cold) await within(longestWaitMs, startEarly(binary), () => undefined, { ref: false });
       const ways = !cold && running?.file === file ? running.ways : undefined;
       observe?.(ways ? "warm" : !cold && failed?.file === file ? "fallback" : "cold");
       return ways;
@@ -142,9 +176,7 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
     unpacked(binary) {
       if (stopped || starting || running?.file === binary.file) return;
       if (failed?.file === binary.file && performance.now() < failed.at + failed.retryMs) return;
-      starting = start(binary).finally(() => {
-        starting = undefined;
-      });
+      void begin(binary).then(() => remember(binary));
     },
 
     async stop() {
