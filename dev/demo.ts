@@ -131,7 +131,7 @@ async function setUp(world: World, kluctl: string, stops: (() => Promise<void>)[
   await firstDeploy(cluster, shop.firstCommit);
   const pushes = createPushStories({ server, cluster, shop, podsRun: own === undefined });
   const previews = createPreviewStories({ server, shop });
-  return { scene: { cluster, shop, pushes, previews, check: options.once, tell }, server, kubeconfig };
+  return { scene: { cluster, shop, pushes, previews, webhooks, check: options.once, tell }, server, kubeconfig };
 }
 
 /** Waits for the state before the first push that the demo shows. */

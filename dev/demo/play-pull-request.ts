@@ -1,7 +1,7 @@
 /** The second part: a pull request shows what merging it would change, receives another push, and is merged. */
 import { tellChanges } from "./play-push.ts";
 import { confirm, readPresent } from "./present.ts";
-import { type PreviewStory, watchStatuses } from "./preview-story.ts";
+import { type PreviewStory, watchComment, watchStatuses } from "./preview-story.ts";
 import { openPullRequest } from "./pull-request.ts";
 import { mergedFacts, type Opened, openedFacts, pushedFacts } from "./pull-request-facts.ts";
 import { followMain, pushRelease, type Release } from "./repository.ts";
@@ -55,12 +55,12 @@ async function pushAgain(scene: Scene, opened: Opened): Promise<void> {
 }
 
 async function merge(scene: Scene, opened: Opened): Promise<void> {
-  const { shop, pushes, previews, check, tell } = scene;
+  const { shop, pushes, previews, webhooks, check, tell } = scene;
   const { pullRequest } = opened;
   let told: PreviewStory | undefined;
   const stop = previews.onEvent((story) => (told ??= story));
   const { done: commit, startedAt, doneAt, story } = await cause(pullRequest.merge, pushes);
-  const comment: Strand = {
+  const delivered: Strand = {
     get steps() {
       return (told?.steps ?? []).filter(({ what }) => what.startsWith("comment"));
     },
@@ -72,7 +72,8 @@ async function merge(scene: Scene, opened: Opened): Promise<void> {
     moment(startedAt, "merge asked for", "by Gitea's API"),
     moment(doneAt, "merged on Gitea", commit.slice(0, 7)),
     story.until(commit),
-    comment,
+    // Without webhooks, nothing but the deploy of the merge leads to the comment.
+    webhooks ? delivered : watchComment(pullRequest, "merged into"),
     watchStatuses(shop, commit),
   ];
   await tellTimeLine(strands, startedAt, tell).finally(stop);

@@ -196,6 +196,32 @@ function toStep({ context, state, description }: Status, at: number): Step {
   return { at, what: "status", detail: `${context}: ${state}, ${description}` };
 }
 
+/** Waits until a comment of the server on the pull request contains the text. */
+export function watchComment(pullRequest: PullRequest, text: string): Strand {
+  const steps: Step[] = [];
+  let ended = false;
+  let failure: Error | undefined;
+
+  async function lookOn(): Promise<void> {
+    for (; !ended && steps.length === 0; await delay(lookEveryMs)) {
+      const comment = (await pullRequest.comments()).find(({ body }) => body.includes(text));
+      if (comment) steps.push({ at: Date.now(), what: "comment changed", detail: `the same one (id ${comment.id})` });
+    }
+  }
+
+  lookOn().catch((error: unknown) => {
+    failure = error instanceof Error ? error : new Error(String(error));
+  });
+  return {
+    steps,
+    missing() {
+      if (failure) throw failure;
+      return steps.length > 0 ? [] : [`no comment says "${text}"`];
+    },
+    end: () => void (ended = true),
+  };
+}
+
 /** Waits until the commit statuses show the result. */
 export function watchStatuses(shop: Shop, commit: string): Strand {
   const steps: Step[] = [];

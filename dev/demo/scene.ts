@@ -10,6 +10,8 @@ export interface Scene {
   readonly shop: ShopRepository;
   readonly pushes: PushStories;
   readonly previews: PreviewStories;
+  /** Whether the git host has a webhook. */
+  readonly webhooks: boolean;
   /** Verifies the state of the cluster and the git host at the end of each part. */
   readonly check: boolean;
   readonly tell: (line?: string) => void;

@@ -23,6 +23,8 @@ export interface JobDirectory {
 
 export interface Directories {
   readonly unpacked: Unpacked;
+  /** A file with the version of the kluctl that has unpacked its Python last. */
+  readonly unpackedBy: string;
   /** Creates the directories if necessary; the first call also removes what crashed servers left in them. */
   prepare(): Promise<void>;
   /**
@@ -104,7 +106,8 @@ export function createDirectories(options: DirectoriesOptions): Directories {
   }
 
   return {
-    unpacked: { temporary, python, copies: join(cacheDir, "warm"), by: join(cacheDir, "unpacked-by") },
+    unpacked: { temporary, python, copies: join(cacheDir, "warm") },
+    unpackedBy: join(cacheDir, "unpacked-by"),
 
     async prepare() {
       await Promise.all([workDir, temporary, python].map(makePrivate));

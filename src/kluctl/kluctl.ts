@@ -157,6 +157,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   const renderers = deps.warm
     ? createWarmRenderers({
         unpacked: directories.unpacked,
+        unpackedBy: directories.unpackedBy,
         workDir: deps.workDir,
         env: sharedEnv,
         limits,

@@ -13,8 +13,6 @@ export interface Unpacked {
   readonly python: string;
   /** For trees of hard links, so it has to be on the same file system. */
   readonly copies: string;
-  /** A file with the version of the kluctl that has unpacked its own last, written once that is certain. */
-  readonly by: string;
 }
 
 /** The variables and flags with which kluctl starts the stand-in. */

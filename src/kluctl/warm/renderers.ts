@@ -31,6 +31,8 @@ export interface WarmRenderers {
 
 export interface WarmRenderersDeps {
   readonly unpacked: Unpacked;
+  /** A file with the version of the kluctl that has unpacked its Python last; written once its warm renderers have started. */
+  readonly unpackedBy: string;
   readonly workDir: string;
   /** The environment that every kluctl gets. */
   readonly env: Readonly<Record<string, string>>;
@@ -62,7 +64,7 @@ const [firstRetryMs, longestRetryMs] = [60_000, 3_600_000];
 const longestWaitMs = 3_000;
 
 export function createWarmRenderers({ env, limits, log, observe, ...deps }: WarmRenderersDeps): WarmRenderers {
-  const { unpacked } = deps;
+  const { unpacked, unpackedBy } = deps;
   const [work, copies] = [createWorkDirectories(deps.workDir), createWorkDirectories(unpacked.copies)];
   const places = new Map<string, Place>();
   let running: Running | undefined;
@@ -145,7 +147,7 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
 
   /** A wrong answer costs time and nothing else: kluctl unpacks what it misses, and starts it by itself. */
   async function isUnpacked({ version }: Binary): Promise<boolean> {
-    return (await readFile(unpacked.by, "utf8").catch(() => "")) === version;
+    return (await readFile(unpackedBy, "utf8").catch(() => "")) === version;
   }
 
   async function startEarly(binary: Binary): Promise<void> {
@@ -158,7 +160,7 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
 
   async function remember({ file, version }: Binary): Promise<void> {
     try {
-      if (running?.file === file) await writeFile(unpacked.by, version);
+      if (running?.file === file) await writeFile(unpackedBy, version);
     } catch (error) {
       log.debug({ error: (error as Error).message }, "the next server's first renderers start cold");
     }
