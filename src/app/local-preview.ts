@@ -142,6 +142,7 @@ async function mergeOf(copy: WorkingCopy): Promise<Merge> {
     // Only used if previews get no keys; here, users have their own.
     stubbed: async (...asked) => ({ ...(await project(...asked)), encrypted: new Map() }),
     baseHosts: () => Promise.resolve([]),
+    line: () => Promise.resolve(undefined), // kluctl's message is enough at a terminal
     release: () => Promise.resolve(), // the caller releases the working copy
   };
 }

@@ -28,6 +28,8 @@ export interface Merged {
   stubbed(path: string, signal: AbortSignal, of?: string): Promise<Stubbed>;
   /** The hosts that the base's projects fetch from, as far as their files name them. Throws SourceError. */
   baseHosts(signal: AbortSignal): Promise<readonly string[]>;
+  /** One line of a file of the merge; the path is from the repository's root. `undefined` if there is no such line. */
+  line(path: string, line: number, signal: AbortSignal): Promise<string | undefined>;
   release(): Promise<void>;
 }
 

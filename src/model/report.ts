@@ -111,6 +111,8 @@ const Preview = z.object({
   encrypted: z.object({ files: count, changed: z.array(z.string()) }).optional(),
   /** The message of kluctl, with its file and line, or of git. */
   failure: z.string().optional(),
+  /** Where in the repository the error is, if that is certain: the path from its root, and the line. */
+  at: z.object({ path: z.string(), line: z.int().positive() }).optional(),
   /** `render`: the merge cannot be rendered. `run`: something else failed, and the change is not to blame. */
   failed: z.enum(["render", "run"]).optional(),
   /** Why only counts are shown: values could not be distinguished from secrets. */

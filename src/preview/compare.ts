@@ -13,6 +13,7 @@ import { type Preview, type UncountedKind, uncountedKinds } from "../model/repor
 import { redactText } from "../redact/redact-text.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { diffDecrypted, diffUndecrypted } from "./diffs.ts";
+import { locateError } from "./locate-error.ts";
 import { isTouched } from "./reference-diff.ts";
 import { countUncounted } from "./summary.ts";
 import type { KnownReferences } from "./references.ts";
@@ -119,8 +120,24 @@ export async function compare(
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
     // Only an operator can fix a refusal.
     const mendable = error instanceof PreviewRefusedError;
-    return { preview: { ...working, state: "failed", failure, failed }, retry, mendable };
+    const at = failed === "render" ? await findPosition(message, target, log, signal) : undefined;
+    return { preview: { ...working, state: "failed", failure, failed, ...(at && { at }) }, retry, mendable };
   }
+}
+
+/** Never rejects: without a position, the message says enough. */
+export async function findPosition(
+  message: string,
+  { deployment, merge }: PreviewTarget,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<Preview["at"]> {
+  if ("error" in merge) return undefined;
+  const lineAt = (path: string, line: number) => merge.line(path, line, signal);
+  return locateError(message, deployment.spec.source.path, lineAt).catch((error: unknown) => {
+    log.debug({ ...deployment.key, err: error }, "could not read the line of an error");
+    return undefined;
+  });
 }
 
 /** Whether a deploy of the merge would change nothing at all. `encrypted`: what the base changes as well is not described. */

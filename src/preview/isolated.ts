@@ -12,7 +12,14 @@ import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { toRun } from "../reconcile/run.ts";
 import { redactText } from "../redact/redact-text.ts";
 import type { Preview } from "../model/report.ts";
-import { type PreviewResult, type CompareDeps, isOfTheMerge, type PreviewTarget, toWorking } from "./compare.ts";
+import {
+  type PreviewResult,
+  type CompareDeps,
+  findPosition,
+  isOfTheMerge,
+  type PreviewTarget,
+  toWorking,
+} from "./compare.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { describeEncrypted } from "./encrypted-files.ts";
 import { compareRendersSafely } from "./render-diff.ts";
@@ -48,7 +55,8 @@ export async function compareIsolated(
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
     const failed = isToBlame ? "render" : "run";
     const mendable = error instanceof PreviewRefusedError;
-    return { preview: { ...working, state: "failed", failure, failed }, retry, mendable };
+    const at = isToBlame ? await findPosition(message, target, log, signal) : undefined;
+    return { preview: { ...working, state: "failed", failure, failed, ...(at && { at }) }, retry, mendable };
   }
 }
 

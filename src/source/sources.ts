@@ -40,6 +40,7 @@ import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "../kit/share.ts";
 import { createSlowness } from "./slowness.ts";
 import { checkTreeSize, type TreeLimits } from "./tree-size.ts";
+import { readLine } from "./read-line.ts";
 import { createSharedCheckouts } from "./shared-checkouts.ts";
 import { createMergeClones, type EncryptedFiles } from "./merge-clones.ts";
 import { createWorkDirectories, removeDirectory } from "../kit/work-directories.ts";
@@ -348,6 +349,7 @@ export function createSources(deps: SourcesDeps): GitSources {
             }),
           baseHosts: async (asking) =>
             explained(remote, asking, () => (named ??= findNamedHosts(git, { root, commit: base }, asking))),
+          line: async (path, line, asking) => readLine((await made.get(asking)).root, path, line),
           async release() {
             await made.release();
             await release(slot);

@@ -172,6 +172,8 @@ interface FakeMerge {
   /** Those of single commits. */
   encryptedOf?: ReadonlyMap<string, ReadonlyMap<string, string>>;
   hosts?: readonly string[];
+  /** Texts of files by their paths. */
+  files?: Readonly<Record<string, string>>;
   /** Without encrypted files, the merge adds the project unless this is set. */
   inBase?: boolean;
   /** Throws if there is no such project. `of`: another commit than the merge. */
@@ -241,6 +243,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
           };
         },
         baseHosts: () => Promise.resolve(merge.hosts ?? []),
+        line: (path, line) => Promise.resolve(merge.files?.[path]?.split("\n")[line - 1]),
         release: () => Promise.resolve(void released.push(`merge of ${source.head}`)),
       });
     },

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Merge, Merged } from "../../../src/model.ts";
@@ -243,6 +243,29 @@ test("a merge without encrypted files is not copied, and lists the hosts that it
     "raw.example.com",
     "registry.example.com:5000",
   ]);
+});
+
+test("a line of the merge is read only from a regular file of exactly that path", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  repo.write("app/a.yaml", "kind: A\r\nname: a\n");
+  repo.write("app/large.yaml", `kind: A\n${"#\n".repeat(600_000)}`);
+  const root = repo.git("rev-parse", "--show-toplevel").trim();
+  symlinkSync("/etc/passwd", join(root, "app/outside.yaml"));
+  symlinkSync("a.yaml", join(root, "app/link.yaml"));
+  symlinkSync("app", join(root, "other"));
+  const base = repo.push("first");
+  repo.git("checkout", "-q", "-b", "feature");
+  repo.write("app/b.yaml", "kind: B\n");
+  const { sources } = useSources();
+  const merge = merged(await sources.merge({ url: repo.url, credentials: [], head: repo.push("b"), base }, signal));
+
+  expect(await merge.line("app/a.yaml", 1, signal)).toBe("kind: A");
+  expect(await merge.line("app/b.yaml", 1, signal)).toBe("kind: B");
+  expect(await merge.line("app/a.yaml", 9, signal)).toBeUndefined();
+  for (const path of ["outside", "link", "large", "none"])
+    expect(await merge.line(`app/${path}.yaml`, 1, signal), path).toBeUndefined();
+  for (const path of ["other/a.yaml", "app", "../../etc/passwd"])
+    expect(await merge.line(path, 1, signal), path).toBeUndefined();
 });
 
 test("a commit with too many or too large files is not checked out, however few objects it consists of", async () => {

@@ -195,4 +195,15 @@ describe("a failed preview", () => {
     await run();
     expect(previews()).toMatchObject([{ state: "failed", failure: error.message, failed }]);
   });
+
+  test("names the line of the repository that cannot be rendered, if the merge has it", async () => {
+    const { run, previews, kluctl, sources } = aPreviewWorld([named("a", { spec: inFolder("app") })]);
+    const reason = `File "deploy.yml", line 2, in template\n    replicas: {{ count }}\nUndefinedError: 'count' is undefined`;
+    kluctl.answers.diff = new PrepareError(`failed rendering template 'deploy.yml': ${reason}`);
+    await run();
+    expect(previews()[0]?.at).toBeUndefined();
+    sources.nextMerge.files = { "app/deploy.yml": "kind: Deployment\n  replicas: {{ count }}\n" };
+    await run();
+    expect(previews()[0]?.at).toEqual({ path: "app/deploy.yml", line: 2 });
+  });
 });
