@@ -18,6 +18,7 @@ import {
   type logFormats,
   type logLevels,
   type pageRoles,
+  type reportForms,
 } from "./config/schema.ts";
 import { Secret } from "./config/secret.ts";
 import { readConfigFile } from "./config/file.ts";
@@ -47,6 +48,8 @@ export interface ForgeConfig {
   readonly token?: Secret | undefined;
   /** GitHub App, instead of a token. */
   readonly app?: { readonly id: string; readonly privateKey: Secret } | undefined;
+  /** How GitHub shows the state of a commit; the other hosts have statuses only. */
+  readonly reportAs: (typeof reportForms)[number];
   readonly insecureAllowUnsigned: boolean;
 }
 
@@ -455,8 +458,8 @@ function toRedis(redis: z.output<typeof configSchema>["redis"]): Config["redis"]
 function toForge(forge: z.output<typeof configSchema>["forges"][number]): ForgeConfig {
   const { id, kind, apiUrl, webUrl, hosts, webhooks, webhookSecrets, token, appId, appPrivateKey } = forge;
   const app = appId !== undefined && appPrivateKey !== undefined ? { id: appId, privateKey: appPrivateKey } : undefined;
-  const { insecureAllowUnsigned } = forge;
-  return { id, kind, apiUrl, webUrl, hosts, webhooks, webhookSecrets, token, app, insecureAllowUnsigned };
+  const { reportAs, insecureAllowUnsigned } = forge;
+  return { id, kind, apiUrl, webUrl, hosts, webhooks, webhookSecrets, token, app, reportAs, insecureAllowUnsigned };
 }
 
 export function defaultDataDir(env: ConfigSources["env"]): string {

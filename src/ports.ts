@@ -6,7 +6,7 @@ import type { JsonObject } from "./kit/json.ts";
 import type { AppliedChange, AppliedScope, AppliedVersions, Doomed } from "./model/applied.ts";
 import type { Checkout, CheckoutSource, Leaving, OciCheckoutSource, Tag } from "./model/checkout.ts";
 import type { AnyDeployment, Deployment, DeploymentRef, GitDeployment, StatusPatch } from "./model/deployment.ts";
-import type { ChangedPaths, CommitStatus, ForgeComment, ForgeKind, PullRequest } from "./model/forge.ts";
+import type { ChangedPaths, CommitStatus, ForgeComment, ForgeKind, PullRequest, StatusForm } from "./model/forge.ts";
 import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
@@ -251,6 +251,8 @@ export interface Forge {
   readonly kind: ForgeKind;
   /** The most characters (Unicode code points) that a comment may have. */
   readonly maxCommentLength: number;
+  /** The most bytes of Markdown (UTF-8) that a status can show; absent if it is never shown as more than a line. */
+  readonly maxDetailsBytes?: number | undefined;
   /** The repository's name on this forge; `undefined` if, judging by the address, it is not on this forge. */
   repoName(repo: RepoId): string | undefined;
   /** Returns `undefined` if it does not exist. */
@@ -268,7 +270,8 @@ export interface Forge {
   updateComment(key: PullRequestKey, id: string, body: string, signal?: AbortSignal): Promise<ForgeComment | undefined>;
   /** Ignores a comment that no longer exists. */
   deleteComment(key: PullRequestKey, id: string, signal?: AbortSignal): Promise<void>;
-  setStatus(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<void>;
+  /** Replaces the commit's status of this name, in either form. Returns the form in which it is shown now. */
+  setStatus(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<StatusForm>;
 }
 
 /** A place where people or machines are notified: a channel, a mailbox, an endpoint. */

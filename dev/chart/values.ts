@@ -127,6 +127,7 @@ const forge = z.strictObject({
     hosts: true,
     webhooks: true,
     appId: true,
+    reportAs: true,
     insecureAllowUnsigned: true,
   }).shape,
   existingSecret: z.string().min(1).optional().meta({ description: "Secret with the entries listed in `keys`." }),

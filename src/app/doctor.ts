@@ -29,7 +29,7 @@ import { findAccount } from "../forge/account.ts";
 import { recordNameOf } from "../kube/sent-notifications.ts";
 import { createForge } from "../forge/create-forge.ts";
 import { hostsOf } from "../forge/forge-hosts.ts";
-import { findLackingAccess } from "../forge/write-access.ts";
+import { findWriteAccess } from "../forge/write-access.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
 import { createKubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
@@ -198,8 +198,8 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
       if (login === undefined) return [];
       const run = async () => {
         const { repoName } = await createForge({ ...forge, login, log });
-        const lacks = (name: string) => findLackingAccess({ ...forge, login, log }, name);
-        return examineWriteAccess({ id: forge.id, repoName, lacks }, await all());
+        const access = (name: string) => findWriteAccess({ ...forge, login, log }, name);
+        return examineWriteAccess({ id: forge.id, repoName, access }, await all());
       };
       return [{ group: "Repositories", subject: `forge ${forge.id}`, run }];
     }),

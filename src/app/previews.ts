@@ -91,12 +91,12 @@ export async function openForge(
 ): Promise<Forge | undefined> {
   const login = loginOf(config);
   if (login === undefined) return undefined;
-  const { id, kind, apiUrl, webUrl } = config;
+  const { id, kind, apiUrl, webUrl, reportAs } = config;
   const onAnswer = (headers: Headers) => {
     const allowed = findRateLimit(headers);
     if (allowed) outside.forgeAllows(id, allowed);
   };
-  const made = await createForge({ id, kind, apiUrl, webUrl, login, onAnswer, log });
+  const made = await createForge({ id, kind, apiUrl, webUrl, login, reportAs, onAnswer, log });
   const forge = createObservedForge(withStatusName(made, statusName), (...what) => outside.forgeAsked(id, ...what));
   return createRestingForge(forge, clock, (until) => outside.forgeRests(id, until));
 }

@@ -56,7 +56,10 @@ function checkForges(forges: unknown): Problem[] {
 }
 
 /** Returns pairs of a key and its problem. */
-function checkLogin({ kind, apiUrl, token, appId, appPrivateKey }: ConfigSection): [string, string][] {
+function checkLogin({ kind, apiUrl, token, appId, appPrivateKey, reportAs }: ConfigSection): [string, string][] {
+  if (reportAs === "checks" && appId === undefined) {
+    return [["reportAs", "is checks, which only a GitHub App may write: set appId, or use statuses"]];
+  }
   if (kind === "gitea" && token !== undefined && apiUrl === undefined) {
     return [["apiUrl", "is missing: a token for Gitea needs the address of its API"]];
   }

@@ -22,6 +22,7 @@ export interface FieldMeta {
 }
 
 export const forgeKinds = ["github", "gitlab", "gitea"] as const;
+export const reportForms = ["auto", "checks", "statuses"] as const;
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 export const logFormats = ["json", "pretty", "auto"] as const;
 export const leaderElections = ["shared", "exclusive", "off"] as const;
@@ -245,12 +246,16 @@ export const forgeSchema = z.strictObject({
   token: token.optional().meta({
     secret: true,
     description:
-      "Token for the API. With a token or a GitHub App, Towline sets commit statuses and, with `preview.enabled`, previews pull requests.",
+      "Token for the API. With a token or a GitHub App, Towline sets commit statuses or check runs and, with `preview.enabled`, previews pull requests.",
   }),
   tokenFile: path.optional().meta({ description: "File to read the token from." }),
   appId: appId.optional().meta({ description: "ID of an installed GitHub App, instead of a token." }),
   appPrivateKey: privateKey.optional().meta({ secret: true, description: "The App's private key (PEM)." }),
   appPrivateKeyFile: path.optional().meta({ description: "File to read the App's private key from." }),
+  reportAs: oneOf(reportForms).prefault("auto").meta({
+    description:
+      "GitHub only. `checks`: shows the state of a commit as check runs, which only an App may write. `statuses`: as commit statuses. `auto`: as check runs where the App has the permission.",
+  }),
   insecureAllowUnsigned: flag.prefault(false).meta({
     description:
       "Accepts unsigned deliveries, so that every client that reaches the port can trigger reconciliations. For experiments only.",

@@ -7,12 +7,20 @@ export interface ForgeLooker {
   readonly id: string;
   /** `undefined` for a repository of another host. */
   readonly repoName: (repo: RepoId) => string | undefined;
-  /** What the login may not write there. Throws if that cannot be checked. */
-  readonly lacks: (repoName: string) => Promise<readonly string[]>;
+  /** Throws if that cannot be checked. */
+  readonly access: (repoName: string) => Promise<LoginAccess>;
+}
+
+/** What a login may write at a repository, as text for users. */
+export interface LoginAccess {
+  readonly lacks: readonly string[];
+  /** How the states of commits are shown: `commit statuses`. */
+  readonly shows: string;
+  readonly advice?: string | undefined;
 }
 
 export async function examineWriteAccess(
-  { id, repoName, lacks }: ForgeLooker,
+  { id, repoName, access }: ForgeLooker,
   found: readonly ListedDeployment[],
 ): Promise<Finding[]> {
   const repos = new Set(found.flatMap(({ deployment }) => (followsGit(deployment) ? [deployment.repo] : [])));
@@ -20,11 +28,13 @@ export async function examineWriteAccess(
   const check = async (name: string): Promise<Finding> => {
     const subject = `forge ${id}`;
     try {
-      const lacking = await lacks(name);
-      if (lacking.length === 0) return ok(subject, `${name}: the login may write comments and commit statuses`);
+      const { lacks, shows, advice } = await access(name);
+      const may = `${name}: the login may write comments and ${shows}`;
+      if (lacks.length === 0 && advice !== undefined) return warning(subject, `${may}, but not check runs`, advice);
+      if (lacks.length === 0) return ok(subject, may);
       return problem(
         subject,
-        `${name}: the login may not write ${lacking.join(" and ")}`,
+        `${name}: the login may not write ${lacks.join(" and ")}`,
         `grant it that permission: docs/connect-github.md, connect-gitlab.md or connect-gitea.md`,
       );
     } catch (error) {

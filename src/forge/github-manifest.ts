@@ -48,9 +48,10 @@ export function toManifest({ name, homepage, webhookUrl, redirectUrl }: Manifest
     redirect_url: redirectUrl,
     public: false,
     default_permissions: {
-      ...{ metadata: "read", contents: "read", pull_requests: "write", statuses: "write" },
+      ...{ metadata: "read", contents: "read", pull_requests: "write", checks: "write", statuses: "write" },
       merge_queues: "read",
     },
+    // With the permission to write checks, GitHub sends their events without a subscription.
     default_events: [...githubEvents, "merge_group"],
   };
 }

@@ -1,7 +1,7 @@
 /** The requests that a forge sends to its host. */
 import type { Forge } from "../ports.ts";
 
-export type ForgeOperation = Exclude<keyof Forge, "id" | "kind" | "maxCommentLength" | "repoName">;
+export type ForgeOperation = Exclude<keyof Forge, "id" | "kind" | "maxCommentLength" | "maxDetailsBytes" | "repoName">;
 
 const operations: Readonly<Record<ForgeOperation, true>> = {
   pullRequest: true,

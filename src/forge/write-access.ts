@@ -1,10 +1,12 @@
-/** Checks whether a forge's login may write comments and statuses, without writing any. */
+/** Checks whether a forge's login may write comments and the states of commits, without writing any. */
 import type { ForgeKind } from "../model.ts";
 import { z } from "zod";
 import { ConfigError } from "../errors.ts";
 import type { AccountOptions } from "./account.ts";
 import { type Ask, createAsk, pathOf, type Question, readAnswer } from "./ask.ts";
+import type { ReportAs } from "./forge-options.ts";
 import { read } from "./github/login.ts";
+import { howToGrantChecks } from "./github/set-status.ts";
 import { createWire } from "./github/wire.ts";
 
 /**
@@ -72,18 +74,29 @@ const Repository = z.object({
 /** GitLab's access level for a Developer. */
 const developer = 30;
 
-/**
- * Returns what the login lacks, as text for users; empty: nothing as far as can be seen. Throws ForgeError if the check
- * is inconclusive.
- */
-export async function findLackingAccess(
-  { kind, apiUrl, login, log }: AccountOptions,
+/** What the login may write, as text for users. */
+export interface WriteAccess {
+  /** Empty: it may write everything, as far as can be seen. */
+  readonly lacks: readonly string[];
+  /** How the states of commits are shown. */
+  readonly shows: "check runs" | "commit statuses";
+  /** What would be better. */
+  readonly advice?: string | undefined;
+}
+
+export interface WriteAccessOptions extends AccountOptions {
+  readonly reportAs?: ReportAs | undefined;
+}
+
+/** Throws ForgeError if the check is inconclusive. */
+export async function findWriteAccess(
+  { kind, apiUrl, login, reportAs = "auto", log }: WriteAccessOptions,
   repoName: string,
-): Promise<readonly string[]> {
+): Promise<WriteAccess> {
   const host = hosts[kind];
   const base = apiUrl ?? host.apiUrl;
   if (base === undefined) throw new ConfigError("a Gitea token needs the URL of the API (apiUrl)");
-  if ("app" in login) return lacksOfApp({ apiUrl: base, app: login.app, log }, repoName);
+  if ("app" in login) return accessOfApp({ apiUrl: base, app: login.app, reportAs, log }, repoName);
   const { token } = login;
   const ask = createAsk({ apiUrl: base, headers: host.headers(token), hint: "give the login access to it", token });
   const { permissions = {} } = readAnswer(Repository, await ask({ path: host.repository(repoName) }));
@@ -92,10 +105,11 @@ export async function findLackingAccess(
   // GitHub answers 404 to a classic token without the required scope, and 422 to one that has it.
   const hides = kind === "github" ? [404] : [];
   const mayStatus = push !== false && level >= developer && !(await isRefused(ask, host.status(repoName), hides));
-  return [
+  const lacks = [
     ...((await isRefused(ask, host.comment(repoName))) ? ["comments"] : []),
     ...(mayStatus ? [] : ["commit statuses"]),
   ];
+  return { lacks, shows: "commit statuses" };
 }
 
 async function isRefused(ask: Ask, question: Question, also: readonly number[] = []): Promise<boolean> {
@@ -105,17 +119,24 @@ async function isRefused(ask: Ask, question: Question, also: readonly number[] =
 
 const Installation = z.object({ permissions: z.record(z.string(), z.string()) });
 
-async function lacksOfApp(
-  { apiUrl, app, log }: { apiUrl: string; app: { appId: string; privateKey: string }; log: AccountOptions["log"] },
-  repoName: string,
-): Promise<readonly string[]> {
+interface AppOptions extends Pick<WriteAccessOptions, "log"> {
+  readonly apiUrl: string;
+  readonly app: { readonly appId: string; readonly privateKey: string };
+  readonly reportAs: ReportAs;
+}
+
+async function accessOfApp({ apiUrl, app, reportAs, log }: AppOptions, repoName: string): Promise<WriteAccess> {
   const wire = createWire({ apiUrl: apiUrl.replace(/\/+$/, ""), timeoutMs: 10_000, log, app });
   const [owner, repo] = repoName.split("/");
   const question = { what: `find the App's installation on ${repoName}`, who: "the App" } as const;
   const answer = await wire.request("GET /repos/{owner}/{repo}/installation", { owner, repo }, question);
   const { permissions } = read(Installation, answer, question);
-  return [
-    ...(permissions["pull_requests"] === "write" || permissions["issues"] === "write" ? [] : ["comments"]),
-    ...(permissions["statuses"] === "write" ? [] : ["commit statuses"]),
-  ];
+  const may = (permission: string) => permissions[permission] === "write";
+  const comments = may("pull_requests") || may("issues") ? [] : ["comments"];
+  if (reportAs === "checks" || (reportAs === "auto" && may("checks"))) {
+    return { lacks: [...comments, ...(may("checks") ? [] : ["check runs"])], shows: "check runs" };
+  }
+  const lacks = [...comments, ...(may("statuses") ? [] : ["commit statuses"])];
+  const advice = reportAs === "auto" ? howToGrantChecks : undefined;
+  return { lacks, shows: "commit statuses", advice };
 }

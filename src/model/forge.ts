@@ -104,6 +104,12 @@ export interface CommitStatus {
   readonly url?: string | undefined;
   /** The description says what merging would change, although there is no page with details. */
   readonly proposed?: boolean | undefined;
+  /** A success only because there was nothing to judge. */
+  readonly neutral?: boolean | undefined;
+  /** For hosts that can show more than a line. Not stored. */
+  readonly details?: StatusDetails | undefined;
+  /** As far as is recorded: identifies the details that the name's check run shows; absent if there is none. */
+  readonly shown?: string | undefined;
 }
 
 /** A comment by Towline on a pull request. */
@@ -112,6 +118,26 @@ export interface ForgeComment {
   readonly body: string;
   /** Link to the comment. */
   readonly url: string;
+}
+
+/** Where a status is shown: as a commit status, or as a check run, which has a text and notes on lines. */
+export type StatusForm = "status" | "check";
+
+/** What a check run shows in addition to the line of a status. */
+export interface StatusDetails {
+  /** Markdown. */
+  readonly text: string;
+  readonly notes: readonly LineNote[];
+}
+
+/** A finding about one line of a file. */
+export interface LineNote {
+  /** From the repository's root. */
+  readonly path: string;
+  readonly line: number;
+  readonly title: string;
+  /** Plain text. */
+  readonly message: string;
 }
 
 export interface PingEvent extends EventOrigin {

@@ -49,7 +49,7 @@ export interface MergeGroupDeps extends OpenDeps {
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-type Verdict = Pick<CommitStatus, "state" | "description">;
+type Verdict = Pick<CommitStatus, "state" | "description" | "neutral">;
 
 interface Comparing extends Attempt {
   readonly report: (verdict: Verdict) => Promise<void>;
@@ -57,6 +57,8 @@ interface Comparing extends Attempt {
 }
 
 const notSyncedMs = 1_000;
+/** Nothing was compared, and the queue continues. */
+const unjudged = { state: "success", neutral: true } as const;
 const ended: Verdict = { state: "canceled", description: "the merge queue is done with this commit" };
 
 export function createMergeGroupPreview(deps: MergeGroupDeps) {
@@ -153,12 +155,12 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     let early: Early | undefined;
     try {
       if (group.following.length > 0 && !(await isInGit(group.group, group.following, deps, signal))) return "ended";
-      if (!deps.enabled) return { state: "success", description: "not compared: previews are disabled" };
+      if (!deps.enabled) return { ...unjudged, description: "not compared: previews are disabled" };
       if (candidates.length === 0) return verdict("done");
       early = startEarly({ afterMs: earlyAfterMs, sleep, announce }, signal);
       const opened = await openGroup(group, candidates, deps, signal);
       if (opened.kind === "ended") return "ended";
-      if (opened.kind === "refused") return { state: "success", description: `not rendered: ${opened.why}` };
+      if (opened.kind === "refused") return { ...unjudged, description: `not rendered: ${opened.why}` };
       members = opened.members;
       const unsure = await compareMerges({ ...attempt, ...opened, pullRequest, log }, findings, early, deps);
       signal.throwIfAborted();

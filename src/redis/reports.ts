@@ -47,6 +47,8 @@ const Status = z.object({
   description: z.string(),
   url: z.string().optional(),
   proposed: z.boolean().optional(),
+  neutral: z.boolean().optional(),
+  shown: z.string().optional(),
 });
 
 const Stale = z.object({ startedAt: z.number(), until: z.number() });

@@ -13,9 +13,10 @@ export interface Follower {
   readonly head: string | undefined;
 }
 
-type Line = Pick<CommitStatus, "state" | "description">;
+type Line = Pick<CommitStatus, "state" | "description" | "neutral">;
 
 const queued: Line = { state: "pending", description: "queued" };
+const suspended: Line = { state: "success", description: "suspended: nothing is deployed", neutral: true };
 const beingDeployed: Line = { state: "pending", description: "being deployed" };
 const beingLookedAt: Line = { state: "pending", description: "being checked" };
 const deployed = "deployed: ";
@@ -46,7 +47,7 @@ export function deployStatuses(
 function lineOf(commit: string, { spec, status }: GitDeployment, head: string | undefined): Line | undefined {
   if (status.observedCommit !== commit) {
     if (head !== commit) return undefined;
-    return spec.suspend ? { state: "success", description: "suspended: nothing is deployed" } : queued;
+    return spec.suspend ? suspended : queued;
   }
   if (isReconciling(status)) return beingDeployed;
   if (status.lastPrepareError !== undefined) {
@@ -80,10 +81,10 @@ function keepFirst(known: CommitStatus | undefined, line: Line | undefined): Lin
 /** A pending status ends when a newer commit supersedes its commit. */
 function superseded(known: CommitStatus | undefined): Line | undefined {
   if (known === undefined) return undefined;
-  const { state, description } = known;
+  const { state, description, neutral } = known;
   return state === "pending"
     ? { state: "canceled", description: "superseded by a newer commit" }
-    : { state, description };
+    : { state, description, ...(neutral && { neutral }) };
 }
 
 function describe(last: CommandSummary, prune: boolean): string {
@@ -107,7 +108,9 @@ function sumOf(lines: readonly Line[]): Line {
   });
   const state = counts.find(({ count }) => count > 0)?.state ?? "success";
   const [only] = lines;
-  if (lines.length === 1 && only !== undefined) return { state: only.state, description: only.description };
+  if (lines.length === 1 && only !== undefined) {
+    return { state: only.state, description: only.description, ...(only.neutral && { neutral: true }) };
+  }
   const words = { failure: "failed", pending: "pending", success: "up to date", canceled: "superseded" };
   const shown = areMany(lines) && areManyMoving(lines) ? counts.filter((one) => one.state === "failure") : counts;
   const parts = shown.filter(({ count }) => count > 0).map((one) => `${one.count} ${words[one.state]}`);

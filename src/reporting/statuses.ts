@@ -51,7 +51,13 @@ export function statusesOf(report: Report, url: string): CommitStatus[] {
     description: describePreview(preview),
     url,
   }));
-  const sum = { context: aggregateContext, state: sumOf(report, over), description: describeReport(report), url };
+  const sum = {
+    context: aggregateContext,
+    state: sumOf(report, over),
+    description: describeReport(report),
+    url,
+    ...(isForeign(report) && { neutral: true }),
+  };
   return [...fewEnough(lines), sum];
 }
 

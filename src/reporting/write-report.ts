@@ -24,6 +24,7 @@ import { failedIn, isForeign, isOpen, type Report, type RolloutLine } from "../m
 import { readyCondition } from "../reconcile/status/conditions.ts";
 import type { Marker } from "./marker.ts";
 import { followRollout } from "./rollout.ts";
+import { detailsOf, withDetails } from "./status-details.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
 import { writeComment } from "./write-comment.ts";
 import { endPending, isSaid, takeBack, writeStatuses } from "./write-statuses.ts";
@@ -227,11 +228,13 @@ export function createReportWriter(deps: ReportWriterDeps) {
     if (all.length === 0 && groups.size === 0)
       return endPending(target, commitOf(report, head), describeReport(report), signal);
     const alone = others.length === 0 && groups.size === 0;
-    const wanted = alone ? statusesOf(report, url) : sharedStatuses(all, groups.values());
+    const wanted = alone
+      ? withDetails(statusesOf(report, url), () => detailsOf(report, deps.render, forge.maxDetailsBytes))
+      : sharedStatuses(all, groups.values());
     await writeStatuses(target, commitOf(report, head), wanted, signal);
     const as =
       obstacle === undefined || isForeign(report)
-        ? ({ state: "success", description: "no longer reported here" } as const)
+        ? ({ state: "success", description: "no longer reported here", neutral: true } as const)
         : ({ state: "canceled", description: describeReport(report) } as const);
     return takeBack(target, commitOf(report, head), { wanted, as }, signal);
   }

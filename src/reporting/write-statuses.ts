@@ -1,5 +1,6 @@
 /** Updates a commit's statuses on its forge; writes only those that differ. */
-import type { CommitKey, CommitStatus } from "../model.ts";
+import { createHash } from "node:crypto";
+import type { CommitKey, CommitStatus, StatusForm } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
 import { isPreviewLine } from "./statuses.ts";
 
@@ -19,13 +20,26 @@ export async function writeStatuses(
   const differing = wanted.filter((status) => !isSame(known.get(status.context), status));
   const written: CommitStatus[] = [];
   try {
-    for (const status of differing) {
-      await forge.setStatus(commit, status, signal);
-      written.push(status);
+    for (const line of differing) {
+      const status = { ...line, shown: known.get(line.context)?.shown };
+      written.push(toRecord(status, await forge.setStatus(commit, status, signal)));
     }
   } finally {
     if (written.length > 0) await reports.saveStatuses(commit, written);
   }
+}
+
+/** Not the identifier of any details. */
+const requested = "requested";
+
+/** Records that what check runs show on the commit has to be written again, although it is there already. */
+export async function requestAgain(reports: StatusesDeps["reports"], commit: CommitKey): Promise<void> {
+  const lines = (await reports.statuses(commit)).filter(({ shown }) => shown !== undefined);
+  if (lines.length > 0)
+    await reports.saveStatuses(
+      commit,
+      lines.map((line) => ({ ...line, shown: requested })),
+    );
 }
 
 /** Ends statuses that pull requests left pending on a commit. */
@@ -50,7 +64,7 @@ export async function takeBack(
   await rewritePreviewLines(deps, commit, ({ context }) => !contexts.has(context), as, signal);
 }
 
-type Saying = Pick<CommitStatus, "state" | "description">;
+type Saying = Pick<CommitStatus, "state" | "description" | "neutral">;
 
 async function rewritePreviewLines(
   deps: StatusesDeps,
@@ -75,5 +89,18 @@ function saysTheSame(known: CommitStatus | undefined, { state, description }: Co
 }
 
 function isSame(known: CommitStatus | undefined, status: CommitStatus): boolean {
-  return saysTheSame(known, status) && known?.url === status.url;
+  if (!saysTheSame(known, status) || known?.url !== status.url) return false;
+  // A commit status shows no details, so that other details are no reason to write it again.
+  return known?.shown === undefined || known.shown === idOf(status);
+}
+
+function toRecord({ details, shown: _, ...line }: CommitStatus, form: StatusForm): CommitStatus {
+  return form === "check" ? { ...line, shown: idOf({ details }) } : line;
+}
+
+function idOf({ details }: Pick<CommitStatus, "details">): string {
+  return createHash("sha256")
+    .update(JSON.stringify(details ?? null))
+    .digest("hex")
+    .slice(0, 16);
 }

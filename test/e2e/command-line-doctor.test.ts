@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { runDoctor } from "../../src/app/doctor.ts";
-import { findLackingAccess } from "../../src/forge/write-access.ts";
+import { findWriteAccess } from "../../src/forge/write-access.ts";
 import { towline as commandLine } from "../support/command-line.ts";
 import { silentLog } from "../support/fakes.ts";
 import { useGiteaHost } from "../support/gitea-host.ts";
@@ -83,8 +83,8 @@ test("the doctor reports a login that may not write comments and statuses, and a
 test("on GitHub, missing permissions of a token and of an App are reported", async () => {
   const host = await useGithubHost();
   const { logins, repoName, apiUrl } = host;
-  const lacks = (login: Parameters<typeof findLackingAccess>[0]["login"]) =>
-    findLackingAccess({ kind: "github", apiUrl, login, log: silentLog }, repoName);
+  const lacks = async (login: Parameters<typeof findWriteAccess>[0]["login"]) =>
+    (await findWriteAccess({ kind: "github", apiUrl, login, log: silentLog }, repoName)).lacks;
   const { token } = logins;
   logins.permissions = { pull_requests: "write", statuses: "write" };
   expect(await lacks({ token })).toEqual([]);
@@ -95,14 +95,22 @@ test("on GitHub, missing permissions of a token and of an App are reported", asy
   expect([host.repository.statuses, host.repository.comments]).toEqual([[], []]);
 
   const asApp = await useGithubHost({ as: "app" });
-  const ofApp = () =>
-    findLackingAccess(
-      { kind: "github", apiUrl: asApp.apiUrl, login: { app: asApp.logins.app }, log: silentLog },
+  const ofApp = (reportAs?: "checks" | "statuses") =>
+    findWriteAccess(
+      { kind: "github", apiUrl: asApp.apiUrl, login: { app: asApp.logins.app }, reportAs, log: silentLog },
       asApp.repoName,
     );
   const { installation } = asApp.logins;
+  Object.assign(installation!, { permissions: { pull_requests: "write", checks: "write" } });
+  expect(await ofApp()).toEqual({ lacks: [], shows: "check runs" });
+  expect(await ofApp("statuses")).toEqual({ lacks: ["commit statuses"], shows: "commit statuses" });
   Object.assign(installation!, { permissions: { pull_requests: "write", statuses: "write" } });
-  expect(await ofApp()).toEqual([]);
+  expect(await ofApp()).toMatchObject({
+    lacks: [],
+    shows: "commit statuses",
+    advice: expect.stringContaining("Checks: read and write") as string,
+  });
+  expect(await ofApp("checks")).toEqual({ lacks: ["check runs"], shows: "check runs" });
   Object.assign(installation!, { permissions: { pull_requests: "read", statuses: "write" } });
-  expect(await ofApp()).toEqual(["comments"]);
+  expect(await ofApp()).toMatchObject({ lacks: ["comments"] });
 });

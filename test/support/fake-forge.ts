@@ -7,6 +7,7 @@ import {
   type PullRequest,
   type PullRequestKey,
   pullRequestText,
+  type StatusForm,
 } from "../../src/model.ts";
 import type { Forge } from "../../src/ports.ts";
 
@@ -26,7 +27,12 @@ export interface FakeForge extends Forge {
 }
 
 /** Serves the repositories on `git.example.com`. */
-export function fakeForge({ id = "gitea", kind = "gitea" as Forge["kind"], host = "git.example.com" } = {}): FakeForge {
+export function fakeForge({
+  id = "gitea",
+  kind = "gitea" as Forge["kind"],
+  host = "git.example.com",
+  form = "status" as StatusForm,
+} = {}): FakeForge {
   const pullRequests: FakeForge["pullRequests"] = new Map();
   const comments: FakeForge["comments"] = new Map();
   const statuses: FakeForge["statuses"] = [];
@@ -50,6 +56,7 @@ export function fakeForge({ id = "gitea", kind = "gitea" as Forge["kind"], host 
     id,
     kind,
     maxCommentLength: 65_536,
+    ...(form === "check" && { maxDetailsBytes: 65_535 }),
     pullRequests,
     comments,
     statuses,
@@ -113,6 +120,7 @@ export function fakeForge({ id = "gitea", kind = "gitea" as Forge["kind"], host 
     setStatus: (commit, status, signal) =>
       call("setStatus", signal, () => {
         statuses.push({ commit, status });
+        return form;
       }),
   };
 }

@@ -9,13 +9,16 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";
 import { createGithubForge } from "../../src/forge/github/forge.ts";
+import type { ReportAs } from "../../src/forge/forge-options.ts";
+import type { Logger } from "../../src/log.ts";
 import type { Forge } from "../../src/ports.ts";
 import { silentLog } from "./fakes.ts";
 import type { Connection, ForgeHost } from "./forge-host.ts";
 import { type Caller, type GithubLogins, createGithubLogins } from "./github-logins.ts";
 import { checkGithubAnswer, checkGithubRequest } from "./github-openapi.ts";
 import { type GithubRepository, createGithubRepository } from "./github-repository.ts";
-import { type Reply, findRoute, refusal } from "./github-routes.ts";
+import { type Reply, refusal } from "./github-replies.ts";
+import { findRoute } from "./github-routes.ts";
 
 export interface GithubHost extends ForgeHost {
   readonly repository: GithubRepository;
@@ -30,6 +33,8 @@ export interface GithubHost extends ForgeHost {
   connect(
     options?: Connection & {
       app?: { appId: string; privateKey: string };
+      reportAs?: ReportAs;
+      log?: Logger;
       onAnswer?: ((headers: Headers) => void) | undefined;
     },
   ): Forge;
@@ -43,10 +48,24 @@ interface Limits {
   tellsRetryAfter: boolean;
 }
 
+/** In the port's terms. */
+const runStates: Readonly<Record<string, "success" | "failure">> = {
+  ...{ success: "success", neutral: "success", failure: "failure" },
+};
+
 const owner = "Example-Org";
 let lastRepository = 0;
 
-export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } = {}): Promise<GithubHost> {
+interface GithubHostOptions {
+  readonly as?: "token" | "app";
+  /** What the App may write in addition to comments. */
+  readonly grants?: "checks" | "statuses";
+}
+
+export async function useGithubHost({
+  as = "token",
+  grants = "statuses",
+}: GithubHostOptions = {}): Promise<GithubHost> {
   let skewMs = 0;
   let renamed = false;
   const now = () => Date.now() + skewMs;
@@ -65,7 +84,7 @@ export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } =
   const webUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const apiUrl = `${webUrl}/api/v3`;
   const repository = createGithubRepository(webUrl, owner, `Shop.of-${++lastRepository}`, now);
-  const logins = createGithubLogins(webUrl, owner, now);
+  const logins = createGithubLogins(webUrl, owner, { now, grants });
   onTestFinished(async () => {
     server.close();
     server.closeAllConnections();
@@ -181,14 +200,21 @@ export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } =
     },
     statuses(sha) {
       const newest = new Map(repository.statuses.filter((one) => one.sha === sha).map((one) => [one.context, one]));
-      return Promise.resolve(
-        [...newest.values()].map(({ context, state, description, target_url }) => ({
+      const runs = new Map(repository.checkRuns.filter((one) => one.sha === sha).map((one) => [one.name, one]));
+      return Promise.resolve([
+        ...[...newest.values()].map(({ context, state, description, target_url }) => ({
           context,
           state: state === "error" ? ("canceled" as const) : (state as "pending" | "success" | "failure"),
           description: description ?? "",
           url: target_url ?? undefined,
         })),
-      );
+        ...[...runs.values()].map(({ name, status, conclusion, title, details_url }) => ({
+          context: name,
+          state: status === "completed" ? (runStates[conclusion ?? ""] ?? ("canceled" as const)) : ("pending" as const),
+          description: title ?? "",
+          url: details_url ?? undefined,
+        })),
+      ]);
     },
   };
 }

@@ -36,7 +36,17 @@ export interface Installation {
 
 export type GithubLogins = ReturnType<typeof createGithubLogins>;
 
-export function createGithubLogins(webUrl: string, owner: string, now: () => number) {
+/** Permissions of the App that `towline init` creates, and of one from before it wrote check runs. */
+const appPermissions: Readonly<Record<"checks" | "statuses", Permissions>> = {
+  checks: { pull_requests: "write", checks: "write", statuses: "write", metadata: "read" },
+  statuses: { pull_requests: "write", statuses: "write", metadata: "read" },
+};
+
+export function createGithubLogins(
+  webUrl: string,
+  owner: string,
+  { now, grants }: { readonly now: () => number; readonly grants: "checks" | "statuses" },
+) {
   const { publicKey, privateKey } = generateKeyPairSync("rsa", {
     modulusLength: 2_048,
     publicKeyEncoding: { type: "spki", format: "pem" },
@@ -51,7 +61,7 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
   const installed: Installation = {
     id: 4_711,
     selected: "all",
-    permissions: { pull_requests: "write", statuses: "write", metadata: "read" },
+    permissions: appPermissions[grants],
   };
 
   const logins = {

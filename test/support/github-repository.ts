@@ -38,6 +38,27 @@ interface Status {
   readonly target_url: string | null;
 }
 
+export interface GithubAnnotation {
+  readonly path: string;
+  readonly start_line: number;
+  readonly message: string;
+  readonly title?: string;
+}
+
+export interface GithubCheckRun {
+  readonly id: number;
+  readonly sha: string;
+  readonly name: string;
+  /** The App that owns it. */
+  readonly app: Readonly<Record<string, unknown>>;
+  status: string;
+  conclusion: string | null;
+  details_url: string | null;
+  title: string | null;
+  summary: string | null;
+  readonly annotations: GithubAnnotation[];
+}
+
 export interface GithubHook {
   readonly id: number;
   active: boolean;
@@ -56,6 +77,7 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
   const pulls = new Map<number, Pull>();
   const comments: Comment[] = [];
   const statuses: Status[] = [];
+  const checkRuns: GithubCheckRun[] = [];
   const commits = new Set<string>();
   const hooks: GithubHook[] = [];
   let lastComment = 3_000_000_000;
@@ -125,6 +147,7 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
     pulls,
     comments,
     statuses,
+    checkRuns,
     commits,
     hooks,
     showPull,
@@ -160,6 +183,26 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
       const comment: Comment = { id: ++lastComment, number, user, app, body };
       comments.push(comment);
       return comment;
+    },
+    showCheckRun({
+      id: run,
+      sha,
+      app,
+      title,
+      summary,
+      annotations,
+      ...fields
+    }: GithubCheckRun): Record<string, unknown> {
+      const example = githubExample("check-run");
+      const output = { ...(example["output"] as object), title, summary, annotations_count: annotations.length };
+      return { ...example, ...fields, id: run, head_sha: sha, app, output, pull_requests: [] };
+    },
+    showCombined(sha: string): Record<string, unknown> {
+      const newest = new Map(statuses.filter((one) => one.sha === sha).map((one) => [one.context.toLowerCase(), one]));
+      const example = githubExample("combined-commit-status");
+      const [shown] = example["statuses"] as object[];
+      const all = [...newest.values()].map(({ sha: _, ...one }) => ({ ...shown, ...one }));
+      return { ...example, sha, statuses: all, total_count: all.length };
     },
     showStatus(status: Status): Record<string, unknown> {
       return { ...githubExample("status"), ...status, id: statuses.length };

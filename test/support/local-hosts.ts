@@ -62,7 +62,7 @@ export interface LocalGitlab extends LocalHost {
 }
 
 export async function useLocalGithub(as: "app" | "token"): Promise<LocalGithub> {
-  const host = await useGithubHost({ as });
+  const host = await useGithubHost({ as, grants: "checks" });
   const { repository, logins } = host;
   const actions = { opened: "opened", updated: "synchronize", merged: "closed" } as const;
   const login: Record<string, string> =
@@ -76,7 +76,7 @@ export async function useLocalGithub(as: "app" | "token"): Promise<LocalGithub> 
     repoName: host.repoName,
     repoUrl: host.repoUrl,
     variables: { TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret, ...login },
-    words: { failure: "failure", canceled: "error" },
+    words: { failure: "failure", canceled: as === "app" ? "cancelled" : "error" },
     open: (head, { fork }) => Promise.resolve({ ...repository.open({ fork, ...(head && { head }) }), fork }),
     push: (number, head) => repository.push(number, head),
     merge: (number) => repository.merge(number),
@@ -84,7 +84,11 @@ export async function useLocalGithub(as: "app" | "token"): Promise<LocalGithub> 
     comments: (number) => repository.comments.filter((comment) => comment.number === number),
     statuses(commit) {
       const all = repository.statuses.filter(({ sha }) => sha === commit);
-      return Object.fromEntries(all.map((one) => [one.context, `${one.state}: ${one.description}`]));
+      const runs = repository.checkRuns.filter(({ sha }) => sha === commit);
+      return Object.fromEntries([
+        ...all.map((one) => [one.context, `${one.state}: ${one.description}`] as const),
+        ...runs.map((one) => [one.name, `${wordOf(one)}: ${one.title}`] as const),
+      ]);
     },
     tellPullRequest: (action, of, pull) => githubPullRequest(actions[action], of, pull),
     tellPush: githubPushTo,
@@ -99,6 +103,12 @@ export async function useLocalGithub(as: "app" | "token"): Promise<LocalGithub> 
       res.writeHead(403, headers).end(JSON.stringify({ message }));
     },
   };
+}
+
+/** A run in the words of a status: what is neutral passes a required check. */
+function wordOf({ status, conclusion }: { readonly status: string; readonly conclusion: string | null }): string {
+  if (status !== "completed") return "pending";
+  return conclusion === "neutral" ? "success" : String(conclusion);
 }
 
 /** A GitLab whose own CI runs for every pushed commit. */

@@ -111,6 +111,7 @@ export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: Git
       const path = `${repoPath(repoName)}${pathOf`/statuses/${commit}`}`;
       const thing = `${repoPath(repoName)}${pathOf`/git/commits/${commit}`}`;
       await askOf(thing, { method: "POST", path, body: toStatus(status), signal });
+      return "status";
     },
   };
 }

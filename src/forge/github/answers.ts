@@ -47,11 +47,31 @@ export const commentAnswer = CommentAnswer;
 export const commentAnswers = z.array(CommentAnswer);
 export const userAnswer = z.object({ id: z.int() });
 export const appAnswer = z.object({ id: z.int(), slug: Name, html_url: z.url() });
-export const installationAnswer = z.object({ id: z.int(), html_url: z.url(), repository_selection: z.string() });
+export const installationAnswer = z.object({
+  id: z.int(),
+  html_url: z.url(),
+  repository_selection: z.string(),
+  permissions: z.record(z.string(), z.string()),
+});
 export const installationTokenAnswer = z.object({
   /** Valid in a header. */
   token: z.string().regex(/^[\x21-\x7e]+$/, "is not a token"),
   expires_at: z.iso.datetime({ offset: true }),
+});
+
+export const checkRunsAnswer = z.object({
+  check_runs: z.array(
+    z.object({
+      id: z.int(),
+      name: z.string(),
+      status: z.string(),
+      conclusion: z.string().nullable(),
+      app: z.object({ id: z.int() }).nullable(),
+    }),
+  ),
+});
+export const combinedStatusAnswer = z.object({
+  statuses: z.array(z.object({ context: z.string(), state: z.string() })),
 });
 
 export type CommentAnswer = z.infer<typeof CommentAnswer>;

@@ -11,7 +11,11 @@ const renewEarlyMs = 5 * 60_000;
 /** More repositories than one server manages; a dropped entry is requested again. */
 const maxKept = 2_000;
 
+/** How long an App's permissions are believed, after which a grant takes effect without a restart. */
+const permissionsLifetimeMs = 10 * 60_000;
+
 type App = z.infer<typeof appAnswer>;
+type Permissions = z.infer<typeof installationAnswer>["permissions"];
 
 interface Token {
   readonly authorization: string;
@@ -26,6 +30,7 @@ interface Token {
  */
 export function createAppLogin(wire: Wire): GithubLogin {
   const installations = createBoundedMap<number>({ entries: maxKept });
+  const permissions = createBoundedMap<Permissions>({ entries: maxKept, maxAgeMs: permissionsLifetimeMs });
   const tokens = createBoundedMap<Token>({ entries: maxKept });
   let self: App | undefined;
 
@@ -45,7 +50,7 @@ export function createAppLogin(wire: Wire): GithubLogin {
     signal: AbortSignal | undefined,
   ): Promise<Token> {
     const known = installations.get(nameOf(repo));
-    const installation_id = known ?? (await findInstallation(repo, question, signal));
+    const installation_id = known ?? (await findInstallation(repo, question, signal)).id;
     const wanted = { installation_id, repositories: [repo.repo], permissions: { [permission]: "write" } };
     const askedAt = Date.now();
     try {
@@ -74,10 +79,12 @@ export function createAppLogin(wire: Wire): GithubLogin {
     }
   }
 
-  async function findInstallation(repo: Repo, question: RequestDescription, signal?: AbortSignal): Promise<number> {
+  async function findInstallation(repo: Repo, question: RequestDescription, signal?: AbortSignal) {
     try {
       const answer = await wire.request("GET /repos/{owner}/{repo}/installation", { ...repo }, question, signal);
-      return read(installationAnswer, answer, question).id;
+      const found = read(installationAnswer, answer, question);
+      permissions.set(nameOf(repo), found.permissions);
+      return found;
     } catch (error) {
       throw isProblem(error, "not-found") ? await explainAbsence(repo, question, signal) : error;
     }
@@ -111,6 +118,14 @@ export function createAppLogin(wire: Wire): GithubLogin {
 
   return {
     who: "the App",
+    app: {
+      id: async (what, signal) => (await askSelf({ what, who: "the App" }, signal)).id,
+      async mayWrite(repo, permission, what, { fresh, signal }) {
+        const known = fresh ? undefined : permissions.get(nameOf(repo));
+        const granted = known ?? (await findInstallation(repo, { what, who: "the App" }, signal)).permissions;
+        return granted[permission] === "write";
+      },
+    },
     authorize,
     forget: (repo, permission) => tokens.delete(tokenKey(repo, permission)),
     async ownership(what, signal) {

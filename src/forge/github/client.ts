@@ -19,6 +19,14 @@ export interface Client {
   find(route: string, parameters: Parameters, call: GithubCall): Promise<GithubAnswer | undefined>;
   read<T extends z.ZodType>(type: T, answer: GithubAnswer, call: GithubCall): z.infer<T>;
   ownership(call: GithubCall): Promise<(comment: CommentAnswer) => boolean>;
+  /** The login as an App; absent for tokens. */
+  readonly app?: AppClient | undefined;
+}
+
+export interface AppClient {
+  id(call: GithubCall): Promise<number>;
+  /** Whether the App may write what the call writes. `fresh`: not as it was some minutes ago. */
+  mayWrite(call: GithubCall, options?: { readonly fresh: boolean }): Promise<boolean>;
 }
 
 export function createClient(wire: Wire, login: GithubLogin): Client {
@@ -41,8 +49,16 @@ export function createClient(wire: Wire, login: GithubLogin): Client {
     }
   }
 
+  const { app } = login;
   return {
     ask,
+    app: app && {
+      id: ({ what, signal }) => app.id(what, signal),
+      async mayWrite(call, { fresh } = { fresh: false }) {
+        const { what, permission, signal } = call;
+        return app.mayWrite(parseRepo(call, questionOf(call)), permission, what, { fresh, signal });
+      },
+    },
     async find(route, parameters, call) {
       try {
         return await ask(route, parameters, call);

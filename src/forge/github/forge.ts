@@ -1,10 +1,9 @@
 /** GitHub and GitHub Enterprise, as a user or as an App: https://docs.github.com/rest */
-import type { CommitStatus, PullRequest, PullRequestKey, RepoId } from "../../model.ts";
+import type { PullRequest, PullRequestKey, RepoId } from "../../model.ts";
 import type { Forge } from "../../ports.ts";
 import type { ForgeOptions } from "../forge-options.ts";
 import { isClosedSince } from "../payload.ts";
 import { createBoundedMap } from "../../kit/bounded-map.ts";
-import { shorten } from "../../kit/shorten.ts";
 import {
   type CommentAnswer,
   commentAnswer,
@@ -16,8 +15,10 @@ import {
   toPullRequest,
 } from "./answers.ts";
 import { createAppLogin } from "./app-login.ts";
+import { maxSummaryBytes } from "./checks.ts";
 import { type GithubCall, createClient } from "./client.ts";
 import { createTokenLogin } from "./login.ts";
+import { createGithubSetStatus } from "./set-status.ts";
 import { createWire } from "./wire.ts";
 
 /**
@@ -25,18 +26,9 @@ import { createWire } from "./wire.ts";
  * pull requests in code points: this many code points fit either way.
  */
 const maxCommentLength = 65_536;
-const maxDescriptionLength = 140;
 const perPage = 100;
 /** Ten thousand entries of any list. A conversation has at most 2 500 comments. */
 const maxPages = 100;
-
-const states: Readonly<Record<CommitStatus["state"], string>> = {
-  pending: "pending",
-  success: "success",
-  failure: "failure",
-  // GitHub has no such state; "error" does not let a required check pass.
-  canceled: "error",
-};
 
 interface ListedPage {
   /** GitHub's identifier for this state of the page. */
@@ -45,7 +37,8 @@ interface ListedPage {
   readonly isLast: boolean;
 }
 
-export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, onAnswer }: ForgeOptions): Forge {
+export function createGithubForge(options: ForgeOptions): Forge {
+  const { id, apiUrl, login, log, timeoutMs = 10_000, onAnswer, reportAs = "auto" } = options;
   const url = (apiUrl ?? "https://api.github.com").replace(/\/+$/, "");
   const wire = createWire({ apiUrl: url, timeoutMs, log, onAnswer });
   const as =
@@ -97,6 +90,7 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
     id,
     kind: "github",
     maxCommentLength,
+    ...("app" in login && reportAs !== "statuses" && { maxDetailsBytes: maxSummaryBytes }),
 
     repoName(repo: RepoId) {
       const [host = "", owner, name, ...rest] = repo.split("/");
@@ -172,19 +166,7 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
       await client.find("DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}", { comment_id: comment }, call);
     },
 
-    async setStatus({ repoName, commit }, { context, state, description, url: target }, signal) {
-      await client.ask(
-        "POST /repos/{owner}/{repo}/statuses/{sha}",
-        {
-          sha: commit,
-          context,
-          state: states[state],
-          description: shorten(description, maxDescriptionLength),
-          ...(target !== undefined && { target_url: target }),
-        },
-        { what: `set the status of ${repoName}@${commit}`, repoName, permission: "statuses", signal },
-      );
-    },
+    setStatus: createGithubSetStatus({ client, reportAs, log }),
   };
 }
 

@@ -7,15 +7,29 @@ import { type GithubAnswer, type RequestDescription, type Who, problemOf } from 
 import type { Wire } from "./wire.ts";
 
 /** The permission that a request needs, in GitHub's terms; always with write access. */
-export type Permission = "pull_requests" | "statuses" | "repository_hooks";
+export type Permission = "pull_requests" | "statuses" | "checks" | "repository_hooks";
 
 export interface Repo {
   readonly owner: string;
   readonly repo: string;
 }
 
+/** What an App knows about itself. All methods throw ForgeError. */
+export interface AppIdentity {
+  id(what: string, signal?: AbortSignal): Promise<number>;
+  /** Whether the owner of the repository granted write access; some minutes old, except if `fresh`. */
+  mayWrite(
+    repo: Repo,
+    permission: Permission,
+    what: string,
+    options: { readonly fresh: boolean; readonly signal: AbortSignal | undefined },
+  ): Promise<boolean>;
+}
+
 export interface GithubLogin {
   readonly who: Who;
+  /** Absent for tokens, whose permissions GitHub does not report. */
+  readonly app?: AppIdentity | undefined;
   /** Returns the `Authorization` header for requests to one repository. */
   authorize(repo: Repo, permission: Permission, what: string, signal?: AbortSignal): Promise<string>;
   /** Drops a refused token. Returns true if another token can be obtained. */

@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import type { CommitKey, CommitStatus } from "../../model.ts";
+import type { CommitKey, CommitStatus, StatusForm } from "../../model.ts";
 import { type Answer, type Ask, readAnswer } from "../ask.ts";
 import { createMemory } from "../memory.ts";
 import { shorten } from "../../kit/shorten.ts";
@@ -21,7 +21,7 @@ const states = { pending: "pending", success: "success", failure: "failed", canc
 
 type Target = { readonly pipelineId: number } | { readonly ref: string | undefined };
 
-export type SetStatus = (commit: CommitKey, status: CommitStatus, signal?: AbortSignal) => Promise<void>;
+export type SetStatus = (commit: CommitKey, status: CommitStatus, signal?: AbortSignal) => Promise<StatusForm>;
 
 export function createSetStatus(ask: Ask): SetStatus {
   const known = createMemory<readonly Target[]>(pipelinesLifetimeMs);
@@ -43,6 +43,7 @@ export function createSetStatus(ask: Ask): SetStatus {
         ...(status.url !== undefined && status.url.length <= maxTextLength && { targetUrl: status.url }),
       });
     }
+    return "status";
   };
 }
 

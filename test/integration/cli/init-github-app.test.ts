@@ -47,7 +47,7 @@ test("one click creates the App, and only their owner can read the files with it
     name: "Towline Example-Org",
     hook_attributes: { url: "https://towline.example.com/base/webhooks/github", active: true },
     default_permissions: {
-      ...{ metadata: "read", contents: "read", pull_requests: "write", statuses: "write" },
+      ...{ metadata: "read", contents: "read", pull_requests: "write", checks: "write", statuses: "write" },
       merge_queues: "read",
     },
     default_events: ["push", "pull_request", "merge_group"],

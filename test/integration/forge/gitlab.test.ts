@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { findLackingAccess } from "../../../src/forge/write-access.ts";
+import { findWriteAccess } from "../../../src/forge/write-access.ts";
 import type { CommitStatus } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import { silentLog } from "../../support/fakes.ts";
@@ -155,8 +155,8 @@ describe("the rights of a login are determined without writing anything", () => 
     await host.openPullRequest();
     prepare(host);
     const login = { token: host.bot.token };
-    const lacking = findLackingAccess({ kind: "gitlab", apiUrl: host.apiUrl, login, log: silentLog }, host.repoName);
-    return { lacking, host };
+    const access = findWriteAccess({ kind: "gitlab", apiUrl: host.apiUrl, login, log: silentLog }, host.repoName);
+    return { lacking: access.then(({ lacks }) => lacks), host };
   };
   const reports = ({ bot, project }: GitlabHost) => {
     bot.developerOf.delete(project.id);

@@ -170,3 +170,13 @@ test("a Gitea token without the URL of its API is a problem", () => {
   const forge = { id: "hub", kind: "gitea", webhookSecrets: ["0123456789abcdef"], token: "t" };
   expect(problemsOf({ env: {}, file: { forges: [forge] } })).toContain("forges[0].apiUrl  is missing: a token");
 });
+
+test("check runs need a GitHub App", () => {
+  const forge = { id: "github", kind: "github", reportAs: "checks", webhookSecrets: ["0123456789abcdef"] };
+  expect(problemsOf({ env: {}, file: { forges: [{ ...forge, token: "t" }] } })).toContain(
+    "forges[0].reportAs  is checks",
+  );
+  const privateKey = "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----";
+  const app = { ...forge, appId: "1", appPrivateKey: privateKey };
+  expect(parseConfig({ env: {}, file: { forges: [app] } }).forges).toMatchObject([{ reportAs: "checks" }]);
+});

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pullRequestText } from "../../../src/model.ts";
+import { pullRequestText, type StatusForm } from "../../../src/model.ts";
 import type { Report } from "../../../src/model/report.ts";
 import { createMarker } from "../../../src/reporting/marker.ts";
 import { createReportWriter } from "../../../src/reporting/write-report.ts";
@@ -14,8 +14,8 @@ const { repo } = aDeployment();
 const seenAt = Date.parse("2026-01-01T00:01:00Z");
 const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a", owner: "" });
 
-async function setUp(overrides: Partial<Report> = {}) {
-  const forge = fakeForge();
+async function setUp(overrides: Partial<Report> = {}, form?: StatusForm) {
+  const forge = fakeForge({ form });
   forge.put(7, { head: headCommit });
   const reports = fakeReports();
   await reports.save(aReport(overrides));
@@ -481,4 +481,19 @@ test("a comment is marked as outdated until the next preview", async () => {
   await reports.save(aReport({ startedAt: 5_000 }));
   await write();
   expect(bodies()).toEqual([`${headCommit} done`]);
+});
+
+test("the check run of a summary has the comment's text without its marker, and is written again with another text", async () => {
+  const { write, forge, reports } = await setUp({}, "check");
+  await write();
+  expect(forge.statuses.map(({ status }) => [status.context, status.details?.text.trim()])).toEqual([
+    ["towline/shop/prod", undefined],
+    ["towline", `${headCommit} done`],
+  ]);
+  await write();
+  expect(forge.statuses).toHaveLength(2);
+
+  await reports.setStale(key, { startedAt: 1_000, until: 5 });
+  await write();
+  expect(forge.statuses.slice(2)).toMatchObject([{ status: { details: { text: `\n${headCommit} done until 5` } } }]);
 });

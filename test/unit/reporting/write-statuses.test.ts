@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CommitStatus } from "../../../src/model.ts";
-import { writeStatuses } from "../../../src/reporting/write-statuses.ts";
+import { requestAgain, writeStatuses } from "../../../src/reporting/write-statuses.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 import { fakeReports } from "../../support/fake-reports.ts";
 
@@ -25,4 +25,31 @@ test("statuses written before a rejection are remembered, and the rest are not",
 
   await expect(writing).rejects.toThrow("refused");
   expect(await reports.statuses(commit)).toEqual([line("a")]);
+});
+
+const detailed = (text: string): CommitStatus => ({
+  ...{ context: "towline", state: "success", description: "no changes" },
+  details: { text, notes: [] },
+});
+
+test("a check run is written again for another text, a commit status is not", async () => {
+  for (const form of ["check", "status"] as const) {
+    const [forge, reports] = [fakeForge({ form }), fakeReports()];
+    for (const text of ["one", "one", "two"]) await writeStatuses({ forge, reports }, commit, [detailed(text)]);
+    const shown = forge.statuses.map(({ status }) => status.details?.text);
+    expect(shown).toEqual(form === "check" ? ["one", "two"] : ["one"]);
+    expect(JSON.stringify(await reports.statuses(commit))).not.toContain("details");
+  }
+});
+
+test("check runs that are requested again are written once more, and commit statuses are not", async () => {
+  for (const form of ["check", "status"] as const) {
+    const [forge, reports] = [fakeForge({ form }), fakeReports()];
+    const write = () => writeStatuses({ forge, reports }, commit, [line("a"), line("b")]);
+    await write();
+    await requestAgain(reports, commit);
+    for (let i = 0; i < 2; i++) await write();
+    expect(forge.statuses).toHaveLength(form === "check" ? 4 : 2);
+    expect(await reports.statuses(commit)).toMatchObject([line("a"), line("b")]);
+  }
 });
