@@ -51,6 +51,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
     forges,
     speaksFor: infrastructure.speaksFor,
     reports: () => (live.now.preview.enabled ? infrastructure.reports : undefined),
+    written: infrastructure.reports,
     log,
     clock,
     onTaken(forge, { matched, previews = 0 }) {

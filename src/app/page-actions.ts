@@ -173,6 +173,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       case "pull-request":
         return [...reposOf(event)].flatMap((repo) => deployments.tracking(repo));
       case "merge-group":
+      case "rerun":
         return mayFollow(event.repoName);
       default:
         return [];

@@ -68,6 +68,8 @@ function describeEvent(event: GitEvent): string {
       const { repoName, commit, branch, ended } = event;
       return `merge group ${commit.slice(0, 7)} of ${plain(repoName)} for ${plain(branch)}: ${ended ? "ended" : "created"}`;
     }
+    case "rerun":
+      return `checks of ${event.commit.slice(0, 7)} in ${plain(event.repoName)} requested again`;
     case "ping":
       return "ping";
     case "irrelevant":

@@ -69,7 +69,10 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
     },
     forges: new Set(config.forges.filter(({ token, app }) => token ?? app).map(({ id }) => id)),
     speaksFor: createSpeaksFor(config.forges),
-    reports: () => (config.preview.enabled ? { openInto: () => Promise.resolve([]) } : undefined),
+    reports: () =>
+      config.preview.enabled
+        ? { openInto: () => Promise.resolve([]), proposing: () => Promise.resolve([]) }
+        : undefined,
     log: createLogger({ level: "silent", format: "json" }),
   })(event);
 

@@ -32,7 +32,7 @@ export function createWebhookSource(options: CreateWebhookSourceOptions): Webhoo
 }
 
 /** The webhook source of a configured forge. */
-export function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: ForgeConfig): WebhookSource {
+export function toWebhookSource({ id, kind, webhookSecrets, app, insecureAllowUnsigned }: ForgeConfig): WebhookSource {
   const secrets = webhookSecrets.map((secret) => secret.reveal());
-  return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned });
+  return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned, appId: app?.id });
 }

@@ -20,6 +20,8 @@ export interface WebhookSourceOptions {
   readonly secrets: readonly string[];
   /** If there is no secret: accept every delivery as genuine. */
   readonly allowUnsigned: boolean;
+  /** The id or client id of the GitHub App that the forge logs in as. */
+  readonly appId?: string | undefined;
 }
 
 /** Lower-case name → all values as they were received. Node's own `headers` joins repeated values or drops them. */

@@ -3,6 +3,7 @@ import type { Logger } from "../log.ts";
 import { matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";
 import {
+  type CommitKey,
   type CommitStatusRequest,
   type GitEvent,
   keyText,
@@ -15,8 +16,10 @@ import {
   type ReconcileRequest,
   type RepoId,
   type Request,
+  type RerunEvent,
 } from "../model.ts";
 import type { Clock, Deployments, Queue, Reports } from "../ports.ts";
+import { requestAgain } from "../reporting/write-statuses.ts";
 
 /** The host stores the response with the delivery: a page of names is enough. */
 const mostNamed = 50;
@@ -32,7 +35,9 @@ export interface IntakeDeps {
   /** Whether a forge may report events for the repository at this URL. */
   readonly speaksFor?: ((forge: string, url: string) => boolean) | undefined;
   /** Without it, pull requests are not previewed. */
-  readonly reports?: () => Pick<Reports, "openInto"> | undefined;
+  readonly reports?: () => Pick<Reports, "openInto" | "proposing"> | undefined;
+  /** The record of what was written to commits; without it, nothing can be requested again. */
+  readonly written?: Pick<Reports, "statuses" | "saveStatuses"> | undefined;
   readonly log: Logger;
   readonly clock?: Clock;
   /** Called for each authentic delivery of a forge with the number of affected deployments and pull requests. */
@@ -55,6 +60,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     forges = new Set<string>(),
     speaksFor = () => true,
     reports = () => undefined,
+    written,
     log,
     clock = { now: () => Date.now() },
   } = deps;
@@ -124,6 +130,34 @@ export function createIntake(deps: IntakeDeps): Accept {
     return { ...nothing, queued };
   }
 
+  /**
+   * Shows again what the commit's checks say, and previews the pull requests whose head it still is: each user who may
+   * open a pull request may also have it previewed. It never deploys: that needs more rights than a button proves.
+   */
+  async function acceptRerun(event: RerunEvent, receivedAt: number): Promise<Receipt> {
+    const { forge, repoName, commit, delivery } = event;
+    const nothing = { delivery, matched: 0, queued: 0, ignored: [] };
+    if (!forges.has(forge)) return { ...nothing, reason: noLogin(forge) };
+    const repos = distinct([...reposOf(event)].flatMap((repo) => tracking(repo)).map(({ repo }) => repo));
+    const [first] = repos;
+    if (first === undefined) return { ...nothing, reason: "no deployment follows this repository" };
+    const key = { forge, repoName, commit };
+    // First, so that the jobs write even what is there already: the host waits for a new run.
+    if (written !== undefined) await requestAgain(written, key);
+    const proposing = await findProposing(key, repos);
+    const previews = proposing.map((one) => toPreview(one, "pull-request", delivery, receivedAt));
+    const queued = await enqueue([...previews, { kind: "commit-status", commit: key, repo: first }]);
+    return { ...nothing, previews: previews.length, queued };
+  }
+
+  /** The open pull requests whose head is the commit. */
+  async function findProposing({ forge, commit }: CommitKey, repos: readonly RepoId[]): Promise<PullRequestKey[]> {
+    const known = reports();
+    if (known === undefined) return [];
+    const found = await Promise.all(repos.map((repo) => known.proposing(repo, commit)));
+    return found.flat().flatMap(({ pullRequest }) => (pullRequest.forge === forge ? [pullRequest] : []));
+  }
+
   function reasonNotToPreview({ action, forge }: PullRequestEvent): string | undefined {
     if (reports() === undefined) return "previews of pull requests are disabled (preview.enabled)";
     if (!forges.has(forge)) {
@@ -141,7 +175,7 @@ export function createIntake(deps: IntakeDeps): Accept {
    * events for any repository.
    */
   async function acceptOwn(
-    event: PushEvent | PullRequestEvent | MergeGroupEvent,
+    event: PushEvent | PullRequestEvent | MergeGroupEvent | RerunEvent,
     receivedAt: number,
   ): Promise<Receipt> {
     const repoUrls = event.repoUrls.filter((url) => speaksFor(event.forge, url));
@@ -156,6 +190,8 @@ export function createIntake(deps: IntakeDeps): Accept {
         return acceptPullRequest({ ...event, repoUrls }, receivedAt);
       case "merge-group":
         return acceptMergeGroup({ ...event, repoUrls }, receivedAt);
+      case "rerun":
+        return acceptRerun({ ...event, repoUrls }, receivedAt);
     }
   }
 
@@ -164,6 +200,7 @@ export function createIntake(deps: IntakeDeps): Accept {
       case "push":
       case "pull-request":
       case "merge-group":
+      case "rerun":
         return acceptOwn(event, receivedAt);
       case "ping":
         return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason: "the webhook is set up" };

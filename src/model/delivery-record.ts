@@ -17,7 +17,7 @@ export const DeliveryRecord = z.object({
   /** The response status; 499: the sender disconnected. */
   status: z.int(),
   ms: z.number(),
-  event: z.enum(["push", "pull-request", "merge-group", "ping", "irrelevant", "none"]),
+  event: z.enum(["push", "pull-request", "merge-group", "rerun", "ping", "irrelevant", "none"]),
   repoName: z.string().optional(),
   ref: z.string().optional(),
   commit: z.string().optional(),

@@ -59,6 +59,14 @@ export interface MergeGroupEvent extends EventOrigin, Omit<MergeGroupKey, "forge
   readonly ended: boolean;
 }
 
+/** A user requested the checks of a commit again. */
+export interface RerunEvent extends EventOrigin {
+  readonly kind: "rerun";
+  readonly repoUrls: readonly string[];
+  readonly repoName: string;
+  readonly commit: string;
+}
+
 /** A pull or merge request as its forge currently reports it. */
 export interface PullRequest {
   readonly key: PullRequestKey;
@@ -150,4 +158,4 @@ export interface IrrelevantEvent extends EventOrigin {
   readonly reason: string;
 }
 
-export type GitEvent = PushEvent | PullRequestEvent | MergeGroupEvent | PingEvent | IrrelevantEvent;
+export type GitEvent = PushEvent | PullRequestEvent | MergeGroupEvent | RerunEvent | PingEvent | IrrelevantEvent;

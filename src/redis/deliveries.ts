@@ -82,6 +82,7 @@ const EventAgain = z.discriminatedUnion("kind", [
     base: line,
     ended: z.boolean(),
   }),
+  z.object({ kind: z.literal("rerun"), ...repo, commit: line }),
 ]);
 
 const Replayable = DeliveryRecord.extend({ again: EventAgain.optional().catch(undefined) });
@@ -177,6 +178,7 @@ function commitOf(event: GitEvent): string | undefined {
     case "pull-request":
       return event.head;
     case "merge-group":
+    case "rerun":
       return event.commit;
     default:
       return undefined;

@@ -2,6 +2,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { githubRerun } from "../support/deliveries.ts";
 import { readiness } from "../support/faults.ts";
 import { useLocalGithub, useLocalGitlab, useLocalPullRequests } from "../support/local-hosts.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -123,5 +124,18 @@ test("if its App is uninstalled, the server says where to install it, still depl
   logins.installation = { ...installation!, id: 4_712 };
   const head = await pull.push({ README: "one more\n" });
   await pull.comment("merging changes 1 deployment");
-  await pulls.shows(head, { [`towline/${deployment.key}`]: "success: 1 new" });
+  await pulls.shows(head, {
+    [`towline/${deployment.key}`]: "success: 1 new",
+    towline: expect.stringMatching(/^success/),
+  });
+
+  // The button of a check run has all of them written again.
+  const runs = () => local.host.repository.checkRuns.filter(({ sha }) => sha === head).length;
+  const before = runs();
+  await pulls.deliver(githubRerun("check_suite", pulls.repository, { commit: head, app: logins.appObject }));
+  await expect.poll(runs, patience).toBeGreaterThanOrEqual(before + 2);
+  await pulls.shows(head, {
+    [`towline/${deployment.key}`]: "success: 1 new",
+    towline: expect.stringMatching(/^success/),
+  });
 });

@@ -121,6 +121,22 @@ export function githubMergeGroup(
   return githubDelivery("merge_group", { ...recorded, ...about, ...why, action });
 }
 
+/** The button "Re-run" of a check run, or of all runs of a commit: a recorded delivery for another commit. */
+export function githubRerun(
+  event: "check_run" | "check_suite",
+  repository: DeliveredRepository,
+  { commit, app }: { readonly commit: string; readonly app: Readonly<Record<string, unknown>> },
+): Delivery {
+  const recorded = examples.find(({ name }) => name === event)?.examples ?? [];
+  const payload = structuredClone(recorded.find(({ action }) => action === "rerequested"));
+  if (payload === undefined) throw new Error(`@octokit/webhooks-examples has no ${event} rerequested`);
+  Object.assign(payload[event] as object, { head_sha: commit, app });
+  Object.assign(payload, {
+    repository: githubRepository(payload["repository"] as Record<string, unknown>, repository),
+  });
+  return githubDelivery(event, payload);
+}
+
 /** The push to the queue's branch, from which webhooks without merge group events learn of the group. */
 export function githubQueuePush(
   repository: DeliveredRepository,

@@ -70,6 +70,25 @@ const MergeGroup = z.object({
   repository: Repository,
 });
 
+const Checked = z.object({
+  head_sha: Commit,
+  app: z.object({ id: z.int(), client_id: lenient(Name) }),
+});
+
+/** The event of a check run, and of all runs of a commit. */
+const Checks = {
+  check_run: z.object({ check_run: Checked, repository: Repository }).transform(({ check_run, ...rest }) => ({
+    ...rest,
+    checked: check_run,
+  })),
+  check_suite: z.object({ check_suite: Checked, repository: Repository }).transform(({ check_suite, ...rest }) => ({
+    ...rest,
+    checked: check_suite,
+  })),
+};
+
+const Action = z.object({ action: z.string() });
+
 const actions = new Map<string, PullRequestEvent["action"]>([
   ["opened", "opened"],
   ["synchronize", "updated"],
@@ -79,7 +98,7 @@ const actions = new Map<string, PullRequestEvent["action"]>([
   ["ready_for_review", "draft-changed"],
 ]);
 
-export function createGithubSource({ id, secrets, allowUnsigned }: WebhookSourceOptions): WebhookSource {
+export function createGithubSource({ id, secrets, allowUnsigned, appId }: WebhookSourceOptions): WebhookSource {
   const verifiers = secrets.map((secret) => new Webhooks({ secret }));
 
   async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verification> {
@@ -112,6 +131,9 @@ export function createGithubSource({ id, secrets, allowUnsigned }: WebhookSource
         return toPullRequestEvent(origin, json.value);
       case "merge_group":
         return toMergeGroupEvent(origin, json.value);
+      case "check_run":
+      case "check_suite":
+        return toRerunEvent(origin, event, json.value, appId);
       case "create":
       case "delete":
         return irrelevant(origin, `the push event reports the same as ${event}`);
@@ -208,6 +230,33 @@ function toMergeGroupEvent(origin: Origin, payload: unknown): GitEvent {
     branch,
     base: group.base_sha,
     ended: action === "destroyed",
+  };
+}
+
+/**
+ * The button "Re-run". Apps that may write check runs receive these events without a subscription, also for each run that
+ * they write themselves.
+ */
+function toRerunEvent(
+  origin: Origin,
+  event: keyof typeof Checks,
+  payload: unknown,
+  appId: string | undefined,
+): GitEvent {
+  if (Action.safeParse(payload).data?.action !== "rerequested") {
+    return irrelevant(origin, `of ${event} events, only requests to run again matter`);
+  }
+  const { data, error } = Checks[event].safeParse(payload);
+  if (error) return misshapen(origin, event, error);
+  const { checked, repository } = data;
+  const isOwn = appId !== undefined && [String(checked.app.id), checked.app.client_id].includes(appId);
+  if (!isOwn) return irrelevant(origin, `the ${event} belongs to another App than the configured one`);
+  return {
+    ...origin,
+    kind: "rerun",
+    repoUrls: repositoryUrls(repository),
+    repoName: repository.full_name,
+    commit: checked.head_sha,
   };
 }
 

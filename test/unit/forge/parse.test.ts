@@ -14,6 +14,7 @@ import {
   githubPayload,
   githubPush,
   githubQueuePush,
+  githubRerun,
   gitlabDelivery,
   gitlabMergeRequest,
   gitlabPush,
@@ -22,8 +23,8 @@ import {
   resignGitea,
 } from "../../support/deliveries.ts";
 
-function parse(kind: ForgeKind, { rawHeaders, body }: Delivery) {
-  return createWebhookSource({ id: kind, kind, secrets: [], allowUnsigned: true }).parse(
+function parse(kind: ForgeKind, { rawHeaders, body }: Delivery, appId?: string) {
+  return createWebhookSource({ id: kind, kind, secrets: [], allowUnsigned: true, appId }).parse(
     readHeaders(rawHeaders),
     Buffer.from(body),
   );
@@ -131,6 +132,42 @@ describe("GitHub", () => {
     expect(parse("github", githubDelivery("pull_request", { ...payload, action }))).toMatchObject({ action: "other" });
     payload.pull_request.head.repo = null;
     expect(parse("github", githubDelivery("pull_request", payload))).toMatchObject({ fork: true });
+  });
+
+  describe("the button Re-run", () => {
+    const repository = { name: "org/shop", url: "https://github.com/org/shop.git" };
+    const commit = "c".repeat(40);
+    const rerun = { kind: "rerun", repoName: "org/shop", commit };
+
+    test.each(["check_run", "check_suite"] as const)("of a %s belongs to the App that wrote it", (event) => {
+      const delivery = githubRerun(event, repository, { commit, app: { id: 42, client_id: "Iv1.abc" } });
+      expect(parse("github", delivery, "42")).toMatchObject(rerun);
+      expect(parse("github", delivery, "Iv1.abc")).toMatchObject(rerun);
+      for (const another of ["43", "undefined", undefined]) {
+        expect(parse("github", delivery, another)).toMatchObject({
+          kind: "irrelevant",
+          reason: expect.stringContaining("another App"),
+        });
+      }
+    });
+
+    test("an App without a client id is recognized by its id alone", () => {
+      const delivery = githubRerun("check_run", repository, { commit, app: { id: 42 } });
+      expect(parse("github", delivery, "42")).toMatchObject(rerun);
+      expect(parse("github", delivery, "undefined")).toMatchObject({ kind: "irrelevant" });
+    });
+
+    test("is the only event of checks that matters, and one without a commit is ignored", () => {
+      const others = ["check_run", "check_suite"].flatMap(githubDeliveries);
+      const actions = others.filter(({ body }) => JSON.parse(body).action !== "rerequested");
+      expect(actions.length).toBeGreaterThan(5);
+      for (const delivery of actions) {
+        const { check_run: run, check_suite: suite } = JSON.parse(delivery.body);
+        expect(parse("github", delivery, String((run ?? suite).app.id))).toMatchObject({ kind: "irrelevant" });
+      }
+      const broken = githubRerun("check_run", repository, { commit: "main", app: { id: 42 } });
+      expect(parse("github", broken, "42")).toMatchObject({ kind: "irrelevant" });
+    });
   });
 
   test("a merge queue's group is the same in its own event and in the push to its branch", () => {

@@ -13,10 +13,12 @@ import {
   type PushEvent,
   type RepoId,
   type Request,
+  type RerunEvent,
   subjectOf,
 } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
+import { aReport, fakeReports } from "../../support/fake-reports.ts";
 
 const push: PushEvent = {
   kind: "push",
@@ -59,6 +61,7 @@ function useIntakeWith(
   const lookups: RepoId[] = [];
   const lines: Record<string, unknown>[] = [];
   const open = new Map<string, PullRequestKey[]>();
+  const stored = fakeReports();
   let down = false;
   const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const accept = createIntake({
@@ -81,16 +84,18 @@ function useIntakeWith(
     speaksFor,
     ...(previews && {
       reports: () => ({
+        proposing: stored.proposing,
         openInto(repo, branch) {
           steps.push(`open into ${repo} ${branch}`);
           return Promise.resolve(open.get(`${repo} ${branch}`) ?? []);
         },
       }),
     }),
+    written: stored,
     log,
     clock: { now: () => 1_000 },
   });
-  return { accept, waiting, steps, lookups, lines, open, breakQueue: () => void (down = true) };
+  return { accept, waiting, steps, lookups, lines, open, stored, breakQueue: () => void (down = true) };
 }
 
 const following = (ref: GitRef) => ({ ...aSpec().source, ref });
@@ -416,4 +421,51 @@ test("a merge queue's group needs a login, but no previews, because the queue wa
     reason: expect.stringContaining("has no login for its API"),
   });
   expect(without.waiting.size).toBe(0);
+});
+
+describe("checks that are requested again", () => {
+  const commit = "2".repeat(40);
+  const rerun: RerunEvent = {
+    ...{ kind: "rerun", forge: "github", delivery: "5e11", repoUrls: push.repoUrls, repoName: "org/shop", commit },
+  };
+  const key = { forge: "github", repoName: "org/shop", number: 7 };
+  const repo = repoId("https://git.example.com/org/shop.git")!;
+  const status = `commit-status:github:org/shop@${commit}`;
+
+  test("cause a preview of each pull request that proposes the commit, and never a deploy", async () => {
+    const { accept, waiting, stored } = useIntakeWith({ previews: true, forges: ["github"] }, named("prod"));
+    for (const [number, more] of [
+      [7, {}],
+      [8, { head: "3".repeat(40) }],
+      [9, { state: "merged" as const }],
+    ] as const) {
+      await stored.save(aReport({ pullRequest: { ...key, number }, repo, head: commit, ...more }));
+    }
+    expect(await accept(rerun)).toMatchObject({ matched: 0, previews: 1, queued: 2 });
+    expect([...waiting.keys()]).toEqual(["preview:github:org/shop#7", status]);
+  });
+
+  test("show what is known again, also for a commit that no pull request proposes", async () => {
+    const { accept, waiting, stored } = useIntakeWith({ forges: ["github"] }, named("prod"));
+    const line = { context: "towline", state: "success", description: "deployed: 1 changed", shown: "abc" } as const;
+    const written = { forge: "github", repoName: "org/shop", commit };
+    await stored.saveStatuses(written, [line]);
+    expect(await accept(rerun)).toMatchObject({ matched: 0, previews: 0, queued: 1 });
+    expect([...waiting.keys()]).toEqual([status]);
+    const [marked] = await stored.statuses(written);
+    expect(marked).toEqual({ ...line, shown: expect.not.stringMatching("abc") });
+  });
+
+  test("have no effect without a login, without a deployment, and on another forge's repository", async () => {
+    const noLogin = useIntakeWith({ previews: true }, named("prod"));
+    expect(await noLogin.accept(rerun)).toMatchObject({ queued: 0, reason: expect.stringContaining("no login") });
+    const unfollowed = useIntakeWith({ previews: true, forges: ["github"] });
+    expect(await unfollowed.accept(rerun)).toMatchObject({
+      queued: 0,
+      reason: expect.stringContaining("no deployment"),
+    });
+    const foreign = useIntakeWith({ previews: true, forges: ["github"], speaksFor: () => false }, named("prod"));
+    expect(await foreign.accept(rerun)).toMatchObject({ queued: 0, reason: expect.stringContaining("another forge") });
+    for (const { waiting } of [noLogin, unfollowed, foreign]) expect(waiting.size).toBe(0);
+  });
 });
