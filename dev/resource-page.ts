@@ -32,6 +32,12 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
     "Commits of forks that may be previewed, written by `towline preview --allow`. [Forks](pull-requests.md#forks)",
   notify:
     "Who is notified of this deployment: `target` or `target:channel`, separated by commas; `none`: nobody. [Notifications](notifications.md#who-hears-of-what)",
+  environment:
+    "The environment of the git host that it is reported to; `none`: it is not. [Environments](deployments.md#environments-of-the-git-host)",
+  environmentUrl:
+    "Where users reach what is deployed (http or https). [Environments](deployments.md#environments-of-the-git-host)",
+  environmentTier:
+    "`production`, `staging`, `testing`, `development` or `other`. [Environments](deployments.md#environments-of-the-git-host)",
   confirmPrune: "Confirms a blocked prune. [Prune and delete](deployments.md#prune-and-delete)",
   fullInterval:
     "Maximum time for which reconciliations are skipped because nothing can have changed; default `1h` (`sweep.fullInterval`). [Skipped checks](reliability.md#skipped-checks)",

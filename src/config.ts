@@ -43,6 +43,8 @@ export interface ForgeConfig {
   readonly hosts: readonly string[];
   /** False: it is only polled. */
   readonly webhooks: boolean;
+  /** Whether deployments are reported to the git host's environments. */
+  readonly deployments: boolean;
   /** Any of them is accepted. Empty only with `insecureAllowUnsigned`, or without webhooks. */
   readonly webhookSecrets: readonly Secret[];
   readonly token?: Secret | undefined;
@@ -456,10 +458,11 @@ function toRedis(redis: z.output<typeof configSchema>["redis"]): Config["redis"]
 }
 
 function toForge(forge: z.output<typeof configSchema>["forges"][number]): ForgeConfig {
-  const { id, kind, apiUrl, webUrl, hosts, webhooks, webhookSecrets, token, appId, appPrivateKey } = forge;
+  const { id, kind, apiUrl, webUrl, hosts, webhooks, deployments, webhookSecrets, token, appId, appPrivateKey } = forge;
   const app = appId !== undefined && appPrivateKey !== undefined ? { id: appId, privateKey: appPrivateKey } : undefined;
   const { reportAs, insecureAllowUnsigned } = forge;
-  return { id, kind, apiUrl, webUrl, hosts, webhooks, webhookSecrets, token, app, reportAs, insecureAllowUnsigned };
+  const common = { id, kind, apiUrl, webUrl, hosts, webhooks, deployments, webhookSecrets, token, app };
+  return { ...common, reportAs, insecureAllowUnsigned };
 }
 
 export function defaultDataDir(env: ConfigSources["env"]): string {

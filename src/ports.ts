@@ -7,6 +7,7 @@ import type { AppliedChange, AppliedScope, AppliedVersions, Doomed } from "./mod
 import type { Checkout, CheckoutSource, Leaving, OciCheckoutSource, Tag } from "./model/checkout.ts";
 import type { AnyDeployment, Deployment, DeploymentRef, GitDeployment, StatusPatch } from "./model/deployment.ts";
 import type { ChangedPaths, CommitStatus, ForgeComment, ForgeKind, PullRequest, StatusForm } from "./model/forge.ts";
+import type { HostDeployment, PostedDeployment } from "./model/host-deployment.ts";
 import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
@@ -238,6 +239,15 @@ export interface Reports {
   refused(forge: string): Promise<readonly PullRequestKey[]>;
 }
 
+/**
+ * What was written to the environments of repositories, by environment and ref. Kept in Redis; without it, the forge is asked
+ * what is there. All methods throw QueueUnavailableError.
+ */
+export interface PostedDeployments {
+  of(repo: Omit<CommitKey, "commit">): Promise<readonly PostedDeployment[]>;
+  save(repo: Omit<CommitKey, "commit">, posted: PostedDeployment): Promise<void>;
+}
+
 /** In epoch milliseconds. */
 export interface Staleness {
   /** That of the report. */
@@ -272,6 +282,16 @@ export interface Forge {
   deleteComment(key: PullRequestKey, id: string, signal?: AbortSignal): Promise<void>;
   /** Replaces the commit's status of this name, in either form. Returns the form in which it is shown now. */
   setStatus(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<StatusForm>;
+  /**
+   * Brings the commit's deployment in line: the one with this id or, without one, the one that is there already, or a new
+   * one. Returns its id, if the host can show its state. Absent on hosts without environments.
+   */
+  setDeployment?(
+    commit: CommitKey,
+    deployment: HostDeployment,
+    id: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<string | undefined>;
 }
 
 /** A place where people or machines are notified: a channel, a mailbox, an endpoint. */

@@ -126,6 +126,7 @@ const forge = z.strictObject({
     webUrl: true,
     hosts: true,
     webhooks: true,
+    deployments: true,
     appId: true,
     reportAs: true,
     insecureAllowUnsigned: true,

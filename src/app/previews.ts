@@ -26,7 +26,7 @@ import type { GitDeployment, MergeGroupKey, RepoId } from "../model.ts";
 import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../log/tracing.ts";
 import { createTracedJobs } from "./traced.ts";
-import type { Clock, Forge, Kluctl, Secrets, Sources } from "../ports.ts";
+import type { Clock, Forge, Kluctl, PostedDeployments, Secrets, Sources } from "../ports.ts";
 import { renderComment } from "../comment/comment.ts";
 import { createMergeGroupPreview } from "../preview/merge-group.ts";
 import type { AllowedFork } from "../preview/open.ts";
@@ -35,6 +35,7 @@ import { createKnownReferences } from "../preview/references.ts";
 import { startAllowedWaking } from "../preview/wake-allowed.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import { createMarker, type Marker } from "../reporting/marker.ts";
+import { createEnvironmentWriter } from "../reporting/environments/write-environments.ts";
 import { startPreviewWatch } from "../reporting/preview-watch.ts";
 import { startReportWatch } from "../reporting/watching.ts";
 import { writeGroupStatus } from "../reporting/write-group-status.ts";
@@ -54,6 +55,7 @@ export interface PreviewsDeps {
   readonly kluctl: Kluctl;
   readonly queue: JobQueue;
   readonly reports: PullRequestReports;
+  readonly posted: PostedDeployments;
   readonly consumer: Redis;
   readonly fairness: LaneFairness;
   /** UID of kube-system. */
@@ -187,8 +189,14 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     log,
   });
   const lastMove = queue.lastMove.bind(queue);
+  const writeEnvironments = createEnvironmentWriter({
+    posted: deps.posted,
+    isEnabled: (id) => live.now.forges.some((forge) => forge.id === id && forge.deployments),
+    task: () => live.now.statusName,
+    log,
+  });
   const writeCommitStatus = createCommitStatusWriter({
-    ...{ forges, reports, queue, deployments, secrets, sources, lastMove, log },
+    ...{ forges, reports, queue, deployments, secrets, sources, lastMove, writeEnvironments, log },
   });
   const reporter = startWorker({
     ...shared,

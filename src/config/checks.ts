@@ -35,6 +35,9 @@ function checkForges(forges: unknown): Problem[] {
         what: "is set without apiUrl: set both or neither",
       });
     }
+    problems.push(
+      ...checkDeployments(forge).map((what) => ({ where: pathText(["forges", index, "deployments"]), what })),
+    );
     problems.push(...checkLogin(forge).map(([key, what]) => ({ where: pathText(["forges", index, key]), what })));
     if (webhooks === false) {
       if (Array.isArray(webhookSecrets) && webhookSecrets.length > 0) {
@@ -53,6 +56,13 @@ function checkForges(forges: unknown): Problem[] {
     });
   }
   return problems;
+}
+
+function checkDeployments({ kind, deployments, token, appId }: ConfigSection): string[] {
+  if (deployments !== true) return [];
+  if (kind === "gitea")
+    return ["is supported for kinds github and gitlab only: Gitea and Forgejo have no environments"];
+  return token === undefined && appId === undefined ? ["is true without a login: set a token or a GitHub App"] : [];
 }
 
 /** Returns pairs of a key and its problem. */

@@ -231,6 +231,10 @@ export const forgeSchema = z.strictObject({
     description:
       "`false`: the forge sends no webhooks, for example because it cannot reach the server. No webhook secret is needed; branches and pull requests are polled every ten seconds instead: see docs/webhooks.md.",
   }),
+  deployments: flag.prefault(false).meta({
+    description:
+      "Also reports each deployed commit as a deployment to an environment of the git host, whose pages then show what is deployed where: see docs/deployments.md. GitHub and GitLab only; needs a token or a GitHub App.",
+  }),
   webhookSecrets: z
     .array(webhookSecret, { error: "must be a list" })
     .prefault([])

@@ -12,6 +12,7 @@ const operations: Readonly<Record<ForgeOperation, true>> = {
   updateComment: true,
   deleteComment: true,
   setStatus: true,
+  setDeployment: true,
 };
 
 export const forgeRequests = Object.keys(operations) as readonly ForgeOperation[];

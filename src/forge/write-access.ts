@@ -1,4 +1,4 @@
-/** Checks whether a forge's login may write comments and the states of commits, without writing any. */
+/** Checks whether a forge's login may write comments, the states of commits and deployments, without writing any. */
 import type { ForgeKind } from "../model.ts";
 import { z } from "zod";
 import { ConfigError } from "../errors.ts";
@@ -21,6 +21,8 @@ interface Host {
   /** Requests whose login is checked before their content is. */
   readonly comment: (name: string) => Question;
   readonly status: (name: string) => Question;
+  /** Absent: the role that may set statuses suffices. */
+  readonly deployment?: (name: string) => Question;
 }
 
 const likeGithub = {
@@ -45,6 +47,11 @@ const hosts: Readonly<Record<ForgeKind, Host>> = {
     apiUrl: "https://api.github.com",
     headers: (token) => ({ authorization: `Bearer ${token}`, accept: "application/vnd.github+json" }),
     ...likeGithub,
+    deployment: (name) => ({
+      method: "POST",
+      path: `${likeGithub.repository(name)}/deployments`,
+      body: { ref: nothing, auto_merge: false, required_contexts: [] },
+    }),
   },
   gitea: { apiUrl: undefined, headers: (token) => ({ authorization: `token ${token}` }), ...likeGithub },
   gitlab: {
@@ -86,17 +93,19 @@ export interface WriteAccess {
 
 export interface WriteAccessOptions extends AccountOptions {
   readonly reportAs?: ReportAs | undefined;
+  /** Whether it has to write deployments as well. */
+  readonly deployments?: boolean | undefined;
 }
 
 /** Throws ForgeError if the check is inconclusive. */
 export async function findWriteAccess(
-  { kind, apiUrl, login, reportAs = "auto", log }: WriteAccessOptions,
+  { kind, apiUrl, login, reportAs = "auto", deployments = false, log }: WriteAccessOptions,
   repoName: string,
 ): Promise<WriteAccess> {
   const host = hosts[kind];
   const base = apiUrl ?? host.apiUrl;
   if (base === undefined) throw new ConfigError("a Gitea token needs the URL of the API (apiUrl)");
-  if ("app" in login) return accessOfApp({ apiUrl: base, app: login.app, reportAs, log }, repoName);
+  if ("app" in login) return accessOfApp({ apiUrl: base, app: login.app, reportAs, deployments, log }, repoName);
   const { token } = login;
   const ask = createAsk({ apiUrl: base, headers: host.headers(token), hint: "give the login access to it", token });
   const { permissions = {} } = readAnswer(Repository, await ask({ path: host.repository(repoName) }));
@@ -105,9 +114,12 @@ export async function findWriteAccess(
   // GitHub answers 404 to a classic token without the required scope, and 422 to one that has it.
   const hides = kind === "github" ? [404] : [];
   const mayStatus = push !== false && level >= developer && !(await isRefused(ask, host.status(repoName), hides));
+  const deployment = deployments ? host.deployment?.(repoName) : undefined;
+  const mayDeploy = deployment === undefined || !(await isRefused(ask, deployment, hides));
   const lacks = [
     ...((await isRefused(ask, host.comment(repoName))) ? ["comments"] : []),
     ...(mayStatus ? [] : ["commit statuses"]),
+    ...(mayDeploy ? [] : ["deployments"]),
   ];
   return { lacks, shows: "commit statuses" };
 }
@@ -123,20 +135,23 @@ interface AppOptions extends Pick<WriteAccessOptions, "log"> {
   readonly apiUrl: string;
   readonly app: { readonly appId: string; readonly privateKey: string };
   readonly reportAs: ReportAs;
+  readonly deployments: boolean;
 }
 
-async function accessOfApp({ apiUrl, app, reportAs, log }: AppOptions, repoName: string): Promise<WriteAccess> {
+async function accessOfApp(options: AppOptions, repoName: string): Promise<WriteAccess> {
+  const { apiUrl, app, reportAs, deployments, log } = options;
   const wire = createWire({ apiUrl: apiUrl.replace(/\/+$/, ""), timeoutMs: 10_000, log, app });
   const [owner, repo] = repoName.split("/");
   const question = { what: `find the App's installation on ${repoName}`, who: "the App" } as const;
   const answer = await wire.request("GET /repos/{owner}/{repo}/installation", { owner, repo }, question);
   const { permissions } = read(Installation, answer, question);
   const may = (permission: string) => permissions[permission] === "write";
-  const comments = may("pull_requests") || may("issues") ? [] : ["comments"];
-  if (reportAs === "checks" || (reportAs === "auto" && may("checks"))) {
-    return { lacks: [...comments, ...(may("checks") ? [] : ["check runs"])], shows: "check runs" };
-  }
-  const lacks = [...comments, ...(may("statuses") ? [] : ["commit statuses"])];
-  const advice = reportAs === "auto" ? howToGrantChecks : undefined;
-  return { lacks, shows: "commit statuses", advice };
+  const shows = reportAs === "checks" || (reportAs === "auto" && may("checks")) ? "check runs" : "commit statuses";
+  const lacks = [
+    ...(may("pull_requests") || may("issues") ? [] : ["comments"]),
+    ...(may(shows === "check runs" ? "checks" : "statuses") ? [] : [shows]),
+    ...(!deployments || may("deployments") ? [] : ["deployments"]),
+  ];
+  const advice = shows === "commit statuses" && reportAs === "auto" ? howToGrantChecks : undefined;
+  return { lacks, shows, advice };
 }

@@ -2,7 +2,7 @@
 
 /** For each wrapped method, a function that gets the method itself and the arguments of the call. */
 export type Interceptor<Port> = {
-  readonly [Method in keyof Port]?: Port[Method] extends (...args: infer Args) => infer Result
+  readonly [Method in keyof Port]?: NonNullable<Port[Method]> extends (...args: infer Args) => infer Result
     ? (next: (...args: Args) => Result, ...args: Args) => Result
     : never;
 };
@@ -18,7 +18,8 @@ export function around<Port extends object, Whole extends Port = Port>(
   const wrapped = Object.defineProperties({}, Object.getOwnPropertyDescriptors(port)) as Whole;
   for (const method of Object.keys(interceptor) as (keyof Port)[]) {
     const intercept = interceptor[method] as ((...args: unknown[]) => unknown) | undefined;
-    if (intercept === undefined) continue;
+    // Optional methods that the port does not have stay absent.
+    if (intercept === undefined || port[method] === undefined) continue;
     const next = (...args: unknown[]) => (port[method] as (...args: unknown[]) => unknown)(...args);
     Object.assign(wrapped, { [method]: (...args: unknown[]) => intercept(next, ...args) });
   }
@@ -27,7 +28,7 @@ export function around<Port extends object, Whole extends Port = Port>(
 
 /** The names of the methods that return promises. */
 type Asynchronous<Port> = {
-  [Method in keyof Port]: Port[Method] extends (...args: never[]) => Promise<unknown> ? Method : never;
+  [Method in keyof Port]-?: NonNullable<Port[Method]> extends (...args: never[]) => Promise<unknown> ? Method : never;
 }[keyof Port];
 
 /** Wraps these methods, all in the same way. */

@@ -145,6 +145,12 @@ export const annotation = {
   dependsOn: "towline.dev/depends-on",
   /** `target` or `target:channel`, separated by commas or newlines: who is notified of it. `none`: nobody. */
   notify: "towline.dev/notify",
+  /** The git host's environment that it belongs to; `none`: it is not reported to environments. */
+  environment: "towline.dev/environment",
+  /** Where users reach what is deployed: a link on the git host's pages. */
+  environmentUrl: "towline.dev/environment-url",
+  /** `production`, `staging`, `testing`, `development` or `other`. */
+  environmentTier: "towline.dev/environment-tier",
   /** The longest time between two full reconciliations, even if nothing can have changed. */
   fullInterval: "towline.dev/full-interval",
 } as const;

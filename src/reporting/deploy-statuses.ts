@@ -11,6 +11,8 @@ export interface Follower {
   readonly deployment: GitDeployment;
   /** `undefined` if it could not be read. */
   readonly head: string | undefined;
+  /** Full name of the branch or tag; `undefined` if it is the default branch and could not be read. */
+  readonly ref?: string | undefined;
 }
 
 type Line = Pick<CommitStatus, "state" | "description" | "neutral">;

@@ -1,11 +1,12 @@
 /** Updates a pushed commit's statuses to the current state of its deployments. */
-import { commitOf } from "../model/git-ref.ts";
+import { commitOf, refName } from "../model/git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { CommitKey, Freshness, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../access/credentials.ts";
-import { deployStatuses } from "./deploy-statuses.ts";
+import { deployStatuses, type Follower } from "./deploy-statuses.ts";
+import type { WriteEnvironments } from "./environments/write-environments.ts";
 import { followRollout } from "./rollout.ts";
 import { aggregateContext, isPreviewLine } from "./statuses.ts";
 import { writeStatuses } from "./write-statuses.ts";
@@ -18,6 +19,7 @@ export interface CommitStatusWriterDeps {
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads">;
   readonly lastMove: Queue["lastMove"];
+  readonly writeEnvironments: WriteEnvironments;
   readonly log: Logger;
 }
 
@@ -37,8 +39,8 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
     const following = deployments.tracking(repo).filter(({ spec }) => spec.source.ref.commit === undefined);
-    const headOf = await readHeads(repo, following, signal);
-    const followers = following.map((deployment) => ({ deployment, head: headOf(deployment) }));
+    const toFollower = await readHeads(repo, following, signal);
+    const followers = following.map(toFollower);
     const written = (await reports.statuses(commit)).filter((line) => !isPreviewLine(line));
     const current = deployStatuses(commit.commit, followers, written);
     // While a pull request proposes the commit, the summary belongs to the pull request: a check may depend on it.
@@ -53,6 +55,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
       } finally {
         await recordRollout(commit);
       }
+      await deps.writeEnvironments(forge, commit, followers, signal);
       if (!unsettled) await reports.setUnsettled(commit, repo, false);
       return { kind: "done" };
     } catch (error) {
@@ -84,9 +87,10 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     }
     const heads = new Map<string, Heads | undefined>();
     for (const [login, found] of byLogin) heads.set(login, await found);
-    return (deployment: GitDeployment): string | undefined => {
+    return (deployment: GitDeployment): Follower => {
       const found = heads.get(loginKey(deployment));
-      return found && commitOf(deployment.spec.source.ref, found);
+      const { ref } = deployment.spec.source;
+      return { deployment, head: found && commitOf(ref, found), ref: refName(ref, found ?? {}) };
     };
   }
 

@@ -84,20 +84,22 @@ test("on GitHub, missing permissions of a token and of an App are reported", asy
   const host = await useGithubHost();
   const { logins, repoName, apiUrl } = host;
   const lacks = async (login: Parameters<typeof findWriteAccess>[0]["login"]) =>
-    (await findWriteAccess({ kind: "github", apiUrl, login, log: silentLog }, repoName)).lacks;
+    (await findWriteAccess({ kind: "github", apiUrl, login, log: silentLog, deployments: true }, repoName)).lacks;
   const { token } = logins;
-  logins.permissions = { pull_requests: "write", statuses: "write" };
+  logins.permissions = { pull_requests: "write", statuses: "write", deployments: "write" };
   expect(await lacks({ token })).toEqual([]);
-  logins.permissions = { pull_requests: "write", statuses: "read" };
+  logins.permissions = { pull_requests: "write", statuses: "read", deployments: "write" };
   expect(await lacks({ token })).toEqual(["commit statuses"]);
   logins.classic = true;
   expect(await lacks({ token })).toEqual(["commit statuses"]);
-  expect([host.repository.statuses, host.repository.comments]).toEqual([[], []]);
+  logins.permissions = { pull_requests: "write", statuses: "write" };
+  expect(await lacks({ token })).toEqual(["deployments"]);
+  expect([host.repository.statuses, host.repository.comments, host.repository.deployments]).toEqual([[], [], []]);
 
   const asApp = await useGithubHost({ as: "app" });
-  const ofApp = (reportAs?: "checks" | "statuses") =>
+  const ofApp = (reportAs?: "checks" | "statuses", deployments = false) =>
     findWriteAccess(
-      { kind: "github", apiUrl: asApp.apiUrl, login: { app: asApp.logins.app }, reportAs, log: silentLog },
+      { kind: "github", apiUrl: asApp.apiUrl, login: { app: asApp.logins.app }, reportAs, deployments, log: silentLog },
       asApp.repoName,
     );
   const { installation } = asApp.logins;
@@ -111,6 +113,7 @@ test("on GitHub, missing permissions of a token and of an App are reported", asy
     advice: expect.stringContaining("Checks: read and write") as string,
   });
   expect(await ofApp("checks")).toEqual({ lacks: ["check runs"], shows: "check runs" });
+  expect(await ofApp(undefined, true)).toMatchObject({ lacks: ["deployments"] });
   Object.assign(installation!, { permissions: { pull_requests: "read", statuses: "write" } });
   expect(await ofApp()).toMatchObject({ lacks: ["comments"] });
 });

@@ -4,6 +4,7 @@ import {
   type CommitKey,
   type CommitStatus,
   type ForgeComment,
+  type HostDeployment,
   type PullRequest,
   type PullRequestKey,
   pullRequestText,
@@ -18,6 +19,8 @@ export interface FakeForge extends Forge {
   readonly comments: Map<string, ForgeComment[]>;
   /** All statuses ever written, in order. */
   readonly statuses: { readonly commit: CommitKey; readonly status: CommitStatus }[];
+  /** All states of deployments ever written, in order; empty on a Gitea. */
+  readonly deployments: { readonly commit: string; readonly id: string; readonly deployment: HostDeployment }[];
   /** The names of all calls, in order. */
   readonly calls: string[];
   /** Makes every call fail until it is called without a problem. */
@@ -36,6 +39,7 @@ export function fakeForge({
   const pullRequests: FakeForge["pullRequests"] = new Map();
   const comments: FakeForge["comments"] = new Map();
   const statuses: FakeForge["statuses"] = [];
+  const deployments: FakeForge["deployments"] = [];
   const calls: string[] = [];
   let failure: (() => ForgeError) | undefined;
   let written = 0;
@@ -60,6 +64,7 @@ export function fakeForge({
     pullRequests,
     comments,
     statuses,
+    deployments,
     calls,
     fail(problem, retryAfterMs) {
       failure = problem && (() => new ForgeError(problem, `${id} does not answer: ${problem}`, { retryAfterMs }));
@@ -122,5 +127,13 @@ export function fakeForge({
         statuses.push({ commit, status });
         return form;
       }),
+    ...(kind !== "gitea" && {
+      setDeployment: ({ commit }: CommitKey, deployment: HostDeployment, known?: string, signal?: AbortSignal) =>
+        call("setDeployment", signal, () => {
+          const id = known ?? String(++written);
+          deployments.push({ commit, id, deployment });
+          return id;
+        }),
+    }),
   };
 }

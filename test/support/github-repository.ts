@@ -1,6 +1,7 @@
 /** A repository of the local GitHub: the actions of its users, and its objects in GitHub's format. */
 import { randomBytes } from "node:crypto";
 import type { OpenedPullRequest } from "./forge-host.ts";
+import type { GithubDeployment } from "./github-deployments.ts";
 import { githubExample } from "./github-openapi.ts";
 
 export interface GithubUser {
@@ -78,6 +79,7 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
   const comments: Comment[] = [];
   const statuses: Status[] = [];
   const checkRuns: GithubCheckRun[] = [];
+  const deployments: GithubDeployment[] = [];
   const commits = new Set<string>();
   const hooks: GithubHook[] = [];
   let lastComment = 3_000_000_000;
@@ -148,6 +150,7 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
     comments,
     statuses,
     checkRuns,
+    deployments,
     commits,
     hooks,
     showPull,

@@ -1,5 +1,12 @@
 /** The answers of the local GitHub, by route. */
 import { checkRoutes } from "./github-checks.ts";
+import {
+  addDeploymentStatus,
+  createDeployment,
+  findDeployments,
+  showDeployment,
+  showDeploymentStatus,
+} from "./github-deployments.ts";
 import type { Permissions } from "./github-logins.ts";
 import { githubExample } from "./github-openapi.ts";
 import {
@@ -36,6 +43,9 @@ function bodyProblem(given: unknown): Reply | undefined {
 
 const comment = ({ repository, params }: Context) =>
   repository.comments.find(({ id }) => String(id) === params["comment_id"]);
+
+const deployment = ({ repository, params }: Context) =>
+  repository.deployments.find(({ id }) => String(id) === params["deployment_id"]);
 
 const hook = ({ repository, params }: Context) => repository.hooks.find(({ id }) => String(id) === params["hook_id"]);
 
@@ -229,6 +239,38 @@ const routes: readonly Route[] = [
     })),
   },
   ...checkRoutes,
+    template: "/repos/{owner}/{repo}/deployments",
+    answer: within("deployments", "read", (context) => {
+      const { repository, query } = context;
+      const all = findDeployments(repository, query).map(showDeployment);
+      return paged(context, `/repositories/${repository.id}/deployments`, all);
+    }),
+  },
+  {
+    method: "POST",
+    template: "/repos/{owner}/{repo}/deployments",
+    answer: within("deployments", "write", ({ repository, body, caller }) =>
+      caller.kind === "app" ? notFound : createDeployment(repository, caller.user, body, refusal),
+    ),
+  },
+  {
+    method: "GET",
+    template: "/repos/{owner}/{repo}/deployments/{deployment_id}/statuses",
+    answer: within("deployments", "read", (context) => {
+      const found = deployment(context);
+      if (found === undefined) return notFound;
+      const path = `/repositories/${context.repository.id}/deployments/${found.id}/statuses`;
+      return paged(context, path, found.statuses.toReversed().map(showDeploymentStatus));
+    }),
+  },
+  {
+    method: "POST",
+    template: "/repos/{owner}/{repo}/deployments/{deployment_id}/statuses",
+    answer: within("deployments", "write", (context) => {
+      const found = deployment(context);
+      return found ? addDeploymentStatus(context.repository, found, context.body, refusal) : notFound;
+    }),
+  },
   {
     method: "GET",
     template: "/app",

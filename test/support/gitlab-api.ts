@@ -3,6 +3,7 @@
  * a hundred with their headers, 404 instead of 403 for what a token may not see, and the limits.
  */
 import express, { type Express, type Request, type Response } from "express";
+import { mountDeployments } from "./gitlab-deployments.ts";
 import {
   type MergeRequest,
   type Note,
@@ -219,6 +220,8 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
       .status(201)
       .json({ id: job.id, name: job.name, status: job.status, ref: pipeline.ref, pipeline_id: pipeline.id });
   });
+
+  mountDeployments(api, { projectOf, personOf, sendPage });
 
   /** Returns the project if the caller is a maintainer. */
   function maintainedOf(req: Request, res: Response): Project | undefined {

@@ -1,5 +1,6 @@
 /** The state of the simulated GitLab and the actions of its users, behind gitlab-host.ts. */
 import { randomBytes } from "node:crypto";
+import type { GitlabDeployment, GitlabEnvironment } from "./gitlab-deployments.ts";
 
 export interface Person {
   readonly id: number;
@@ -34,6 +35,8 @@ export interface Project {
   readonly commits: Set<string>;
   readonly requests: MergeRequest[];
   readonly pipelines: Pipeline[];
+  readonly environments: GitlabEnvironment[];
+  readonly deployments: GitlabDeployment[];
   readonly hooks: ProjectHook[];
 }
 
@@ -103,7 +106,9 @@ export function newProject(path: string): Project {
     ["main", main],
     ["release", release],
   ]);
-  return { id: nextId(), path, branches, commits: new Set([main, release]), requests: [], pipelines: [], hooks: [] };
+  const commits = new Set([main, release]);
+  const nothing = { requests: [], pipelines: [], environments: [], deployments: [], hooks: [] };
+  return { id: nextId(), path, branches, commits, ...nothing };
 }
 
 /** Moves a branch, and the merge requests from it. */

@@ -17,6 +17,7 @@ import {
 import { createAppLogin } from "./app-login.ts";
 import { maxSummaryBytes } from "./checks.ts";
 import { type GithubCall, createClient } from "./client.ts";
+import { createSetDeployment } from "./deployments.ts";
 import { createTokenLogin } from "./login.ts";
 import { createGithubSetStatus } from "./set-status.ts";
 import { createWire } from "./wire.ts";
@@ -167,6 +168,8 @@ export function createGithubForge(options: ForgeOptions): Forge {
     },
 
     setStatus: createGithubSetStatus({ client, reportAs, log }),
+
+    setDeployment: createSetDeployment(client),
   };
 }
 

@@ -7,7 +7,7 @@ import { type GithubAnswer, type RequestDescription, type Who, problemOf } from 
 import type { Wire } from "./wire.ts";
 
 /** The permission that a request needs, in GitHub's terms; always with write access. */
-export type Permission = "pull_requests" | "statuses" | "checks" | "repository_hooks";
+export type Permission = "pull_requests" | "statuses" | "checks" | "deployments" | "repository_hooks";
 
 export interface Repo {
   readonly owner: string;

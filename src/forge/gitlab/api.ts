@@ -2,7 +2,17 @@
  * GitLab's client library on a requester of our own. The library's requester sends a rate-limited request ten times
  * within a third of a second, and waits five minutes for a response.
  */
-import { Commits, MergeRequestNotes, MergeRequests, Pipelines, ProjectHooks, Projects, Users } from "@gitbeaker/rest";
+import {
+  Commits,
+  Deployments,
+  Environments,
+  MergeRequestNotes,
+  MergeRequests,
+  Pipelines,
+  ProjectHooks,
+  Projects,
+  Users,
+} from "@gitbeaker/rest";
 import { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { type Ask, type Question, readAnswer } from "../ask.ts";
@@ -51,6 +61,8 @@ export function createGitlabApi(ask: Ask, how: Pick<Question, "signal" | "excuse
     notes: new MergeRequestNotes(options),
     pipelines: new Pipelines(options),
     commits: new Commits(options),
+    deployments: new Deployments(options),
+    environments: new Environments(options),
     hooks: new ProjectHooks(options),
   };
 }

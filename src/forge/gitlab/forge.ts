@@ -9,6 +9,7 @@ import { isClosedSince, lenientList } from "../payload.ts";
 import { createRepoNames } from "../repo-name.ts";
 import { Account, MergeRequest, Note, Project, toPullRequest } from "./answers.ts";
 import { type AskPage, createGitlabApi, perPage, readPages } from "./api.ts";
+import { createSetDeployment } from "./deployments.ts";
 import { createSetStatus } from "./statuses.ts";
 
 /** https://docs.gitlab.com/api/notes/ */
@@ -132,5 +133,6 @@ export function createGitlabForge(options: GitlabForgeOptions): Forge {
     },
 
     setStatus: createSetStatus(ask),
+    setDeployment: createSetDeployment({ ask, findAccount }),
   };
 }

@@ -157,6 +157,25 @@ test.each([
   expect(message).not.toContain("hunter2");
 });
 
+test.each([
+  [
+    "for a Gitea",
+    { kind: "gitea", apiUrl: "https://git.example.com/api/v1", token: "t" },
+    "is supported for kinds github and gitlab",
+  ],
+  ["without a login", { kind: "github" }, "is true without a login: set a token or a GitHub App"],
+])("reporting deployments %s is a problem", (_, forge, problem) => {
+  const file = { forges: [{ id: "hub", webhookSecrets: ["0123456789abcdef"], deployments: true, ...forge }] };
+  expect(problemsOf({ env: {}, file })).toContain(`forges[0].deployments  ${problem}`);
+});
+
+test("reporting deployments is off unless it is requested", () => {
+  const env = { TOWLINE_GITHUB_WEBHOOK_SECRET: "0123456789abcdef", TOWLINE_GITHUB_TOKEN: "t" };
+  expect(parseConfig({ env }).forges).toMatchObject([{ deployments: false }]);
+  const asked = { ...env, TOWLINE_GITHUB_DEPLOYMENTS: "true" };
+  expect(parseConfig({ env: asked }).forges).toMatchObject([{ deployments: true }]);
+});
+
 test("a token that is invalid in a header is refused, and not quoted", () => {
   const forge = { id: "hub", kind: "github", webhookSecrets: ["0123456789abcdef"], token: "hunter2\nhunter2" };
   const message = problemsOf({ env: {}, file: { forges: [forge] } });

@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
+import { ForgeError } from "../../../src/errors.ts";
 import type { Condition } from "../../../src/model.ts";
+import { createEnvironmentWriter } from "../../../src/reporting/environments/write-environments.ts";
 import { createCommitStatusWriter } from "../../../src/reporting/write-commit-status.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
+import { fakePosted } from "../../support/fake-posted.ts";
 import { aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
 
@@ -16,7 +19,10 @@ const ready: Condition = {
 };
 
 function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
-  const forge = fakeForge();
+  return setUpWith(fakeForge(), ...deployments);
+}
+
+function setUpWith(forge: ReturnType<typeof fakeForge>, ...deployments: ReturnType<typeof aDeployment>[]) {
   const cluster = fakeDeployments(...deployments);
   const sources = fakeSources({ "refs/heads/main": pushed });
   const reports = fakeReports();
@@ -30,6 +36,12 @@ function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
     secrets: fakeSecrets(),
     sources,
     lastMove: () => Promise.resolve("move-1"),
+    writeEnvironments: createEnvironmentWriter({
+      posted: fakePosted(),
+      isEnabled: () => true,
+      task: () => "towline",
+      log: silentLog,
+    }),
     log: silentLog,
   });
   const { repo } = aDeployment();
@@ -138,4 +150,45 @@ test("while a pull request proposes the commit, the summary and its previews' st
 
   expect(lines()).toEqual(["towline/shop/prod success nothing to do"]);
   expect(await reports.statuses(commit)).toContainEqual(ofPreview);
+});
+
+const done = (name: string) =>
+  aDeployment({
+    key: { namespace: "shop", name },
+    spec: { target: "prod" },
+    status: {
+      observedCommit: pushed,
+      conditions: [ready],
+      lastObjectsHash: "h",
+      lastDeployResult: aSummary({ document: { gitInfo: { commit: pushed } } }),
+    },
+  });
+
+test("where the host has environments, the deployed commit is reported to them as well, once", async () => {
+  const { write, forge, lines } = setUpWith(fakeForge({ kind: "github" }), done("api"), done("web"));
+  await write();
+  await write();
+  expect(forge.deployments.map(({ commit, deployment }) => ({ commit, ...deployment }))).toMatchObject([
+    { commit: pushed, environment: "prod", ref: "refs/heads/main", description: "deployed: 2 deployments" },
+  ]);
+  expect(lines()).toHaveLength(3);
+});
+
+test("a push to 200 deployments takes few requests", async () => {
+  const many = Array.from({ length: 200 }, (_, i) => done(`n${i}`));
+  const { write, forge } = setUpWith(fakeForge({ kind: "github" }), ...many);
+  await write();
+  expect(forge.calls).toEqual(["setStatus", "setDeployment"]);
+});
+
+test("if the host needs time for an environment, the job runs again and writes only what is missing", async () => {
+  const forge = fakeForge({ kind: "github" });
+  const { write } = setUpWith(forge, done("api"));
+  const { setDeployment } = forge;
+  forge.setDeployment = () =>
+    Promise.reject(new ForgeError("rate-limited", "too many requests", { retryAfterMs: 9_000 }));
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 9_000 });
+  Object.assign(forge, { setDeployment });
+  expect(await write()).toEqual({ kind: "done" });
+  expect(forge.calls).toEqual(["setStatus", "setStatus", "setDeployment"]);
 });

@@ -1,0 +1,66 @@
+/** Stores what was written to the environments of git hosts: a hash per repository, with a field per environment and ref. */
+import type { Redis } from "ioredis";
+import { z } from "zod";
+import { parseJson } from "../kit/json.ts";
+import { type CommitKey, environmentTiers } from "../model.ts";
+import type { PostedDeployments } from "../ports.ts";
+import { createReadiness, withinDeadline } from "./connection.ts";
+import { commit } from "./key-schemas.ts";
+import { digest } from "./keys.ts";
+
+export interface PostedDeploymentsDeps {
+  /** A producer's connection, see connection.ts. */
+  readonly connection: Redis;
+  /** The prefix of all keys in Redis. */
+  readonly prefix: string;
+}
+
+/** Becomes part of a URL. */
+const id = z.string().regex(/^\d{1,20}$/);
+
+const Posted = z.object({
+  environment: z.string(),
+  state: z.enum(["queued", "in_progress", "success", "failure", "canceled", "replaced"]),
+  description: z.string(),
+  ref: z.string(),
+  url: z.string().optional(),
+  tier: z.enum(environmentTiers).optional(),
+  task: z.string(),
+  commit,
+  id: id.optional(),
+  live: z.object({ commit, id: id.optional() }).optional(),
+});
+
+const deadlineMs = 2_000;
+/** Since the last deployment in the repository. */
+const keepMs = 90 * 24 * 3_600_000;
+
+export function createPostedDeployments({ connection, prefix }: PostedDeploymentsDeps): PostedDeployments {
+  const ready = createReadiness(connection);
+
+  async function inTime<T>(what: string, work: () => Promise<T>): Promise<T> {
+    return withinDeadline(what, deadlineMs, async (signal) => {
+      await ready(signal);
+      return work();
+    });
+  }
+
+  const keyOf = ({ forge, repoName }: Omit<CommitKey, "commit">) =>
+    `${prefix}:environments:${digest(`${forge}:${repoName.toLowerCase()}`)}`;
+
+  return {
+    async of(repo) {
+      const found = await inTime("return the environments", async () => connection.hvals(keyOf(repo)));
+      // Those of another version count as unknown.
+      return found.flatMap((json) => Posted.safeParse(parseJson(json)).data ?? []);
+    },
+    async save(repo, posted) {
+      const field = digest(JSON.stringify([posted.task, posted.environment, posted.ref]));
+      const key = keyOf(repo);
+      const writing = connection.multi().hset(key, field, JSON.stringify(posted)).pexpire(key, keepMs);
+      const answers = await inTime("store the state of an environment", async () => writing.exec());
+      const failed = answers?.find(([error]) => error)?.[0];
+      if (failed) throw failed;
+    },
+  };
+}
