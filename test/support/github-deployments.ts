@@ -1,7 +1,7 @@
 /** Deployments on the local GitHub, with the rules that GitHub documents: https://docs.github.com/rest/deployments */
 import { githubExample } from "./github-openapi.ts";
 import type { GithubRepository, GithubUser } from "./github-repository.ts";
-import type { Reply } from "./github-routes.ts";
+import type { Reply } from "./github-replies.ts";
 
 interface DeploymentStatus {
   readonly id: number;
@@ -88,7 +88,10 @@ export function showDeployment({ production, statuses: _, creator, ...deployment
 }
 
 export function showDeploymentStatus(status: DeploymentStatus) {
-  return { ...githubExample("deployment-status"), ...status };
+  const { environment_url: _, ...example } = githubExample("deployment-status");
+  const { environment_url: url, ...shown } = status;
+  // Without a URL, GitHub returns an empty one, which its own description does not allow.
+  return { ...example, ...shown, ...(url !== "" && { environment_url: url }) };
 }
 
 /** `prod 1a2b: in_progress → success` for each deployment, oldest first. */

@@ -239,6 +239,8 @@ const routes: readonly Route[] = [
     })),
   },
   ...checkRoutes,
+  {
+    method: "GET",
     template: "/repos/{owner}/{repo}/deployments",
     answer: within("deployments", "read", (context) => {
       const { repository, query } = context;
