@@ -21,6 +21,7 @@ export * from "./model/lease.ts";
 export * from "./model/audit.ts";
 export * from "./model/api-access.ts";
 export * from "./model/key-material.ts";
+export * from "./model/host-webhooks.ts";
 export * from "./model/missed-push.ts";
 export * from "./model/forge-login.ts";
 export * from "./model/notification.ts";

@@ -12,6 +12,7 @@ import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
 import type { MergeGroupKey } from "./model/merge-group.ts";
+import type { FoundWebhooks } from "./model/host-webhooks.ts";
 import type { MissedPushes } from "./model/missed-push.ts";
 import type { Notification } from "./model/notification.ts";
 import type { SentRecord } from "./model/sent-notifications.ts";
@@ -315,6 +316,14 @@ export interface SendOptions {
   /** Replaces the target's own channel or address. */
   readonly channel?: string | undefined;
   readonly signal: AbortSignal;
+}
+
+/** The webhooks of repositories at a git host, with one login. */
+export interface HostWebhooks {
+  /** Whether the host repeats a delivery on request. */
+  readonly repeats: boolean;
+  /** Those that send to the path of this forge. Throws ForgeError. */
+  find(repoName: string, signal?: AbortSignal): Promise<FoundWebhooks>;
 }
 
 /** Pushes that no webhook reported, by repository. All methods throw QueueUnavailableError. */

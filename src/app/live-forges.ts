@@ -3,13 +3,14 @@ import { changedForgeConfigs } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { findAccount } from "../forge/account.ts";
 import { type LoginChecks, startLoginChecks } from "../forge/login-checks.ts";
+import { createHostWebhooks } from "../forge/create-host-webhooks.ts";
 import { toWebhookSource } from "../forge/create-webhook-source.ts";
 import { createSpeaksFor, type SpeaksFor } from "../forge/forge-hosts.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import type { ForgeConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
-import type { Forge } from "../ports.ts";
-import { type ForgesDeps, loginOf, openForge } from "./previews.ts";
+import type { Forge, HostWebhooks } from "../ports.ts";
+import { type ForgesDeps, loginOf, noteRateLimit, openForge } from "./previews.ts";
 
 export interface LiveForges {
   /** The forges with a login for their API, by id. */
@@ -18,6 +19,8 @@ export interface LiveForges {
   readonly webhookSources: ReadonlyMap<string, WebhookSource>;
   readonly speaksFor: SpeaksFor;
   readonly logins: LoginChecks;
+  /** The webhooks at the host of a forge; `undefined` if it has no login for its API. */
+  readonly hostWebhooks: (forge: string) => HostWebhooks | undefined;
 }
 
 /** Work in progress continues with the previous secrets; lookups in the maps return forges with the new ones. */
@@ -41,7 +44,22 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
     );
   });
   await open(live.now.forges);
-  return { forges, webhookSources, speaksFor: createSpeaksFor(live.now.forges), logins };
+  const hostWebhooks = createHostWebhooksOf(live, deps);
+  return { forges, webhookSources, hostWebhooks, speaksFor: createSpeaksFor(live.now.forges), logins };
+}
+
+/** One for each forge, until its configuration changes. They share the metric of the rate limit with the forge. */
+function createHostWebhooksOf(live: LiveConfig, deps: ForgesDeps): LiveForges["hostWebhooks"] {
+  const known = new WeakMap<ForgeConfig, HostWebhooks>();
+  return function hostWebhooks(id) {
+    const forge = live.now.forges.find((one) => one.id === id);
+    const login = forge && loginOf(forge);
+    if (forge === undefined || login === undefined) return undefined;
+    const made =
+      known.get(forge) ?? createHostWebhooks({ ...forge, login, onAnswer: noteRateLimit(id, deps), log: deps.log });
+    known.set(forge, made);
+    return made;
+  };
 }
 
 function accountsOf(forges: readonly ForgeConfig[], log: Logger) {

@@ -89,18 +89,25 @@ export type ForgesDeps = Pick<PreviewsDeps, "metrics" | "clock" | "log">;
 export async function openForge(
   config: ForgeConfig,
   { statusName }: Pick<Config, "statusName">,
-  { metrics: { outside }, clock, log }: ForgesDeps,
+  deps: ForgesDeps,
 ): Promise<Forge | undefined> {
   const login = loginOf(config);
   if (login === undefined) return undefined;
   const { id, kind, apiUrl, webUrl, reportAs } = config;
-  const onAnswer = (headers: Headers) => {
-    const allowed = findRateLimit(headers);
-    if (allowed) outside.forgeAllows(id, allowed);
-  };
+  const { clock, log, metrics } = deps;
+  const { outside } = metrics;
+  const onAnswer = noteRateLimit(id, deps);
   const made = await createForge({ id, kind, apiUrl, webUrl, login, reportAs, onAnswer, log });
   const forge = createObservedForge(withStatusName(made, statusName), (...what) => outside.forgeAsked(id, ...what));
   return createRestingForge(forge, clock, (until) => outside.forgeRests(id, until));
+}
+
+/** Takes the headers of a forge's responses. */
+export function noteRateLimit(id: string, { metrics }: Pick<ForgesDeps, "metrics">): (headers: Headers) => void {
+  return (headers) => {
+    const allowed = findRateLimit(headers);
+    if (allowed) metrics.outside.forgeAllows(id, allowed);
+  };
 }
 
 /** Returns `undefined` if the forge has no login: then only its webhooks are used. */

@@ -1,9 +1,11 @@
 /** The parts that run only on the leader: watches, sweeps and workers. */
+import { startRedeliveriesSweep } from "../../jobs/sweeps/redeliveries-sweep.ts";
 import { startSweep } from "../../jobs/sweeps/sweep.ts";
 import { startWorker, type Timing } from "../../jobs/worker.ts";
 import { readMemory } from "../machine/available-memory.ts";
 import type { ResultStore } from "../kube/result-store.ts";
-import type { ReconcileRequest } from "../model.ts";
+import type { ReconcileRequest, RepoId } from "../model.ts";
+import type { Deliveries } from "../redis/deliveries.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import { findUnansweredGroups } from "../preview/open-group.ts";
 import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../access/credentials.ts";
@@ -16,6 +18,7 @@ import { startTidying } from "../reconcile/tidying.ts";
 import { startWaking } from "../reconcile/waking.ts";
 import type { GitSources } from "../source/sources.ts";
 import { createFitting } from "./fitting-concurrency.ts";
+import type { LiveForges } from "./live-forges.ts";
 import type { SkippingParts } from "./skipping.ts";
 import { type NotificationsDeps, startNotifications } from "./notifications.ts";
 import { startPreviews, type PreviewsDeps, unannouncedMs } from "./previews.ts";
@@ -34,6 +37,8 @@ export interface WorkDeps
   readonly sources: GitSources;
   readonly results: ResultStore;
   readonly deploymentMetrics: DeploymentMetrics;
+  readonly deliveries: Pick<Deliveries, "latest">;
+  readonly hostWebhooks: LiveForges["hostWebhooks"];
 }
 
 export interface StartedWork {
@@ -63,6 +68,7 @@ export function startWork(deps: WorkDeps): StartedWork {
   const stopWakingDependents = startDependencyWaking({ deployments, queue, log });
   const skips = deps.skippingParts;
   const stopDriftWaking = skips && startDriftWaking({ ...skips, deployments, queue, log, observe: skips.metrics });
+  const redeliveries = startRedeliveries(deps);
   const sweep = startSweep({
     deployments,
     queue,
@@ -95,10 +101,13 @@ export function startWork(deps: WorkDeps): StartedWork {
       looked: (ok, seconds) => metrics.outside.swept(ok, seconds),
       found: (count) => metrics.outside.sweepFound(count),
       unannounced: (found) =>
-        void deps.missedWebhooks.note(found).catch((error: unknown) => {
-          // Redis is unavailable, which its monitoring reports.
-          log.debug({ error: (error as Error).message }, "could not record pushes without a webhook");
-        }),
+        void deps.missedWebhooks.note(found).then(
+          (missed) => void (missed.length > 0 && redeliveries.hurry()),
+          (error: unknown) => {
+            // Redis is unavailable, which its monitoring reports.
+            log.debug({ error: (error as Error).message }, "could not record pushes without a webhook");
+          },
+        ),
     },
   });
   const watching = deployments.start().then(
@@ -114,7 +123,7 @@ export function startWork(deps: WorkDeps): StartedWork {
       stopWaking();
       stopWakingDependents();
       stopDriftWaking?.();
-      await sweep.stop();
+      await Promise.all([sweep.stop(), redeliveries.stop()]);
       await skips?.audit.stop();
       const others = [previews?.stop(drainMs), notifications.stop(drainMs)];
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), ...others]);
@@ -122,6 +131,20 @@ export function startWork(deps: WorkDeps): StartedWork {
       await watching;
     },
   };
+}
+
+function startRedeliveries(deps: WorkDeps) {
+  const { live, forges, deployments, deliveries, queue, metrics, clock, log } = deps;
+  return startRedeliveriesSweep({
+    ...{ deployments, deliveries, queue, clock, log },
+    forges: () =>
+      live.now.forges.flatMap(({ id, webhooks: sends }) => {
+        const [forge, webhooks] = [forges.get(id), deps.hostWebhooks(id)];
+        if (!sends || forge === undefined || webhooks?.repeats !== true) return [];
+        return [{ id, repoName: (repo: RepoId) => forge.repoName(repo), webhooks }];
+      }),
+    observe: (forge) => metrics.outside.webhookRepeated(forge),
+  });
 }
 
 const memoryEveryMs = 5_000;

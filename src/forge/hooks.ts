@@ -76,6 +76,27 @@ export function isSameAddress(one: string | null | undefined, other: string): bo
   return one !== undefined && one !== null && plain(one) !== null && plain(one) === plain(other);
 }
 
+/** Whether an address is that of the forge at some Towline server; which one cannot be seen from it. */
+export function hasPathOf(address: string | null | undefined, forge: string): boolean {
+  return segmentsOf(address).slice(-2).join("/") === `webhooks/${forge}`;
+}
+
+/** Whether an address looks as if it was meant for a Towline server: `/webhooks`, or that of another forge. */
+export function hasSimilarPath(address: string | null | undefined): boolean {
+  return segmentsOf(address)
+    .slice(-2)
+    .some((segment) => /^webhooks?$/i.test(segment));
+}
+
+/** An address without path and query, which may contain secrets. */
+export function hostOfAddress(address: string | null | undefined): string {
+  return URL.parse(address ?? "")?.host ?? "an address that is not a URL";
+}
+
+function segmentsOf(address: string | null | undefined): string[] {
+  return (URL.parse(address ?? "")?.pathname ?? "").split("/").filter(Boolean);
+}
+
 /** Returns the missing events among those that the server handles. */
 export function lackedEvents(has: readonly string[], wanted: readonly string[]): string[] {
   return wanted.filter((event) => !has.includes(event));

@@ -50,7 +50,8 @@ export interface IntakeDeps {
  * Deliveries are not deduplicated by id. A duplicate creates at most one more job per deployment, which finds that the
  * commit is already observed and ends; while the first job still waits, it creates none. Deduplication would depend on
  * the host's delivery id, which no host signs and some reuse for several deliveries, and it would reject redeliveries
- * that Redis or a user needs.
+ * that Redis or a user needs. So a delivery that never finished is taken whenever it comes, and the server requests none
+ * again that it has a record of (redeliveries.ts).
  */
 export function createIntake(deps: IntakeDeps): Accept {
   const {

@@ -15,8 +15,8 @@ export interface MissedWebhooksDeps {
 }
 
 export interface MissedWebhooks {
-  /** Throws QueueUnavailableError. */
-  note(found: readonly FoundPush[]): Promise<void>;
+  /** Resolves to the repositories of pushes that were not known to be missed. Throws QueueUnavailableError. */
+  note(found: readonly FoundPush[]): Promise<readonly string[]>;
   /** The repositories of which no webhook has come since. Throws QueueUnavailableError. */
   missed(forge: string): Promise<readonly MissedPushes[]>;
 }
@@ -43,6 +43,7 @@ export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
       return all.length === 0 ? [] : withoutOver(forge, all, await deliveries.latest(forge));
     },
     async note(found) {
+      const added: string[] = [];
       const pushes = new Map(found.map((push) => [`${push.repo} ${push.commit ?? ""}`, push]));
       for (const forge of senders()) {
         const here = [...pushes.values()].filter(({ url }) => speaksFor(forge, url));
@@ -62,8 +63,10 @@ export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
           known.set(repo, next);
           await store.save(forge, next);
           observe(forge);
+          added.push(repo);
         }
       }
+      return added;
     },
   };
 }

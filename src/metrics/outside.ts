@@ -27,6 +27,8 @@ export interface OutsideMetrics {
   forgeRests(forge: string, until: number): void;
   /** The sweep found a push that no webhook reported. */
   webhookMissed(forge: string): void;
+  /** A failed delivery was requested again. */
+  webhookRepeated(forge: string): void;
   /** `result`: `sent`, `changed`, or why it was not. */
   notified(target: string, result: string): void;
   /** The sweep listed the branches of a remote. */
@@ -51,6 +53,12 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
   const webhooksMissed = new Counter({
     name: "towline_webhooks_missed_total",
     help: "Pushes that the sweep found and no webhook of the git host had reported.",
+    labelNames: ["forge"],
+    registers,
+  });
+  const webhooksRepeated = new Counter({
+    name: "towline_webhooks_repeated_total",
+    help: "Failed deliveries that the git host was asked to repeat.",
     labelNames: ["forge"],
     registers,
   });
@@ -195,6 +203,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     },
     forgeRests: (forge, until) => void rests.set(forgeLabel(forge), until),
     webhookMissed: (forge) => webhooksMissed.inc({ forge: forgeLabel(forge) }),
+    webhookRepeated: (forge) => webhooksRepeated.inc({ forge: forgeLabel(forge) }),
     notified: (target, result) => notifications.inc({ target, result }),
     swept(ok, seconds) {
       looks.inc({ result: ok ? "ok" : "failed" });

@@ -1,5 +1,6 @@
 /** Logins and permissions on the local GitHub: users' tokens, an App, and the tokens of its installation. */
 import { createVerify, generateKeyPairSync, randomBytes } from "node:crypto";
+import type { GithubDelivery } from "./github-delivery-routes.ts";
 import { githubExample } from "./github-openapi.ts";
 import type { GithubUser } from "./github-repository.ts";
 
@@ -79,6 +80,8 @@ export function createGithubLogins(
     installationTokens,
     /** Apps created from a manifest and not fetched yet. */
     manifestCodes: new Set<string>(),
+    /** Newest first. */
+    appDeliveries: [] as GithubDelivery[],
     appHook: {} as Record<string, string | undefined>,
     /** `undefined`: the owner has not installed the App. */
     installation: installed as Installation | undefined,

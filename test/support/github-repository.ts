@@ -1,5 +1,6 @@
 /** A repository of the local GitHub: the actions of its users, and its objects in GitHub's format. */
 import { randomBytes } from "node:crypto";
+import type { GithubDelivery } from "./github-delivery-routes.ts";
 import type { OpenedPullRequest } from "./forge-host.ts";
 import type { GithubDeployment } from "./github-deployments.ts";
 import { githubExample } from "./github-openapi.ts";
@@ -65,6 +66,8 @@ export interface GithubHook {
   active: boolean;
   events: string[];
   config: Record<string, string | undefined>;
+  /** Newest first. */
+  deliveries?: GithubDelivery[];
 }
 
 export type GithubRepository = ReturnType<typeof createGithubRepository>;
@@ -146,6 +149,9 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
     name,
     fullName,
     archived: false,
+    now,
+    /** How the next redeliveries end. */
+    redeliveryStatus: "OK",
     pulls,
     comments,
     statuses,
@@ -157,7 +163,7 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
     showComment,
 
     /** The secret is never returned. */
-    showHook({ id: hook, config, ...fields }: GithubHook): Record<string, unknown> {
+    showHook({ id: hook, config, deliveries: _, ...fields }: GithubHook): Record<string, unknown> {
       const { secret, ...shown } = config;
       const example = githubExample("hook");
       return { ...example, ...fields, id: hook, config: { ...shown, ...(secret && { secret: "********" }) } };

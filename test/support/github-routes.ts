@@ -1,5 +1,6 @@
 /** The answers of the local GitHub, by route. */
 import { checkRoutes } from "./github-checks.ts";
+import { deliveryRoutes } from "./github-delivery-routes.ts";
 import {
   addDeploymentStatus,
   createDeployment,
@@ -24,7 +25,7 @@ import {
 import type { GithubHook } from "./github-repository.ts";
 
 export function findRoute(method: string, path: string) {
-  for (const route of routes) {
+  for (const route of [...routes, ...deliveryRoutes]) {
     const pattern = new RegExp(`^${route.template.replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`);
     const match = route.method === method ? pattern.exec(path) : null;
     if (match === null) continue;
@@ -56,7 +57,8 @@ const routes: readonly Route[] = [
     answer: (context) => {
       if (!isThis(context) || context.caller.kind === "app") return notFound;
       const permissions = { admin: false, pull: true, push: true };
-      const about = { full_name: context.repository.fullName, has_discussions: false, permissions };
+      const { id, fullName: full_name } = context.repository;
+      const about = { id, full_name, has_discussions: false, permissions };
       return { status: 200, body: { ...githubExample("full-repository"), ...about } };
     },
   },

@@ -1,7 +1,18 @@
 /** The webhooks of a repository on Gitea or Forgejo. */
 import { z } from "zod";
-import { type Question, createAsk, pathOf, readAnswer } from "../ask.ts";
-import { type Hook, type Hooks, type WantedHook, describeEvents, isSameAddress, lackedEvents } from "../hooks.ts";
+import type { HostWebhooks } from "../../ports.ts";
+import { type Ask, type Question, createAsk, pathOf, readAnswer } from "../ask.ts";
+import {
+  type Hook,
+  type Hooks,
+  type WantedHook,
+  describeEvents,
+  hasPathOf,
+  hasSimilarPath,
+  hostOfAddress,
+  isSameAddress,
+  lackedEvents,
+} from "../hooks.ts";
 
 const HookAnswer = z.object({
   id: z.int(),
@@ -24,12 +35,15 @@ const types = ["gitea", "forgejo"];
 const pageSize = 50;
 const maxPages = 100;
 
-export function createGiteaHooks(
-  { apiUrl, token }: { readonly apiUrl: string; readonly token: string },
-  { url, secret }: WantedHook,
-): Hooks {
-  const needs =
-    "managing webhooks needs administrator rights on the repository, and a token with the scope write:repository";
+interface GiteaAccess {
+  readonly apiUrl: string;
+  readonly token: string;
+}
+
+const needs =
+  "managing webhooks needs administrator rights on the repository, and a token with the scope write:repository";
+
+export function createGiteaHooks({ apiUrl, token }: GiteaAccess, { url, secret }: WantedHook): Hooks {
   const ask = createAsk({ apiUrl, headers: { authorization: `token ${token}` }, hint: needs, token });
   const config = { url, content_type: "json", secret };
 
@@ -72,16 +86,39 @@ export function createGiteaHooks(
     needs,
     create,
     async ours(repoName) {
-      const found: z.infer<typeof HookAnswer>[] = [];
-      for (let page = 1; page <= maxPages; page++) {
-        const answer = await ask({ path: hooksPath(repoName), query: { page, limit: pageSize } });
-        const hooks = readAnswer(z.array(HookAnswer), answer);
-        found.push(...hooks);
-        if (hooks.length === 0 || found.length >= Number(answer.headers.get("x-total-count") ?? 0)) break;
-      }
-      return found
+      return (await listHooks(ask, repoName))
         .filter(({ type, config: { url: to } }) => types.includes(type) && isSameAddress(to, url))
         .map((hook) => toHook(repoName, hook));
+    },
+  };
+}
+
+async function listHooks(ask: Ask, repoName: string, signal?: AbortSignal): Promise<z.infer<typeof HookAnswer>[]> {
+  const found: z.infer<typeof HookAnswer>[] = [];
+  for (let page = 1; page <= maxPages; page++) {
+    const answer = await ask({ path: hooksPath(repoName), query: { page, limit: pageSize }, signal });
+    const hooks = readAnswer(z.array(HookAnswer), answer);
+    found.push(...hooks);
+    if (hooks.length === 0 || found.length >= Number(answer.headers.get("x-total-count") ?? 0)) break;
+  }
+  return found;
+}
+
+/** The webhooks of repositories as Gitea shows them: its API neither lists deliveries nor repeats them. */
+export function createGiteaWebhooks(id: string, { apiUrl, token }: GiteaAccess): Pick<HostWebhooks, "find"> {
+  const ask = createAsk({ apiUrl, headers: { authorization: `token ${token}` }, hint: needs, token });
+  return {
+    async find(repoName, signal) {
+      const all = (await listHooks(ask, repoName, signal)).filter(({ type }) => types.includes(type));
+      const ours = all.filter(({ config }) => hasPathOf(config.url, id));
+      const similar = all.filter((hook) => !ours.includes(hook) && hasSimilarPath(hook.config.url));
+      return {
+        similar: similar.map(({ config }) => hostOfAddress(config.url)),
+        ours: ours.map(({ id: hook, config, active, events: has }) => ({
+          ...{ key: `${repoName} ${hook}`, host: hostOfAddress(config.url), isEnabled: active },
+          sendsPushes: has?.includes("push") === true,
+        })),
+      };
     },
   };
 }

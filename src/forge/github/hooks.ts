@@ -1,7 +1,7 @@
 /** The webhooks of a repository on GitHub, with a token. */
 import { z } from "zod";
 import { type Hook, type Hooks, type WantedHook, describeEvents, isSameAddress, lackedEvents } from "../hooks.ts";
-import { type GithubCall, createClient } from "./client.ts";
+import { type Client, type GithubCall, createClient } from "./client.ts";
 import { createTokenLogin } from "./login.ts";
 import type { Wire } from "./wire.ts";
 
@@ -60,17 +60,21 @@ export function createGithubHooks(token: string, wire: Wire, { url, secret }: Wa
       await client.ask("POST /repos/{owner}/{repo}/hooks", body, callFor(repoName, "create the webhook"));
     },
     async ours(repoName) {
-      const call = callFor(repoName, "list the webhooks");
-      const found: z.infer<typeof HookAnswer>[] = [];
-      for (let page = 1; page <= maxPages; page++) {
-        const answer = await client.ask("GET /repos/{owner}/{repo}/hooks", { per_page: perPage, page }, call);
-        const hooks = client.read(z.array(HookAnswer), answer, call);
-        found.push(...hooks);
-        if (hooks.length < perPage) break;
-      }
+      const found = await listHooks(client, callFor(repoName, "list the webhooks"));
       return found.filter(({ config }) => isSameAddress(config.url, url)).map((hook) => toHook(repoName, hook));
     },
   };
+}
+
+export async function listHooks(client: Client, call: GithubCall): Promise<z.infer<typeof HookAnswer>[]> {
+  const found: z.infer<typeof HookAnswer>[] = [];
+  for (let page = 1; page <= maxPages; page++) {
+    const answer = await client.ask("GET /repos/{owner}/{repo}/hooks", { per_page: perPage, page }, call);
+    const hooks = client.read(z.array(HookAnswer), answer, call);
+    found.push(...hooks);
+    if (hooks.length < perPage) break;
+  }
+  return found;
 }
 
 /** The same for a repository's webhook and an App's. */

@@ -98,6 +98,12 @@ const actions = new Map<string, PullRequestEvent["action"]>([
   ["ready_for_review", "draft-changed"],
 ]);
 
+/**
+ * Events that change something here and that no sweep replaces within a minute: after a failed delivery GitHub is asked
+ * for another one. Pushes and pull requests are found by their sweeps, and whoever pressed a button presses it again.
+ */
+export const unsweptEvents: ReadonlySet<string> = new Set(["merge_group"]);
+
 export function createGithubSource({ id, secrets, allowUnsigned, appId }: WebhookSourceOptions): WebhookSource {
   const verifiers = secrets.map((secret) => new Webhooks({ secret }));
 

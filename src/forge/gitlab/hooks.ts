@@ -2,7 +2,18 @@
 import { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { createAsk, pathOf, readAnswer } from "../ask.ts";
-import { type Hook, type Hooks, type WantedHook, describeEvents, isSameAddress, lackedEvents } from "../hooks.ts";
+import type { HostWebhooks } from "../../ports.ts";
+import {
+  type Hook,
+  type Hooks,
+  type WantedHook,
+  describeEvents,
+  hasPathOf,
+  hasSimilarPath,
+  hostOfAddress,
+  isSameAddress,
+  lackedEvents,
+} from "../hooks.ts";
 import { createGitlabApi, readPages } from "./api.ts";
 
 const HookAnswer = z.object({
@@ -21,11 +32,15 @@ const HookAnswer = z.object({
 const events = ["push_events", "tag_push_events", "merge_requests_events"] as const;
 const allEvents = { pushEvents: true, tagPushEvents: true, mergeRequestsEvents: true };
 
-export function createGitlabHooks(
-  { apiUrl = "https://gitlab.com/api/v4", token }: { readonly apiUrl?: string | undefined; readonly token: string },
-  { url, secret }: WantedHook,
-): Hooks {
-  const needs = "managing webhooks needs the role Maintainer in the project, and a token with the scope api";
+interface GitlabAccess {
+  readonly apiUrl?: string | undefined;
+  readonly token: string;
+}
+
+const publicApi = "https://gitlab.com/api/v4";
+const needs = "managing webhooks needs the role Maintainer in the project, and a token with the scope api";
+
+export function createGitlabHooks({ apiUrl = publicApi, token }: GitlabAccess, { url, secret }: WantedHook): Hooks {
   const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint: needs, token });
   const { hooks } = createGitlabApi(ask, {});
   const isSigningKey = secret.startsWith("whsec_");
@@ -42,7 +57,7 @@ export function createGitlabHooks(
 
   function toHook(repoName: string, answer: z.infer<typeof HookAnswer>): Hook {
     const has = events.filter((event) => answer[event] === true);
-    const isOff = !["executable", undefined, null].includes(answer.alert_status);
+    const isOff = isDisabled(answer);
     const hasSecret = isSigningKey ? answer.signing_token_present !== false : answer.token_present !== false;
     const lackedOfEvents = describeEvents(lackedEvents(has, events));
     return {
@@ -75,6 +90,39 @@ export function createGitlabHooks(
     async ours(repoName) {
       const found = await readPages(HookAnswer, hooksOf(repoName), (page) => hooks.all(repoName, page));
       return found.filter((hook) => isSameAddress(hook.url, url)).map((hook) => toHook(repoName, hook));
+    },
+  };
+}
+
+/** GitLab stops after failed deliveries: for a while, and then for good. */
+function isDisabled({ alert_status }: z.infer<typeof HookAnswer>): boolean {
+  return !["executable", undefined, null].includes(alert_status);
+}
+
+/**
+ * The webhooks of projects as GitLab shows them. Its list of deliveries is not read: it has neither times nor the ids
+ * under which they arrive, so nothing in it can be assigned to a push.
+ */
+export function createGitlabWebhooks(
+  id: string,
+  { apiUrl = publicApi, token }: GitlabAccess,
+): Pick<HostWebhooks, "find"> {
+  const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint: needs, token });
+  return {
+    async find(repoName, signal) {
+      const { hooks } = createGitlabApi(ask, { signal });
+      const request = `the webhooks of ${repoName} at ${new URL(apiUrl).host}`;
+      const all = await readPages(HookAnswer, request, (page) => hooks.all(repoName, page));
+      const ours = all.filter(({ url }) => hasPathOf(url, id));
+      const similar = all.filter((hook) => !ours.includes(hook) && hasSimilarPath(hook.url));
+      return {
+        similar: similar.map(({ url }) => hostOfAddress(url)),
+        ours: ours.map((hook) => ({
+          ...{ key: `${repoName} ${hook.id}`, host: hostOfAddress(hook.url) },
+          isEnabled: !isDisabled(hook),
+          sendsPushes: hook.push_events === true,
+        })),
+      };
     },
   };
 }
