@@ -13,7 +13,7 @@ import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
 import type { MergeGroupKey } from "./model/merge-group.ts";
 import type { FoundWebhooks } from "./model/host-webhooks.ts";
-import type { MissedPushes } from "./model/missed-push.ts";
+import type { MissedPushes, MissReason } from "./model/missed-push.ts";
 import type { Notification } from "./model/notification.ts";
 import type { SentRecord } from "./model/sent-notifications.ts";
 import type { Report } from "./model/report.ts";
@@ -329,7 +329,9 @@ export interface HostWebhooks {
 /** Pushes that no webhook reported, by repository. All methods throw QueueUnavailableError. */
 export interface MissedPushStore {
   all(forge: string): Promise<readonly MissedPushes[]>;
+  /** Keeps the recorded reason. */
   save(forge: string, missed: MissedPushes): Promise<void>;
+  saveReason(forge: string, repo: string, reason: MissReason): Promise<void>;
   remove(forge: string, repo: string): Promise<void>;
 }
 

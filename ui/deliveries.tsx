@@ -43,15 +43,24 @@ function Missed({ missed, now }: { readonly missed: NonNullable<PageForge["misse
       <strong>Webhooks are missing.</strong> The sweep found pushes that no webhook had reported, so they were deployed
       late:
       <ul>
-        {missed.map(({ repo, count, since, commit }) => (
+        {missed.map(({ repo, count, since, commit, reason }) => (
           <li key={repo} class="breaks">
             {repo}: {count} {count === 1 ? "push" : "pushes"} since <Age at={since} now={now} />, the last one{" "}
             <code>{short(commit)}</code>
+            {reason && (
+              <div>
+                Reason: {reason.why}. What to do: {reason.advice}.
+              </div>
+            )}
           </li>
         ))}
       </ul>
-      <code>towline webhook ensure</code> creates and repairs webhooks. If they exist, the git host lists their
-      deliveries and our responses.
+      {missed.some(({ reason }) => reason === undefined) && (
+        <>
+          <code>towline webhook ensure</code> creates and repairs webhooks. If they exist, the git host lists their
+          deliveries and our responses.
+        </>
+      )}
     </Notice>
   );
 }

@@ -24,10 +24,12 @@ import { examinePreviewAccounts } from "../doctor/preview-accounts.ts";
 import { examineRepositories } from "../doctor/repositories.ts";
 import { examineController } from "../doctor/running-controller.ts";
 import { examineServer } from "../doctor/server.ts";
+import { examineWebhooks } from "../doctor/webhooks.ts";
 import { examineDataDir, examineForge, examineKluctl, examineRedis, type RedisFacts } from "../doctor/surroundings.ts";
 import { findAccount } from "../forge/account.ts";
 import { recordNameOf } from "../kube/sent-notifications.ts";
 import { createForge } from "../forge/create-forge.ts";
+import { createHostWebhooks } from "../forge/create-host-webhooks.ts";
 import { hostsOf } from "../forge/forge-hosts.ts";
 import { findWriteAccess } from "../forge/write-access.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
@@ -202,6 +204,19 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
         return examineWriteAccess({ id: forge.id, repoName, access }, await all());
       };
       return [{ group: "Repositories", subject: `forge ${forge.id}`, run }];
+    }),
+    ...config.forges.flatMap((forge): Check[] => {
+      const login = loginOf(forge);
+      if (login === undefined || !forge.webhooks) return [];
+      const run = async () => {
+        const { repoName } = await createForge({ ...forge, login, log });
+        const webhooks = createHostWebhooks({ ...forge, login, log });
+        return examineWebhooks(
+          { id: forge.id, repoName, find: (name) => webhooks.find(name, signal), now },
+          await all(),
+        );
+      };
+      return [{ group: "Repositories", subject: `webhooks of ${forge.id}`, run }];
     }),
     {
       group: "Repositories",

@@ -6,6 +6,7 @@ import { readVersion } from "../cli/version.ts";
 import { type Config, knownSecrets } from "../config.ts";
 import { createLiveConfig } from "../config/live.ts";
 import { epochNow } from "../kit/monotonic.ts";
+import { createExplainMissed } from "../intake/explain-missed.ts";
 import { createMissedWebhooks } from "../intake/missed-webhooks.ts";
 import { createSentNotifications } from "../kube/sent-notifications.ts";
 import { createServerEvents } from "../kube/server-events.ts";
@@ -13,6 +14,7 @@ import { createLogger, createSecretList, type Logger } from "../log.ts";
 import { createAuditLog } from "../log/audit.ts";
 import { createMetrics } from "../metrics.ts";
 import { createDeploymentMetrics } from "../metrics/deployments.ts";
+import type { RepoId } from "../model.ts";
 import { createRetries } from "../reconcile/retries.ts";
 import { createCluster } from "./cluster.ts";
 import { createDataDir } from "./data-dir.ts";
@@ -68,12 +70,19 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     ...{ metrics, deploymentMetrics, inStage, log },
   });
   const forges = await openLiveForges(live, { metrics, clock, log });
+  const explainMissed = createExplainMissed({
+    webhooksOf: forges.hostWebhooks,
+    repoNameOf: (forge, repo) => forges.forges.get(forge)?.repoName(repo as RepoId),
+    ...{ deliveries: store.deliveries, store: store.missedPushes, clock, log },
+  });
   const missedWebhooks = createMissedWebhooks({
     senders: () => live.now.forges.filter(({ webhooks }) => webhooks).map(({ id }) => id),
     speaksFor: forges.speaksFor,
+    isHostedBy: forges.isHostedBy,
     deliveries: store.deliveries,
     store: store.missedPushes,
     observe: (forge) => metrics.outside.webhookMissed(forge),
+    explain: (...missed) => explainMissed.explain(...missed),
     clock,
   });
   const { controllerNamespace: namespace, controllerName: component, kubernetes } = config;
@@ -100,6 +109,7 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     async close(): Promise<void> {
       forges.logins.stop();
       client.close();
+      await explainMissed.stop();
       await store.close();
     },
     stopTracing,

@@ -5,7 +5,7 @@ import { findAccount } from "../forge/account.ts";
 import { type LoginChecks, startLoginChecks } from "../forge/login-checks.ts";
 import { createHostWebhooks } from "../forge/create-host-webhooks.ts";
 import { toWebhookSource } from "../forge/create-webhook-source.ts";
-import { createSpeaksFor, type SpeaksFor } from "../forge/forge-hosts.ts";
+import { createIsHostedBy, createSpeaksFor, type SpeaksFor } from "../forge/forge-hosts.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import type { ForgeConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
@@ -18,6 +18,8 @@ export interface LiveForges {
   /** All senders of webhooks, by forge id. */
   readonly webhookSources: ReadonlyMap<string, WebhookSource>;
   readonly speaksFor: SpeaksFor;
+  /** Whether a repository is on a host of the forge. */
+  readonly isHostedBy: SpeaksFor;
   readonly logins: LoginChecks;
   /** The webhooks at the host of a forge; `undefined` if it has no login for its API. */
   readonly hostWebhooks: (forge: string) => HostWebhooks | undefined;
@@ -45,7 +47,9 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
   });
   await open(live.now.forges);
   const hostWebhooks = createHostWebhooksOf(live, deps);
-  return { forges, webhookSources, hostWebhooks, speaksFor: createSpeaksFor(live.now.forges), logins };
+  const speaksFor = createSpeaksFor(live.now.forges);
+  const isHostedBy = createIsHostedBy(live.now.forges);
+  return { forges, webhookSources, hostWebhooks, speaksFor, isHostedBy, logins };
 }
 
 /** One for each forge, until its configuration changes. They share the metric of the rate limit with the forge. */

@@ -3,9 +3,10 @@ import type { Deliveries } from "../redis/deliveries.ts";
 import { lanes } from "../../jobs/lanes.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import type { PullRequestReports } from "../redis/reports.ts";
-import type { PageDeployment, PageFacts, PageRequest } from "../web/facts.ts";
+import type { PageDeployment, PageFacts, PageMissed, PageRequest } from "../web/facts.ts";
 import type { ForgeConfig, TargetConfig } from "../config.ts";
 import type { MissedWebhooks } from "../intake/missed-webhooks.ts";
+import { describeMissReason } from "../intake/why-missed.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
@@ -21,6 +22,7 @@ import {
   type ManualKind,
   manualResultField,
   type ManualResults,
+  type MissedPushes,
   type RepoId,
 } from "../model.ts";
 import type { Clock, SentNotifications } from "../ports.ts";
@@ -119,7 +121,7 @@ export function createPageFacts(
     forges: () =>
       Promise.all(
         forges().map(async ({ id, kind, webhooks }) => {
-          const missed = webhooks ? await deps.missedWebhooks.missed(id) : [];
+          const missed = webhooks ? (await deps.missedWebhooks.missed(id)).map((one) => showMissed(one, id)) : [];
           const all = (await deliveries.latest(id)).toSorted((a, b) => b.at - a.at);
           const lastVerifiedAt = all.find(({ refused }) => refused === undefined)?.at;
           return {
@@ -160,6 +162,10 @@ export function createPageFacts(
       return traceCommit({ ...facts, now: clock.now() });
     },
   };
+}
+
+function showMissed({ reason, ...missed }: MissedPushes, forge: string): PageMissed {
+  return reason === undefined ? missed : { ...missed, reason: describeMissReason(reason, forge) };
 }
 
 function showRequest(kind: ManualKind, status: ManualResults): PageRequest | undefined {

@@ -23,7 +23,8 @@ What it checks, without changing anything:
   Deployments          Invalid fields and missing Secrets; and, with a real \`kluctl diff\` of each deployment, whether a
                        swap would deploy it again or need a new approval
   Repositories         Whether each can be read with its credentials and has the branch to follow; whether the forge's
-                       login may write comments and statuses; the clocks of the git hosts
+                       login may write comments and statuses; its webhooks, if the login may read them; the clocks of
+                       the git hosts
   Rights               Every permission that the server needs, by access reviews
   Surroundings         kluctl, Redis, forges and their logins, the data directory
 

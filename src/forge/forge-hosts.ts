@@ -29,6 +29,16 @@ export function createSpeaksFor(forges: readonly HostedForge[]): SpeaksFor {
   };
 }
 
+/** Whether a repository is on a host of the forge; as far as none of the forge's hosts is known, whether it may be. */
+export function createIsHostedBy(forges: readonly HostedForge[]): SpeaksFor {
+  const hosts = new Map(forges.map((forge) => [forge.id, hostsOf(forge)]));
+  const speaksFor = createSpeaksFor(forges);
+  return function isHostedBy(id, url) {
+    const own = hosts.get(id) ?? new Set();
+    return own.size === 0 ? speaksFor(id, url) : own.has(parseRepoUrl(url)?.host ?? "");
+  };
+}
+
 /**
  * Returns an empty set if the hosts are unknown: the forge may then report about all hosts that no other forge owns.
  */

@@ -8,9 +8,13 @@ export interface MissedWebhooksDeps {
   readonly senders: () => readonly string[];
   /** Whether the forge may report about the repository with this URL. */
   readonly speaksFor: (forge: string, url: string) => boolean;
+  /** Whether it has to: others report about it only if they have done so before. */
+  readonly isHostedBy: (forge: string, url: string) => boolean;
   readonly deliveries: { latest(forge: string): Promise<readonly DeliveryRecord[]> };
   readonly store: MissedPushStore;
   readonly observe: (forge: string) => void;
+  /** Finds out why. Returns at once. */
+  readonly explain?: ((forge: string, missed: MissedPushes) => void) | undefined;
   readonly clock: Clock;
 }
 
@@ -49,7 +53,11 @@ export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
         const here = [...pushes.values()].filter(({ url }) => speaksFor(forge, url));
         if (here.length === 0) continue;
         const latest = await deliveries.latest(forge);
-        const unheard = here.filter(({ commit }) => commit !== undefined && !latest.some((one) => names(one, commit)));
+        const isExpected = ({ repo, url }: FoundPush) =>
+          deps.isHostedBy(forge, url) || latest.some((one) => isAbout(one, repo));
+        const unheard = here.filter(
+          (push) => push.commit !== undefined && !latest.some((one) => names(one, push.commit)) && isExpected(push),
+        );
         const known = new Map((await withoutOver(forge, await store.all(forge), latest)).map((one) => [one.repo, one]));
         for (const { repo, ref, commit } of unheard) {
           const before = known.get(repo);
@@ -59,10 +67,12 @@ export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
           const next: MissedPushes = {
             ...{ v: 1, repo, ref, since: before?.since ?? now, lastAt: now, count: (before?.count ?? 0) + 1 },
             ...(commit !== undefined && { commit }),
+            ...(before?.reason && { reason: before.reason }),
           };
           known.set(repo, next);
           await store.save(forge, next);
           observe(forge);
+          deps.explain?.(forge, next);
           added.push(repo);
         }
       }
@@ -71,8 +81,8 @@ export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
   };
 }
 
-function names({ refused, commit, others = [] }: DeliveryRecord, wanted: string): boolean {
-  return refused === undefined && (commit === wanted || others.includes(wanted));
+function names({ refused, commit, others = [] }: DeliveryRecord, wanted: string | undefined): boolean {
+  return refused === undefined && wanted !== undefined && (commit === wanted || others.includes(wanted));
 }
 
 function isAbout({ refused, event, repoName }: DeliveryRecord, repo: string): boolean {

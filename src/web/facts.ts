@@ -61,13 +61,19 @@ export interface PageRequest {
   readonly resultId?: string | undefined;
 }
 
+/** Pushes of one repository that no webhook reported. */
+export interface PageMissed extends Omit<MissedPushes, "reason"> {
+  /** Why, and what to do; absent while it is not known yet. */
+  readonly reason?: { readonly why: string; readonly advice: string } | undefined;
+}
+
 export interface PageForge {
   readonly id: string;
   readonly kind: string;
   /** It sends no webhooks. */
   readonly polled?: true | undefined;
   /** Repositories whose last pushes the sweep found, because no webhook reported them. */
-  readonly missed?: readonly MissedPushes[] | undefined;
+  readonly missed?: readonly PageMissed[] | undefined;
   /** When the last verified delivery arrived; `undefined` if none is stored. */
   readonly lastVerifiedAt: number | undefined;
   /** Newest first. */

@@ -1,5 +1,5 @@
 /** Where projects come from: each kind of ref and path, and the errors if git cannot provide it. */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { useGitServer, useWorld } from "../support/world.ts";
@@ -196,4 +196,6 @@ test("a push without a webhook is found", async () => {
   await deployment.settles(second);
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
   expect(towline.lines).toContainEqual(expect.objectContaining({ msg: "found new commits without a webhook" }));
+  const why = "webhooks missing: the webhooks cannot be read: the forge has no login for its API";
+  await vi.waitFor(() => expect(towline.lines).toContainEqual(expect.objectContaining({ msg: why })), patience);
 });

@@ -1,5 +1,6 @@
 /** Git hosts whose webhooks do not arrive. */
 import type { MissedWebhooks } from "../../intake/missed-webhooks.ts";
+import { describeMissReason } from "../../intake/why-missed.ts";
 import { type AnyDeployment, followsGit, type MissedPushes, type NoticeLine } from "../../model.ts";
 import type { Notice } from "./notices.ts";
 
@@ -21,9 +22,11 @@ export async function findSilentForges(
 
 function toNotice(forge: string, repos: readonly MissedPushes[], all: readonly AnyDeployment[]): Notice {
   const names = new Set(repos.map(({ repo }) => repo));
-  const lines = repos.map(({ repo, since }): NoticeLine => {
+  const lines = repos.map(({ repo, since, reason }): NoticeLine => {
     const day = new Date(since).toISOString().slice(0, 16).replace("T", " ");
-    return { name: repo, state: "warning", text: `no webhook has reported its pushes since ${day} UTC` };
+    const known = reason && describeMissReason(reason, forge);
+    const because = known ? `: ${known.why} (${known.advice})` : "";
+    return { name: repo, state: "warning", text: `no webhook has reported its pushes since ${day} UTC${because}` };
   });
   return {
     ...{ subject: `webhooks ${forge}`, kind: "webhooks", state: "open", settled: true, about: forge, lines },

@@ -8,9 +8,11 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, onTestFinished, test, vi } from "vitest";
+import { createHostWebhooks } from "../../../src/forge/create-host-webhooks.ts";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
 import { type DeliveryHeaders, readHeaders } from "../../../src/forge/webhook-source.ts";
 import type { GitEvent } from "../../../src/model.ts";
+import { silentLog } from "../../support/fakes.ts";
 import { removeSharedInGitea, useGiteaHost } from "../../support/gitea-host.ts";
 import { ensure, secret, url } from "../../support/hooks.ts";
 import { patience } from "../../support/patience.ts";
@@ -203,6 +205,17 @@ test("differences are corrected, additional events stay, and webhooks of others 
   expect(ours).toMatchObject({ active: true, branch_filter: "main", authorization_header: "Bearer of-a-proxy" });
   expect(ours?.config.content_type).toBe("json");
   expect(ours?.events).toEqual(expect.arrayContaining(["push", "release", "delete", "pull_request_sync"]));
+  const [, token = ""] = host.secrets;
+  const reader = createHostWebhooks({
+    id: "gitea",
+    kind: "gitea",
+    apiUrl: host.apiUrl,
+    login: { token },
+    log: silentLog,
+  });
+  expect(await reader.find(host.repoName)).toMatchObject({
+    ours: [{ host: "example.com" }, { host: new URL(url).host, isEnabled: true, sendsPushes: true }],
+  });
 
   const [botToken = ""] = host.secrets;
   const asBot = { ...env, TOWLINE_GITEA_TOKEN: botToken };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createSpeaksFor, type HostedForge } from "../../../src/forge/forge-hosts.ts";
+import { createIsHostedBy, createSpeaksFor, type HostedForge } from "../../../src/forge/forge-hosts.ts";
 
 const aForge = (id: HostedForge["kind"], more: Partial<HostedForge> = {}): HostedForge => ({
   id,
@@ -46,4 +46,11 @@ test.each([
 ])("a GitHub whose API is %s owns the repository %s", (apiUrl, own, other) => {
   const speaks = createSpeaksFor([aForge("github", { apiUrl }), aForge("gitea")]);
   expect([speaks("gitea", own), speaks("gitea", other)]).toEqual([false, true]);
+});
+
+test("only repositories on its own hosts are hosted by a forge, unless these are unknown", () => {
+  const isHostedBy = createIsHostedBy([aForge("github"), aForge("gitea", { apiUrl: undefined })]);
+  expect(["github", "gitea"].filter((id) => isHostedBy(id, "https://github.com/org/shop"))).toEqual(["github"]);
+  expect(["github", "gitea"].filter((id) => isHostedBy(id, "https://git.example.com/shop"))).toEqual(["gitea"]);
+  expect(isHostedBy("gitea", "/tmp/shop")).toBe(false);
 });

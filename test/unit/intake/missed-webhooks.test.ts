@@ -19,20 +19,24 @@ function aWorld() {
   const stored = new Map<string, MissedPushes>();
   const deliveries: DeliveryRecord[] = [];
   const observed: string[] = [];
+  const explained: (string | undefined)[] = [];
   const webhooks = createMissedWebhooks({
     senders: () => ["gitea"],
-    speaksFor: (_forge, url) => url.startsWith("https://git.example.com/"),
+    speaksFor: (_forge, url) => !url.startsWith("https://other.example.com/"),
+    isHostedBy: (_forge, url) => url.startsWith("https://git.example.com/"),
     deliveries: { latest: () => Promise.resolve(deliveries) },
     store: {
       all: () => Promise.resolve([...stored.values()]),
       save: (_forge, missed) => Promise.resolve(void stored.set(missed.repo, missed)),
+      saveReason: () => Promise.resolve(),
       remove: (_forge, repo) => Promise.resolve(void stored.delete(repo)),
     },
     observe: (forge) => void observed.push(forge),
+    explain: (_forge, { reason }) => void explained.push(reason?.kind),
     clock: { now: () => now },
   });
   const find = (letter: string) => webhooks.note([{ ...shop, commit: commit(letter) }]);
-  return { webhooks, deliveries, observed, find, pass: (ms: number) => void (now += ms) };
+  return { webhooks, stored, deliveries, observed, explained, find, pass: (ms: number) => void (now += ms) };
 }
 
 test("pushes that no webhook reported are counted until one arrives again", async () => {
@@ -80,4 +84,24 @@ test("two pushes in a row are worth a notification, one is not", async () => {
   expect(await findSilentForges(["gitea"], webhooks, [deployment])).toMatchObject([
     { kind: "webhooks", about: "gitea", deployments: [deployment], lines: [{ name: shop.repo, state: "warning" }] },
   ]);
+});
+
+test("on a host that is not known to be the forge's, webhooks are only missing once there were some", async () => {
+  const { webhooks, deliveries } = aWorld();
+  const mirror = { repo: "mirror.example.com/org/shop", url: "https://mirror.example.com/org/shop", ref: "main" };
+  expect(await webhooks.note([{ ...mirror, commit: commit("a") }])).toEqual([]);
+  deliveries.push(aDelivery({ at: 0, commit: commit("a") }));
+  expect(await webhooks.note([{ ...mirror, commit: commit("b") }])).toEqual([mirror.repo]);
+});
+
+test("the reason stays with further pushes, and is part of the notification", async () => {
+  const { webhooks, stored, explained, find } = aWorld();
+  await find("a");
+  stored.set(shop.repo, { ...stored.get(shop.repo)!, reason: { kind: "disabled", host: "towline.example.com" } });
+  await find("b");
+  expect(explained).toEqual([undefined, "disabled"]);
+  const [notice] = await findSilentForges(["gitea"], webhooks, [aDeployment()]);
+  expect(notice?.lines[0]?.text).toMatch(
+    /since 1970-01-01 00:00 UTC: the git host has disabled the webhook to towline/,
+  );
 });
