@@ -126,7 +126,12 @@ function replayOf(seed: number, episode: number): string {
 async function toVersion(dir: string): Promise<Version> {
   const run = promisify(execFile);
   const { stdout } = await run(process.execPath, [join(dir, "src/cli.ts"), "config", "schema"], { cwd: dir });
-  return { dir, auditsSkips: stdout.includes("auditSkips"), confines: stdout.includes("isolation") };
+  return {
+    dir,
+    auditsSkips: stdout.includes("auditSkips"),
+    adapts: stdout.includes("adaptive"),
+    confines: stdout.includes("isolation"),
+  };
 }
 
 function describe(

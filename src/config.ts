@@ -209,6 +209,8 @@ export interface Config {
   readonly concurrency: number;
   readonly sweep: {
     readonly intervalMs: number;
+    /** Whether each repository's interval depends on whether its webhooks arrive. */
+    readonly adaptive: boolean;
     /** Whether what cannot find anything new is left out. */
     readonly skipping: boolean;
     readonly fullIntervalMs: number;
@@ -381,6 +383,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     concurrency: concurrency ?? Math.max(1, Math.min(64, Math.max(2, cores), fitting)),
     sweep: {
       intervalMs: sweep.interval,
+      adaptive: sweep.adaptive,
       skipping: sweep.skipping,
       fullIntervalMs: sweep.fullInterval,
       auditSkips: sweep.auditSkips,

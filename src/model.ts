@@ -24,5 +24,6 @@ export * from "./model/key-material.ts";
 export * from "./model/host-webhooks.ts";
 export * from "./model/missed-push.ts";
 export * from "./model/forge-login.ts";
+export * from "./model/sweep-pace.ts";
 export * from "./model/notification.ts";
 export * from "./model/sent-notifications.ts";

@@ -14,6 +14,7 @@ import type { Merge, MergeSource } from "./model/merge.ts";
 import type { MergeGroupKey } from "./model/merge-group.ts";
 import type { FoundWebhooks } from "./model/host-webhooks.ts";
 import type { MissedPushes, MissReason } from "./model/missed-push.ts";
+import type { SweepPace } from "./model/sweep-pace.ts";
 import type { Notification } from "./model/notification.ts";
 import type { SentRecord } from "./model/sent-notifications.ts";
 import type { Report } from "./model/report.ts";
@@ -333,6 +334,13 @@ export interface MissedPushStore {
   save(forge: string, missed: MissedPushes): Promise<void>;
   saveReason(forge: string, repo: string, reason: MissReason): Promise<void>;
   remove(forge: string, repo: string): Promise<void>;
+}
+
+/** How often the sweep asks for each repository's refs. All methods throw QueueUnavailableError. */
+export interface SweepPaceStore {
+  /** Those of the last hours. */
+  all(): Promise<readonly SweepPace[]>;
+  save(pace: SweepPace): Promise<void>;
 }
 
 /** What each target was sent, in the cluster. Throws ApiError. */

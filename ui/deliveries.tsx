@@ -7,7 +7,7 @@ import { send } from "./api.ts";
 import { Age, Again, Loading, Notice } from "./parts.tsx";
 import { SearchField } from "./search-field.tsx";
 import { silenceOf } from "./silence.ts";
-import { addressOf, refText, short } from "./words.ts";
+import { addressOf, ageText, refText, short } from "./words.ts";
 
 export function DeliveriesView() {
   const { value, problem } = useFact<readonly PageForge[]>("deliveries", 5_000);
@@ -65,6 +65,29 @@ function Missed({ missed, now }: { readonly missed: NonNullable<PageForge["misse
   );
 }
 
+const paceWords = {
+  often: "a webhook is missing",
+  usual: "nothing shows yet that its webhooks arrive",
+  rarely: "its webhooks arrive",
+} as const;
+
+/** How late a push would be deployed whose webhook is lost. */
+function Sweeps({ sweeps }: { readonly sweeps: NonNullable<PageForge["sweeps"]> }) {
+  const longest = Math.max(...sweeps.map(({ everyMs }) => everyMs));
+  return (
+    <details>
+      <summary>A push whose webhook is lost is found within {ageText(longest)}</summary>
+      <ul>
+        {sweeps.map(({ repo, pace, everyMs }) => (
+          <li key={repo} class="breaks">
+            {repo}: within {ageText(everyMs)}, {paceWords[pace]}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
 interface ForgeProps {
   readonly forge: PageForge;
   /** The search text. */
@@ -83,6 +106,7 @@ function Forge({ forge, text, now }: ForgeProps) {
         {id} {id !== kind && <span class="quiet">{kind}</span>}
       </h2>
       {forge.missed && <Missed missed={forge.missed} now={now} />}
+      {forge.sweeps && <Sweeps sweeps={forge.sweeps} />}
       {forge.polled && <p>This git host sends no webhooks: it is polled every ten seconds.</p>}
       {silence && (
         <Notice kind="bad">

@@ -119,6 +119,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     }),
     sweep: {
       interval: options.sweep ?? "1h",
+      adaptive: false,
       fullInterval: options.fullInterval ?? "1h",
       auditSkips: options.auditSkips ?? 0,
     },

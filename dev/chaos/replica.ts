@@ -43,6 +43,8 @@ export interface Version {
   readonly dir: string;
   /** This version has the setting that audits skips. */
   readonly auditsSkips: boolean;
+  /** This version adapts the interval of sweeps, which an episode without sweeps must not have. */
+  readonly adapts: boolean;
   /** This version can isolate previews, which the model kluctl does not support. */
   readonly confines: boolean;
 }
@@ -118,7 +120,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
   };
   await writeToken();
   const forgeLogin = forge && { apiUrl: `http://127.0.0.1:${forge.port}/api/v1`, tokenFile };
-  const toConfig = ({ auditsSkips, confines }: Version) => ({
+  const toConfig = ({ auditsSkips, adapts, confines }: Version) => ({
     forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [webhookSecret], ...forgeLogin }],
     ...(forge && { preview: { enabled: true, interval: "30s", ...(confines && { isolation: "off" }) } }),
     webhooks: { host: "127.0.0.1", port },
@@ -132,7 +134,11 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
     lease: { duration: `${leaseMs}ms` },
     git: { timeout: "10s" },
     shutdown: { drain: "5s" },
-    sweep: { interval: `${options.sweepMs}ms`, ...(auditsSkips && { auditSkips: 1 }) },
+    sweep: {
+      interval: `${options.sweepMs}ms`,
+      ...(adapts && { adaptive: false }),
+      ...(auditsSkips && { auditSkips: 1 }),
+    },
   });
   const pids: number[] = [];
   const lives: RunningProcess[] = [];

@@ -51,7 +51,7 @@ export async function startServer(options: ServerOptions): Promise<FuzzedServer>
     redis: { url: redisUrl, prefix: namespace },
     kubernetes: { kubeconfig, namespaces: [namespace] },
     kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl") },
-    sweep: { interval: never },
+    sweep: { interval: never, adaptive: false },
   };
   const [file, logFile] = [join(dir, "config.json"), join(dir, "server.log")];
   await writeFile(file, JSON.stringify(config), { mode: 0o600 });

@@ -31,7 +31,7 @@ export interface RefsSweepDeps {
   readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
   /** Equal for deployments that share one `ls-remote`: same remote, same login. */
   readonly groupKey: (deployment: GitDeployment) => string;
-  readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
+  readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "lastMove" | "claim">;
   /** Whether to skip a deployment because the move does not affect it. Absent: none is skipped. */
   readonly skipCheck?: SkipCheck | undefined;
   /** Absent: pull requests are not previewed. */
@@ -39,6 +39,8 @@ export interface RefsSweepDeps {
   /** The groups of the repository's merge queue that no webhook reported. Absent: no status is written. */
   readonly groups?: ((repo: RepoId, heads: Heads) => Promise<readonly MergeGroupRequest[]>) | undefined;
   readonly everyMs: () => number;
+  /** The period of each repository, if it is not the same for all. */
+  readonly paces?: RepositoryPaces | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly observe?:
@@ -49,6 +51,15 @@ export interface RefsSweepDeps {
         unannounced?(found: readonly FoundPush[]): void;
       }
     | undefined;
+}
+
+/** Milliseconds; may differ from one call to the next. */
+export interface RepositoryPaces {
+  everyMs(repo: Pick<FoundPush, "repo" | "url">): number;
+  /** The repository is left out for so long while nothing reports a move. */
+  longestMs(repo: Pick<FoundPush, "repo" | "url">): number;
+  /** Takes the refs that deployments follow, after each look at the repository. Returns at once and never throws. */
+  looked(refs: readonly FoundPush[]): void;
 }
 
 export interface RefsSweep {
@@ -72,6 +83,8 @@ const longestSilenceMs = 3_600_000;
 /** The deployments that share a remote and a login. */
 interface RemoteGroup extends Group<GitDeployment> {
   lookedAt: number;
+  /** The last recorded move before that. */
+  move?: string | undefined;
   /**
    * This process has not checked the remote yet: it does so even if another replica just did, because it may have
    * missed webhooks.
@@ -87,20 +100,22 @@ interface Asked {
 }
 
 export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
-  const { deployments, queue, everyMs, clock, log, observe } = deps;
+  const { deployments, queue, paces, clock, log, observe } = deps;
   const stopped = new AbortController();
   const asked = new Map<string, Asked>();
   /** Deployments whose ref was deleted, and that have not been requested since it exists again. */
   const gone = new Set<string>();
   const onHost = new Map<string, number>();
   const create = (): Pick<RemoteGroup, "lookedAt" | "fresh"> => ({ lookedAt: clock.now(), fresh: true });
+  const everyMs = ([first]: readonly GitDeployment[]) =>
+    paces && first ? paces.everyMs({ repo: first.repo, url: first.spec.source.url }) : deps.everyMs();
   const rotation = createRotation({ everyMs, clock, keyOf: deps.groupKey, create });
   let groupedAt = -Infinity;
 
-  /** The remote's next time slot: the same in all replicas, and spread over the period across remotes. */
-  function nextSlot(key: string, now: number): number {
-    const offset = fractionOf(key) * everyMs();
-    return Math.floor((now - offset) / everyMs() + 1) * everyMs() + offset;
+  /** The remote's next time slot: the same in replicas with the same period, and spread over it across remotes. */
+  function nextSlot(key: string, periodMs: number, now: number): number {
+    const offset = fractionOf(key) * periodMs;
+    return Math.floor((now - offset) / periodMs + 1) * periodMs + offset;
   }
 
   function regroup(now: number): void {
@@ -117,7 +132,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     if (now - groupedAt >= regroupMs) regroup(now);
     for (const group of rotation.all()) {
       // The interval was shortened in the meantime.
-      if (group.failures === 0 && group.nextAt - now > everyMs()) group.nextAt = nextSlot(group.key, now);
+      const periodMs = everyMs(group.members);
+      if (group.failures === 0 && group.nextAt - now > periodMs) group.nextAt = nextSlot(group.key, periodMs, now);
       if (group.nextAt <= now && !group.looking && (onHost.get(hostOf(group)) ?? 0) < perHost) look(group);
     }
   }
@@ -134,9 +150,16 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 
   async function visit(group: RemoteGroup): Promise<void> {
     const now = clock.now();
-    const slot = nextSlot(group.key, now);
+    const periodMs = everyMs(group.members);
+    const slot = nextSlot(group.key, periodMs, now);
     try {
-      const mine = await queue.claim(`${group.key} every ${everyMs()}`, Math.max(1, Math.floor((slot - now) * 0.9)));
+      const [first] = group.members;
+      const move = paces && first && (await queue.lastMove(first.repo));
+      if (isQuiet(group, { periodMs, move, now })) {
+        group.nextAt = slot;
+        return;
+      }
+      const mine = await queue.claim(`${group.key} every ${periodMs}`, Math.max(1, Math.floor((slot - now) * 0.9)));
       group.nextAt = slot;
       if (!mine && !group.fresh) {
         group.lookedAt = now;
@@ -144,14 +167,27 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       }
       const heads = await ask(group);
       group.lookedAt = clock.now();
+      group.move = move;
       group.fresh = false;
       if (heads) await compare(group, heads, now);
+      if (heads) paces?.looked(group.members.map((member) => toFoundPush(member, heads)));
       if (heads) await askForGroups(group, heads);
     } catch (error) {
       // Redis is unavailable, which its monitoring reports. The next sweep finds the same again.
       log.debug({ error: (error as Error).message }, "sweep postponed");
-      group.nextAt = now + Math.min(everyMs(), 5_000);
+      group.nextAt = now + Math.min(periodMs, 5_000);
     }
+  }
+
+  /** Whether webhooks are relied on, and none has reported a move since the last look. */
+  function isQuiet(
+    group: RemoteGroup,
+    { periodMs, move, now }: { periodMs: number; move: string | undefined; now: number },
+  ): boolean {
+    const [first] = group.members;
+    if (paces === undefined || first === undefined || group.fresh || move !== group.move) return false;
+    const longestMs = paces.longestMs({ repo: first.repo, url: first.spec.source.url });
+    return now - group.lookedAt + periodMs <= longestMs; // the next turn is not too late
   }
 
   async function ask(group: RemoteGroup): Promise<Heads | undefined> {
@@ -209,7 +245,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       const before = asked.get(key);
       const times = before && before.commit === commit ? before.times + 1 : 0;
       // Half a period early, so that the check one period later counts.
-      const silenceMs = Math.min(everyMs() * (2 ** times - 0.5), longestSilenceMs);
+      const silenceMs = Math.min(everyMs(group.members) * (2 ** times - 0.5), longestSilenceMs);
       asked.set(key, { commit, times, againAt: now + silenceMs });
       if (commit !== undefined) gone.delete(key);
       // Only its status is updated to name the commit that is not deployed: no webhook was missed.
@@ -220,12 +256,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       );
     }
     observe?.found(concerned.length);
-    observe?.unannounced?.(
-      concerned.map(({ repo, spec: { source } }) => ({
-        ...{ repo, url: source.url, ref: describeRef(source.ref) },
-        commit: commitOf(source.ref, heads),
-      })),
-    );
+    observe?.unannounced?.(concerned.map((deployment) => toFoundPush(deployment, heads)));
   }
 
   /** Leaves out deployments that are not affected by the changes. */
@@ -291,6 +322,10 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       await rotation.idle();
     },
   };
+}
+
+function toFoundPush({ repo, spec: { source } }: GitDeployment, heads: Heads): FoundPush {
+  return { repo, url: source.url, ref: describeRef(source.ref), commit: commitOf(source.ref, heads) };
 }
 
 /** Whether a move of its remote can affect the deployment. One that has never been reconciled is due anyway. */

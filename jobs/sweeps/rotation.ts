@@ -13,7 +13,8 @@ export interface Group<Member> {
 }
 
 export interface RotationDeps<Member, More> {
-  readonly everyMs: () => number;
+  /** The period of a group. */
+  readonly everyMs: (members: readonly Member[]) => number;
   readonly clock: Clock;
   /** Equal for members that share a query. */
   readonly keyOf: (member: Member) => string;
@@ -46,7 +47,7 @@ export function createRotation<Member, More extends object>(deps: RotationDeps<M
       const now = clock.now();
       groups = new Map(
         [...Map.groupBy(members, keyOf)].map(([key, members]) => {
-          const nextAt = now + fractionOf(key) * Math.min(everyMs(), 5_000);
+          const nextAt = now + fractionOf(key) * Math.min(everyMs(members), 5_000);
           const group = groups.get(key) ?? { ...create(), key, members, nextAt, failures: 0, looking: undefined };
           group.members = members;
           return [key, group];
@@ -58,7 +59,7 @@ export function createRotation<Member, More extends object>(deps: RotationDeps<M
     },
     backOff(group, longestMs) {
       group.failures++;
-      group.nextAt = clock.now() + Math.min(everyMs() * 2 ** group.failures, longestMs);
+      group.nextAt = clock.now() + Math.min(everyMs(group.members) * 2 ** group.failures, longestMs);
     },
     hurry() {
       for (const group of all()) group.nextAt = -Infinity;

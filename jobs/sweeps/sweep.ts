@@ -30,13 +30,15 @@ export interface SweepDeps {
   readonly retries: Retries;
   /** Whether to skip a reconciliation that is only due by an interval. Absent: none is skipped. */
   readonly skipCheck?: SkipCheck | undefined;
-  readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
+  readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "lastMove" | "claim">;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
   /** The groups of a repository's merge queue that no webhook reported. Absent: no status is written. */
   readonly groups?: ((repo: RepoId, heads: Heads) => Promise<readonly MergeGroupRequest[]>) | undefined;
   /** How often each remote is queried, and after how long something that is still due is queued again. */
   readonly everyMs?: (() => number) | undefined;
+  /** How often each repository's refs are queried, if that differs. */
+  readonly paces?: RefsSweepDeps["paces"];
   readonly tickMs?: number | undefined;
   readonly clock: Clock;
   readonly log: Logger;

@@ -7,6 +7,7 @@ import { type Config, knownSecrets } from "../config.ts";
 import { createLiveConfig } from "../config/live.ts";
 import { epochNow } from "../kit/monotonic.ts";
 import { createExplainMissed } from "../intake/explain-missed.ts";
+import { createSweepPaces } from "../intake/sweep-pace.ts";
 import { createMissedWebhooks } from "../intake/missed-webhooks.ts";
 import { createSentNotifications } from "../kube/sent-notifications.ts";
 import { createServerEvents } from "../kube/server-events.ts";
@@ -19,7 +20,8 @@ import { createRetries } from "../reconcile/retries.ts";
 import { createCluster } from "./cluster.ts";
 import { createDataDir } from "./data-dir.ts";
 import { findIsolation } from "./isolation.ts";
-import { openLiveForges } from "./live-forges.ts";
+import { type LiveForges, openLiveForges } from "./live-forges.ts";
+import { unannouncedMs } from "./previews.ts";
 import { startReload } from "./reload.ts";
 import { findRunner } from "./runner-isolation.ts";
 import { showIsolation } from "./show-isolation.ts";
@@ -85,6 +87,13 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     explain: (...missed) => explainMissed.explain(...missed),
     clock,
   });
+  const paces = createSweepPaces({
+    usualMs: (url) => usualSweepMs(live.now.sweep.intervalMs, forges.hostsOfRepo(url)),
+    isAdaptive: () => live.now.sweep.adaptive,
+    sendersFor: (url) => forges.hostsOfRepo(url).sending,
+    explain: (...missed) => explainMissed.explain(...missed),
+    ...{ deliveries: store.deliveries, missedWebhooks, store: store.sweepPaces, clock },
+  });
   const { controllerNamespace: namespace, controllerName: component, kubernetes } = config;
   const emitEvent = createServerEvents({ client, namespace, component, identity, log });
   const stopReloading = reading && startReload({ live, reading, metrics, emitEvent, log });
@@ -96,7 +105,7 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     ...cluster,
     ...store,
     ...forges,
-    missedWebhooks,
+    ...{ missedWebhooks, paces },
     sources: tools.sources,
     kluctl: tools.kluctl,
     stopReloading: async () => stopReloading?.(),
@@ -114,4 +123,9 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     },
     stopTracing,
   };
+}
+
+/** A git host that sends no webhooks is asked often, whatever the interval. */
+function usualSweepMs(intervalMs: number, { polled }: ReturnType<LiveForges["hostsOfRepo"]>): number {
+  return polled.length > 0 ? Math.min(intervalMs, unannouncedMs) : intervalMs;
 }

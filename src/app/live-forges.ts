@@ -8,6 +8,7 @@ import { toWebhookSource } from "../forge/create-webhook-source.ts";
 import { createIsHostedBy, createSpeaksFor, type SpeaksFor } from "../forge/forge-hosts.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import type { ForgeConfig } from "../config.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
 import type { Forge, HostWebhooks } from "../ports.ts";
 import { type ForgesDeps, loginOf, noteRateLimit, openForge } from "./previews.ts";
@@ -21,6 +22,8 @@ export interface LiveForges {
   /** Whether a repository is on a host of the forge. */
   readonly isHostedBy: SpeaksFor;
   readonly logins: LoginChecks;
+  /** Ids of the forges that may report about a repository with this URL, by whether they send webhooks. */
+  readonly hostsOfRepo: (url: string) => { readonly sending: readonly string[]; readonly polled: readonly string[] };
   /** The webhooks at the host of a forge; `undefined` if it has no login for its API. */
   readonly hostWebhooks: (forge: string) => HostWebhooks | undefined;
 }
@@ -47,9 +50,27 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
   });
   await open(live.now.forges);
   const hostWebhooks = createHostWebhooksOf(live, deps);
-  const speaksFor = createSpeaksFor(live.now.forges);
-  const isHostedBy = createIsHostedBy(live.now.forges);
-  return { forges, webhookSources, hostWebhooks, speaksFor, isHostedBy, logins };
+  const all = live.now.forges;
+  const speaksFor = createSpeaksFor(all);
+  return {
+    ...{ forges, webhookSources, hostWebhooks, speaksFor, logins },
+    isHostedBy: createIsHostedBy(all),
+    hostsOfRepo: createHostsOfRepo(all, speaksFor),
+  };
+}
+
+/** Remembered, because the sweep asks every second; only secrets of forges change while the server runs. */
+function createHostsOfRepo(all: readonly ForgeConfig[], speaksFor: SpeaksFor): LiveForges["hostsOfRepo"] {
+  const known = createBoundedMap<ReturnType<LiveForges["hostsOfRepo"]>>({ entries: 5_000 });
+  return function hostsOfRepo(url) {
+    const found = known.get(url);
+    if (found !== undefined) return found;
+    const its = all.filter(({ id }) => speaksFor(id, url));
+    const ids = (webhooks: boolean) => its.filter((forge) => forge.webhooks === webhooks).map(({ id }) => id);
+    const made = { sending: ids(true), polled: ids(false) };
+    known.set(url, made);
+    return made;
+  };
 }
 
 /** One for each forge, until its configuration changes. They share the metric of the rate limit with the forge. */

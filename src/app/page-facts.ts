@@ -24,9 +24,11 @@ import {
   type ManualResults,
   type MissedPushes,
   type RepoId,
+  type SweepPace,
 } from "../model.ts";
-import type { Clock, SentNotifications } from "../ports.ts";
+import type { Clock, SentNotifications, SweepPaceStore } from "../ports.ts";
 import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
+import { compareText } from "../kit/compare-text.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
 import type { Retries } from "../reconcile/retries.ts";
 import { showDrift, showStatusProblems } from "../views/show-result.ts";
@@ -34,6 +36,7 @@ import { showTarget, type ShownTarget } from "../views/notifications.ts";
 import { stateOf } from "../views/state.ts";
 import { traceCommit } from "../views/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
+import type { LiveForges } from "./live-forges.ts";
 import type { Report } from "../model/report.ts";
 import { showStored } from "./show-stored.ts";
 
@@ -46,6 +49,8 @@ export interface PageFactsDeps {
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
   readonly forges: () => readonly ForgeConfig[];
   readonly missedWebhooks: Pick<MissedWebhooks, "missed">;
+  readonly sweepPaces: Pick<SweepPaceStore, "all">;
+  readonly hostsOfRepo: LiveForges["hostsOfRepo"];
   readonly targets: () => readonly TargetConfig[];
   readonly sentNotifications: Pick<SentNotifications, "read">;
   readonly retries: Pick<Retries, "nextAt">;
@@ -87,6 +92,21 @@ export function createPageFacts(
     return { ...state, commitUrl: urlOf(repo, state.commit), deployedCommitUrl: urlOf(repo, state.deployedCommit) };
   }
 
+  /** Of the repositories that deployments follow at this forge. */
+  function pacesOn(forge: string, paces: readonly SweepPace[]) {
+    const here = new Set(
+      deployments
+        .all()
+        .filter(followsGit)
+        .filter(({ spec }) => deps.hostsOfRepo(spec.source.url).sending.includes(forge))
+        .map(({ repo }) => repo as string),
+    );
+    const shown = paces
+      .filter(({ repo }) => here.has(repo))
+      .map(({ repo, pace, everyMs }) => ({ repo, pace, everyMs }));
+    return shown.toSorted((a, b) => a.everyMs - b.everyMs || compareText(a.repo, b.repo));
+  }
+
   return {
     describe: (keys) => keys.flatMap((key) => deployments.find(key) ?? []).map(describe),
     deployments: () => deployments.all().map(describe),
@@ -118,9 +138,11 @@ export function createPageFacts(
       const stored = await results.read(key, id);
       return stored && showStored(stored, knownSecrets());
     },
-    forges: () =>
-      Promise.all(
+    async forges() {
+      const paces = await deps.sweepPaces.all();
+      return Promise.all(
         forges().map(async ({ id, kind, webhooks }) => {
+          const sweeps = webhooks ? pacesOn(id, paces) : [];
           const missed = webhooks ? (await deps.missedWebhooks.missed(id)).map((one) => showMissed(one, id)) : [];
           const all = (await deliveries.latest(id)).toSorted((a, b) => b.at - a.at);
           const lastVerifiedAt = all.find(({ refused }) => refused === undefined)?.at;
@@ -129,11 +151,13 @@ export function createPageFacts(
             kind,
             ...(!webhooks && { polled: true as const }),
             ...(missed.length > 0 && { missed }),
+            ...(sweeps.length > 0 && { sweeps }),
             lastVerifiedAt,
             deliveries: all.slice(0, deliveriesShown),
           };
         }),
-      ),
+      );
+    },
     async pullRequests() {
       const open = (await Promise.all(followed().map((repo) => reports.open(repo)))).flat();
       const newest = open.toSorted((a, b) => b.startedAt - a.startedAt).slice(0, pullRequestsShown);

@@ -3,6 +3,7 @@ import { connectProducer, connectWorker } from "../redis/connection.ts";
 import { createDeliveries } from "../redis/deliveries.ts";
 import { createMissedPushStore } from "../redis/missed-pushes.ts";
 import { createPostedDeployments } from "../redis/posted-deployments.ts";
+import { createSweepPaceStore } from "../redis/sweep-paces.ts";
 import { createLogLines } from "../redis/log-lines.ts";
 import { createReports } from "../redis/reports.ts";
 import { createFairness } from "../../jobs/fairness.ts";
@@ -42,10 +43,11 @@ export async function openStore({ live, metrics, log }: StoreDeps) {
   const posted = createPostedDeployments({ connection, prefix });
   const deliveries = createDeliveries({ connection, prefix, log });
   const missedPushes = createMissedPushStore({ connection, prefix });
+  const sweepPaces = createSweepPaceStore({ connection, prefix });
   const logLines = createLogLines({ connection, prefix, log });
   metrics.scrape({ readQueue: () => readDepths(queue) });
   return {
-    ...{ redis, consumer, fairness, queue, reports, posted, deliveries, missedPushes, logLines },
+    ...{ redis, consumer, fairness, queue, reports, posted, deliveries, missedPushes, sweepPaces, logLines },
     async close(): Promise<void> {
       await Promise.all([queue.close(), deliveries.flush(), logLines.flush()]);
       connection.disconnect();

@@ -12,6 +12,7 @@ import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../acc
 import { startDependencyWaking } from "../guards/depends-on-waking.ts";
 import { startDriftWaking } from "../skipping/drift-waking.ts";
 import { dueAt } from "../reconcile/due.ts";
+import type { SweepPaces } from "../intake/sweep-pace.ts";
 import type { createReconcile } from "../reconcile/reconcile.ts";
 import type { Retries } from "../reconcile/retries.ts";
 import { startTidying } from "../reconcile/tidying.ts";
@@ -39,6 +40,7 @@ export interface WorkDeps
   readonly deploymentMetrics: DeploymentMetrics;
   readonly deliveries: Pick<Deliveries, "latest">;
   readonly hostWebhooks: LiveForges["hostWebhooks"];
+  readonly paces: SweepPaces;
 }
 
 export interface StartedWork {
@@ -69,6 +71,14 @@ export function startWork(deps: WorkDeps): StartedWork {
   const skips = deps.skippingParts;
   const stopDriftWaking = skips && startDriftWaking({ ...skips, deployments, queue, log, observe: skips.metrics });
   const redeliveries = startRedeliveries(deps);
+  /** In order: what was missed is recorded before the next look is judged. */
+  let noting = Promise.resolve();
+  const afterNoting = (work: () => Promise<void>): void => {
+    noting = noting.then(work).catch((error: unknown) => {
+      // Redis is unavailable, which its monitoring reports.
+      log.debug({ error: (error as Error).message }, "could not record whether webhooks arrive");
+    });
+  };
   const sweep = startSweep({
     deployments,
     queue,
@@ -94,6 +104,11 @@ export function startWork(deps: WorkDeps): StartedWork {
       live.now.forges.every(({ webhooks }) => webhooks)
         ? live.now.sweep.intervalMs
         : Math.min(live.now.sweep.intervalMs, unannouncedMs),
+    paces: {
+      everyMs: (repo) => deps.paces.everyMs(repo),
+      longestMs: (repo) => deps.paces.longestMs(repo),
+      looked: (refs) => afterNoting(() => deps.paces.looked(refs)),
+    },
     clock,
     log,
     observe: {
@@ -101,13 +116,11 @@ export function startWork(deps: WorkDeps): StartedWork {
       looked: (ok, seconds) => metrics.outside.swept(ok, seconds),
       found: (count) => metrics.outside.sweepFound(count),
       unannounced: (found) =>
-        void deps.missedWebhooks.note(found).then(
-          (missed) => void (missed.length > 0 && redeliveries.hurry()),
-          (error: unknown) => {
-            // Redis is unavailable, which its monitoring reports.
-            log.debug({ error: (error as Error).message }, "could not record pushes without a webhook");
-          },
-        ),
+        afterNoting(async () => {
+          const missed = await deps.missedWebhooks.note(found);
+          for (const repo of missed) deps.paces.missed(repo);
+          if (missed.length > 0) redeliveries.hurry();
+        }),
     },
   });
   const watching = deployments.start().then(

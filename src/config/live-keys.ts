@@ -10,7 +10,7 @@ const liveKeys: LiveKeys = {
   log: ["level"],
   kubernetes: ["requestsPerSecond", "allowUnsafeKubeconfigs", "readSecretsAs"],
   concurrency: true,
-  sweep: ["intervalMs", "fullIntervalMs", "auditSkips"],
+  sweep: ["intervalMs", "adaptive", "fullIntervalMs", "auditSkips"],
   results: ["keepCommands", "keepValidates"],
   preview: ["forksInMergeQueue", "serviceAccountName", "hosts", "concurrency", "intervalMs"],
   prune: true,

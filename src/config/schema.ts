@@ -541,6 +541,10 @@ export const configSchema = z.strictObject({
       interval: duration("5s", "24h").prefault("60s").meta({
         description: "Interval of polling git for commits of lost webhooks: one `ls-remote` per repository.",
       }),
+      adaptive: flag.prefault(true).meta({
+        description:
+          "Adapts `sweep.interval` for each repository: every ten seconds while a webhook is missing, and up to five times as long, five minutes at most, while webhooks are proven to arrive. `false`: always the interval. See docs/webhooks.md.",
+      }),
       skipping: z.boolean().prefault(true).meta({
         description:
           "Skips what cannot find anything new: reconciliations while nothing has changed, comparisons before a deploy, validations of unchanged objects. `false`: everything runs each time, and drift is found at the interval only.",

@@ -2,6 +2,7 @@
 import type { DeliveryRecord } from "../model/delivery-record.ts";
 import type { FoundPush, MissedPushes } from "../model.ts";
 import type { Clock, MissedPushStore } from "../ports.ts";
+import { namesCommit } from "./webhook-evidence.ts";
 
 export interface MissedWebhooksDeps {
   /** Forges that send webhooks, by id. */
@@ -56,7 +57,8 @@ export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
         const isExpected = ({ repo, url }: FoundPush) =>
           deps.isHostedBy(forge, url) || latest.some((one) => isAbout(one, repo));
         const unheard = here.filter(
-          (push) => push.commit !== undefined && !latest.some((one) => names(one, push.commit)) && isExpected(push),
+          (push) =>
+            push.commit !== undefined && !latest.some((one) => namesCommit(one, push.commit)) && isExpected(push),
         );
         const known = new Map((await withoutOver(forge, await store.all(forge), latest)).map((one) => [one.repo, one]));
         for (const { repo, ref, commit } of unheard) {
@@ -79,10 +81,6 @@ export function createMissedWebhooks(deps: MissedWebhooksDeps): MissedWebhooks {
       return added;
     },
   };
-}
-
-function names({ refused, commit, others = [] }: DeliveryRecord, wanted: string | undefined): boolean {
-  return refused === undefined && wanted !== undefined && (commit === wanted || others.includes(wanted));
 }
 
 function isAbout({ refused, event, repoName }: DeliveryRecord, repo: string): boolean {

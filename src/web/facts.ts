@@ -5,6 +5,7 @@ import type { Attention } from "../preview/attention.ts";
 import type { ShownObjects, ShownProblem, ShownResult } from "../views/show-result.ts";
 import type { DeploymentState } from "../views/state.ts";
 import type { MissedPushes } from "../model/missed-push.ts";
+import type { SweepPace } from "../model/sweep-pace.ts";
 import type { ShownTarget } from "../views/notifications.ts";
 import type { Trace } from "../views/trace.ts";
 
@@ -74,6 +75,8 @@ export interface PageForge {
   readonly polled?: true | undefined;
   /** Repositories whose last pushes the sweep found, because no webhook reported them. */
   readonly missed?: readonly PageMissed[] | undefined;
+  /** How often git is asked for the branches of each followed repository: what a lost webhook would cost now. */
+  readonly sweeps?: readonly Pick<SweepPace, "repo" | "pace" | "everyMs">[] | undefined;
   /** When the last verified delivery arrived; `undefined` if none is stored. */
   readonly lastVerifiedAt: number | undefined;
   /** Newest first. */

@@ -19,7 +19,7 @@ const seesKey = (sees: Sees) => (deployment: string) => sees(deployment.split("/
 export function limitForges(forges: readonly PageForge[], sees: Sees): readonly PageForge[] {
   if (sees === seesAll) return forges;
   // Repositories do not belong to a namespace.
-  return forges.map(({ missed: _, ...forge }) => ({
+  return forges.map(({ missed: _, sweeps: _sweeps, ...forge }) => ({
     ...forge,
     deliveries: limitDeliveries(forge.deliveries, sees),
   }));

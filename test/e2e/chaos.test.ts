@@ -24,7 +24,7 @@ test.each([
       dir,
       kubeconfig,
       redisServer: tools["redis-server"],
-      versions: [{ dir: root, auditsSkips: true, confines: true }],
+      versions: [{ dir: root, auditsSkips: true, adapts: true, confines: true }],
       isShort: true,
     });
     expect(broken).toBeUndefined();

@@ -63,6 +63,8 @@ export function environment(world: TestWorld, extra: Record<string, string> = {}
     TOWLINE_KLUCTL_CACHE_DIR: world.kluctlCache,
     TOWLINE_DATA_DIR: `${world.dir}/${randomUUID().slice(0, 8)}`,
     TOWLINE_SWEEP_INTERVAL: "30s",
+    // Tests rely on the interval; how it adapts is tested where it is decided.
+    TOWLINE_SWEEP_ADAPTIVE: "false",
     TOWLINE_SWEEP_AUDIT_SKIPS: "1",
     ...(isolation && { TOWLINE_PREVIEW_ISOLATION: isolation }),
     ...extra,

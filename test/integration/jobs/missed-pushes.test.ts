@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { MissedPushes } from "../../../src/model.ts";
 import { createMissedPushStore } from "../../../src/redis/missed-pushes.ts";
+import { createSweepPaceStore } from "../../../src/redis/sweep-paces.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
 
 test("a missed push and its reason are kept apart, returned together, and removed together", async () => {
@@ -22,4 +23,17 @@ test("a missed push and its reason are kept apart, returned together, and remove
   const client = redis.client();
   const times = await Promise.all((await client.keys(`${prefix}:missed*`)).map((key) => client.pttl(key)));
   expect(Math.min(...times)).toBeGreaterThan(0);
+});
+
+test("of the intervals of sweeps, those that no server records any more are not returned", async () => {
+  const redis = useRedisServer();
+  await redis.start();
+  const prefix = uniquePrefix();
+  const store = createSweepPaceStore({ connection: redis.producer(), prefix });
+  const pace = { v: 1, repo: "git.example.com/shop", pace: "rarely", everyMs: 300_000, at: Date.now() } as const;
+  await store.save({ ...pace, pace: "usual", everyMs: 60_000 });
+  await store.save(pace);
+  await store.save({ ...pace, repo: "git.example.com/gone", at: Date.now() - 4 * 3_600_000 });
+  await redis.client().hset(`${prefix}:sweep-paces`, "other", "{}");
+  expect(await store.all()).toEqual([pace]);
 });

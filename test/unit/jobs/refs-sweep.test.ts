@@ -33,7 +33,7 @@ function fakeRedis() {
   const claims = new Map<string, number>();
   const requests: ReconcileRequest[] = [];
   const moved: string[] = [];
-  const state = { down: false };
+  const state: { down: boolean; move?: string } = { down: false };
   const answer = () => {
     if (state.down) throw new Error("Redis is away");
   };
@@ -47,6 +47,7 @@ function fakeRedis() {
       answer();
       moved.push(`${repo} before ${requests.length}`);
     },
+    lastMove: async () => state.move,
     async claim(what, forMs) {
       answer();
       if ((claims.get(what) ?? 0) > Date.now()) return false;
@@ -365,4 +366,49 @@ test("a suspended deployment with a deleted branch is requested only if its stat
   refs.delete("refs/heads/main");
   await pass(10_000);
   expect(requests).toEqual([]);
+});
+
+test("each repository has its own period, which may change at any time, and what it was seen to have is passed on", async () => {
+  const periods: Record<string, number> = { shop: 5 * minute, blog: 10_000 };
+  const everyMs = ({ url }: { url: string }) => periods[url.split("/").at(-1) ?? ""] ?? minute;
+  const seen: string[] = [];
+  const { looks } = useSweep([following("a"), following("b", { repo: "blog" })], {
+    paces: {
+      everyMs,
+      longestMs: everyMs,
+      looked: (refs) => seen.push(...refs.map(({ repo, ref, commit }) => `${repo} ${ref} ${commit}`)),
+    },
+  });
+  const count = (name: string) => looks.filter((one) => one === name).length;
+  await pass(5 * minute);
+  expect(count("shop")).toBeLessThanOrEqual(2);
+  expect(count("blog")).toBeGreaterThanOrEqual(28);
+  expect(new Set(seen)).toEqual(
+    new Set(["git.example.com/org/shop branch main c1", "git.example.com/org/blog branch main c1"]),
+  );
+
+  periods["shop"] = 10_000;
+  const before = count("shop");
+  await pass(minute);
+  expect(count("shop") - before).toBeGreaterThanOrEqual(5);
+});
+
+test("where webhooks are relied on, a repository is left out until the longest time, or until a move is reported", async () => {
+  const redis = fakeRedis();
+  const { looks, refs, requests } = useSweep([following("a")], {
+    redis,
+    paces: { everyMs: () => minute, longestMs: () => 5 * minute, looked: () => undefined },
+  });
+  await pass(10_000);
+  expect(looks).toHaveLength(1);
+  await pass(3 * minute);
+  expect(looks).toHaveLength(1);
+  await pass(2 * minute);
+  expect(looks).toHaveLength(2);
+
+  // A webhook reported a push that, by its paths, does not affect the deployment.
+  refs.set("refs/heads/main", "c2");
+  redis.state.move = "a push";
+  await pass(minute);
+  expect([looks.length, requests.length]).toEqual([3, 1]);
 });
