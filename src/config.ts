@@ -159,6 +159,16 @@ export interface NotificationsConfig {
   readonly routes: readonly RouteConfig[];
 }
 
+/** Deliveries that are kept for `towline replay`. */
+export interface RecordingConfig {
+  readonly enabled: boolean;
+  readonly days: number;
+  readonly maxDeliveries: number;
+  readonly maxSizeBytes: number;
+  /** The first one encrypts. Not empty if recording is enabled. */
+  readonly keys: readonly Secret[];
+}
+
 /** The keys are described in config/schema.ts. */
 export interface Config {
   readonly forges: readonly ForgeConfig[];
@@ -241,6 +251,7 @@ export interface Config {
   };
   readonly prune: { readonly confirm: boolean; readonly confirmPercent: number; readonly confirmFromObjects: number };
   readonly notifications: NotificationsConfig;
+  readonly recording: RecordingConfig;
   readonly statusName: string;
   readonly clusterName?: string | undefined;
   readonly git: { readonly timeoutMs: number };
@@ -295,7 +306,7 @@ export function configWarnings({ forges, page }: Config): readonly string[] {
 }
 
 /** Values of all secrets, for redaction. */
-export function secretValues({ forges, redis, page, preview, notifications }: Config): readonly string[] {
+export function secretValues({ forges, redis, page, preview, notifications, recording }: Config): readonly string[] {
   const secrets = forges.flatMap(({ token, app, webhookSecrets }) => [
     ...webhookSecrets,
     ...(token ? [token] : []),
@@ -303,6 +314,7 @@ export function secretValues({ forges, redis, page, preview, notifications }: Co
   ]);
   for (const { url, token, signingKeys } of notifications.targets)
     secrets.push(...signingKeys, ...(token ? [token] : []), ...(url ? secretParts(url) : []));
+  secrets.push(...recording.keys);
   if (page?.token) secrets.push(page.token);
   if (page?.proxy?.secret) secrets.push(page.proxy.secret.value);
   if (page?.oidc) secrets.push(page.oidc.clientSecret);
@@ -357,8 +369,9 @@ const [ownBytes, kluctlBytes] = [300 * 1024 ** 2, 200 * 1024 ** 2];
 type ParsedPage = z.output<typeof configSchema>["page"];
 
 function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env"]): Config {
-  const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, page, ...same } =
+  const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, page, ...rest } =
     parsed;
+  const { recording, ...same } = rest;
   const cores = availableParallelism();
   const fitting = Math.floor((readMemory().limitBytes - ownBytes) / kluctlBytes);
   return {
@@ -399,6 +412,13 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
       concurrency: preview.concurrency ?? Math.min(64, Math.max(2, Math.floor(cores / 2))),
       intervalMs: preview.interval,
       runner: toRunner(preview.runner),
+    },
+    recording: {
+      enabled: recording.enabled,
+      days: recording.days,
+      maxDeliveries: recording.maxDeliveries,
+      maxSizeBytes: recording.maxSize,
+      keys: recording.keys,
     },
     git: { timeoutMs: git.timeout },
     shutdown: { drainMs: shutdown.drain },

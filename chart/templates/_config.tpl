@@ -4,6 +4,9 @@
 {{- /* Mount path of the page's Secret: token, client secret and proxy secret. */ -}}
 {{- define "towline.page.secretDir" -}}/etc/towline/page{{- end }}
 
+{{- /* Mount path of the Secret with the keys of recorded deliveries. */ -}}
+{{- define "towline.recording.secretDir" -}}/etc/towline/recording{{- end }}
+
 {{- /* Not empty if the page is enabled. */ -}}
 {{- define "towline.hasPage" -}}
 {{- with .Values }}{{ if or .page.existingSecret .config.page.proxyHeader .config.page.tokenFile .config.page.oidc.issuer }}yes{{ end }}{{ end }}
@@ -84,6 +87,10 @@
 {{- if .Values.page.proxySecretKey }}{{ $_ := set $page "proxySecretFile" (printf "%s/proxy" $dir) }}{{ end }}
 {{- $_ := set $config "page" (merge $page (get $config "page" | default dict)) }}
 {{- end }}
+{{- if .Values.recording.existingSecret }}
+{{- $recording := dict "keyFiles" (list (printf "%s/keys" (include "towline.recording.secretDir" .))) }}
+{{- $_ := set $config "recording" (merge $recording (get $config "recording" | default dict)) }}
+{{- end }}
 {{- with include "towline.defaultServiceAccount" . }}{{ $_ := set $config "defaultServiceAccount" . }}{{ end }}
 {{- with .Values.preview.serviceAccount.name }}
 {{- $_ := set $config "preview" (merge (dict "serviceAccountName" .) (get $config "preview" | default dict)) }}
@@ -154,6 +161,9 @@
 {{- end }}
 {{- if and .page.existingSecret (not .page.tokenKey) (not .page.oidcSecretKey) (not .page.proxySecretKey) }}
 {{- fail "page.existingSecret is set without a key: set page.tokenKey, page.oidcSecretKey or page.proxySecretKey." }}
+{{- end }}
+{{- if and .config.recording.enabled (not .recording.existingSecret) }}
+{{- fail "config.recording.enabled needs a key: create a Secret with one, and set recording.existingSecret to its name." }}
 {{- end }}
 {{- $ids := dict }}
 {{- range .forges }}

@@ -23,6 +23,7 @@ const written = [
   "preview.runner.address",
   "preview.runner.tokenFile",
   "preview.runner.bindAddress",
+  "recording.keyFiles",
 ];
 
 /** The keys of `config`. Secrets are excluded, because values are stored in the cluster and often in git. */
@@ -351,6 +352,10 @@ export const valuesSchema = z.strictObject({
     tokenKey: text("Key of the token; empty: no token.", "token"),
     oidcSecretKey: text("Key of the client secret of `config.page.oidc.clientId`; empty: no client secret."),
     proxySecretKey: text("Key of the secret that the proxy of `config.page.proxyHeader` sends; empty: no secret."),
+  }),
+  recording: section("Keys that encrypt recorded deliveries, if `config.recording.enabled` is set: docs/webhooks.md.", {
+    existingSecret: text("Secret with the keys, one per line, 32 random characters or more each."),
+    keysKey: text("Key of the entry in the Secret.", "keys"),
   }),
   service: section("One Service per port, so that only the webhooks' Service can be exposed to the internet.", {
     webhooks: service(80, "Service for webhooks."),

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { access, constants, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Redis } from "ioredis";
 import {
   checkRedis,
   connectProducer,
@@ -10,6 +11,7 @@ import {
   describeRedisError,
   withinDeadline,
 } from "../redis/connection.ts";
+import { createRecordings } from "../redis/recorded-deliveries.ts";
 import { type Config, knownSecrets } from "../config.ts";
 import { examine, type Check } from "../doctor/check.ts";
 import { createDoctorCluster } from "../doctor/cluster.ts";
@@ -25,7 +27,14 @@ import { examineRepositories } from "../doctor/repositories.ts";
 import { examineController } from "../doctor/running-controller.ts";
 import { examineServer } from "../doctor/server.ts";
 import { examineWebhooks } from "../doctor/webhooks.ts";
-import { examineDataDir, examineForge, examineKluctl, examineRedis, type RedisFacts } from "../doctor/surroundings.ts";
+import {
+  examineDataDir,
+  examineForge,
+  examineKluctl,
+  examineRecording,
+  examineRedis,
+  type RedisFacts,
+} from "../doctor/surroundings.ts";
 import { findAccount } from "../forge/account.ts";
 import { recordNameOf } from "../kube/sent-notifications.ts";
 import { createForge } from "../forge/create-forge.ts";
@@ -195,6 +204,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           config.redis.url === undefined ? "private" : "configured",
         ),
     },
+    ...recordingChecks(config, log),
     ...config.forges.flatMap((forge): Check[] => {
       const login = loginOf(forge);
       if (login === undefined) return [];
@@ -314,14 +324,30 @@ async function cacheOf(dataDir: string, otherwise: string): Promise<string> {
   return usable ? cache : join(otherwise, "kluctl-cache");
 }
 
-async function readRedisFacts(config: Config, log: Logger): Promise<RedisFacts> {
+/** Nothing if deliveries are not recorded, and never were with this configuration. */
+function recordingChecks(config: Config, log: Logger): readonly Check[] {
+  const { recording, redis } = config;
+  if (!recording.enabled && recording.keys.length === 0) return [];
+  const count = () =>
+    withDoctorRedis(config, log, (connection) =>
+      createRecordings({ connection, prefix: redis.prefix, recording }).count(),
+    );
+  const facts = { ...recording, count: redis.url && count };
+  return [{ group: "Surroundings", subject: "recorded deliveries", run: () => examineRecording(facts) }];
+}
+
+function readRedisFacts(config: Config, log: Logger): Promise<RedisFacts> {
+  return withDoctorRedis(config, log, checkRedis);
+}
+
+async function withDoctorRedis<T>(config: Config, log: Logger, read: (redis: Redis) => Promise<T>): Promise<T> {
   const { address, privateRedis } = await findRedis(config, log);
   const redis = connectProducer(address, log);
   let trouble: string | undefined;
   redis.on("error", (error) => (trouble = describeRedisError(error)));
   try {
     await withinDeadline("take a connection", 5_000, createReadiness(redis));
-    return await checkRedis(redis);
+    return await read(redis);
   } catch (error) {
     throw new Error(trouble === undefined ? (error as Error).message : `cannot reach Redis: ${trouble}`);
   } finally {

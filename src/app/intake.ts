@@ -70,7 +70,10 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
     maxBodyBytes: config.webhooks.maxBodyBytes,
     isProxy,
     log,
-    remember: (delivery) => infrastructure.deliveries.record(delivery),
+    remember(delivery) {
+      infrastructure.deliveries.record(delivery);
+      infrastructure.recorder.record(delivery);
+    },
     tracing,
     observe: {
       delivery(forge, event, status, seconds) {

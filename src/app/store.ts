@@ -1,6 +1,7 @@
 /** Redis, and everything that is kept in it. */
 import { connectProducer, connectWorker } from "../redis/connection.ts";
 import { createDeliveries } from "../redis/deliveries.ts";
+import { createDeliveryRecorder } from "../redis/recorded-deliveries.ts";
 import { createMissedPushStore } from "../redis/missed-pushes.ts";
 import { createPostedDeployments } from "../redis/posted-deployments.ts";
 import { createSweepPaceStore } from "../redis/sweep-paces.ts";
@@ -42,14 +43,20 @@ export async function openStore({ live, metrics, log }: StoreDeps) {
   const reports = createReports({ connection, prefix });
   const posted = createPostedDeployments({ connection, prefix });
   const deliveries = createDeliveries({ connection, prefix, log });
+  const recorder = createDeliveryRecorder({
+    ...{ connection, prefix, log },
+    recording: () => live.now.recording,
+    forges: () => live.now.forges,
+    observe: (outcome, count) => metrics.outside.deliveriesRecorded(outcome, count),
+  });
   const missedPushes = createMissedPushStore({ connection, prefix });
   const sweepPaces = createSweepPaceStore({ connection, prefix });
   const logLines = createLogLines({ connection, prefix, log });
   metrics.scrape({ readQueue: () => readDepths(queue) });
   return {
-    ...{ redis, consumer, fairness, queue, reports, posted, deliveries, missedPushes, sweepPaces, logLines },
+    ...{ redis, consumer, fairness, queue, reports, posted, deliveries, recorder, missedPushes, sweepPaces, logLines },
     async close(): Promise<void> {
-      await Promise.all([queue.close(), deliveries.flush(), logLines.flush()]);
+      await Promise.all([queue.close(), deliveries.flush(), recorder.flush(), logLines.flush()]);
       connection.disconnect();
       consumer.disconnect();
       await privateRedis?.stop();

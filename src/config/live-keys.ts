@@ -15,6 +15,7 @@ const liveKeys: LiveKeys = {
   preview: ["forksInMergeQueue", "serviceAccountName", "hosts", "concurrency", "intervalMs"],
   prune: true,
   notifications: true,
+  recording: true,
   clusterName: true,
   git: true,
   shutdown: true,

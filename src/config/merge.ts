@@ -139,9 +139,15 @@ function openForge(document: ConfigSection, kind: string): [ConfigSection | unde
   return [forges[index] as ConfigSection, index];
 }
 
+/** Lists of secrets, and of the files with them. */
+const listTwins: readonly (readonly string[])[] = [
+  ["webhookSecrets", "webhookSecretFiles"],
+  ["keys", "keyFiles"],
+];
+
 function twinsOf(key: string): readonly string[] {
-  if (key === "webhookSecrets") return ["webhookSecretFiles"];
-  if (key === "webhookSecretFiles") return ["webhookSecrets"];
+  const pair = listTwins.find((twins) => twins.includes(key));
+  if (pair !== undefined) return pair.filter((twin) => twin !== key);
   return [key.endsWith("File") ? key.slice(0, -"File".length) : `${key}File`];
 }
 
@@ -217,6 +223,9 @@ function readSecretFiles(
   const preview = document["preview"];
   const runner = isSection(preview) ? preview["runner"] : undefined;
   if (isSection(runner)) readInto(runner, ["preview", "runner"], "token");
+
+  const recording = document["recording"];
+  if (isSection(recording)) readListInto(recording, ["recording"], "key");
 
   const notifications = document["notifications"];
   const targets = isSection(notifications) ? notifications["targets"] : undefined;

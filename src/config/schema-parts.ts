@@ -1,5 +1,6 @@
 /** Kinds of values that several parts of the schema have. */
 import { z } from "zod";
+import { parseBytes } from "./bytes.ts";
 import { Secret } from "./secret.ts";
 
 export const text = z.string({ error: "must be text" }).trim().min(1, "must not be empty");
@@ -15,4 +16,20 @@ export const token = secretText
 export function integer(least: number, most: number) {
   const error = `must be a whole number from ${least} to ${most}`;
   return z.int({ error }).min(least, error).max(most, error);
+}
+
+/** Text with a pattern for editors and Helm, and an error message of our own. */
+export const written = (pattern: string, error: string) => z.string({ error }).meta({ pattern });
+const sizePattern = "^\\s*[0-9]+ ?([KkMmGg][Ii]?[Bb]?)?\\s*$";
+
+/** A size within bounds, as bytes. */
+export function size(least: string, most: string) {
+  const [leastBytes = 0, mostBytes = 0] = [parseBytes(least), parseBytes(most)];
+  const error = `must be a size from ${least} to ${most}, like "10MiB", or a number of bytes`;
+  return z.union([written(sizePattern, error), z.number()], { error }).transform((value, ctx) => {
+    const bytes = parseBytes(String(value).trim());
+    if (bytes !== undefined && bytes >= leastBytes && bytes <= mostBytes) return bytes;
+    ctx.addIssue({ code: "custom", message: error });
+    return z.NEVER;
+  });
 }

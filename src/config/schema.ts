@@ -3,11 +3,11 @@ import { z } from "zod";
 import { parseDuration } from "../kit/duration.ts";
 import { parseHostRule, parseTarget } from "../kit/host-rule.ts";
 import { bindAddressError, parseBindAddress } from "./bind-address.ts";
-import { parseBytes } from "./bytes.ts";
 import { findNearest } from "../kit/nearest.ts";
 import { isNetwork } from "./network.ts";
 import { notificationsSchema } from "./notifications-schema.ts";
-import { integer, secretText, text, token } from "./schema-parts.ts";
+import { recordingSchema } from "./recording-schema.ts";
+import { integer, secretText, size, text, token, written } from "./schema-parts.ts";
 import { Secret } from "./secret.ts";
 
 /** Metadata of a key. zod copies it to the JSON schema under these names. */
@@ -127,10 +127,7 @@ function oneOf<const Words extends readonly [string, ...string[]]>(words: Words)
   });
 }
 
-/** Text with a pattern for editors and Helm, and an error message of our own. */
-const written = (pattern: string, error: string) => z.string({ error }).meta({ pattern });
 const durationPattern = "^\\s*[+-]?(0|([0-9]*\\.?[0-9]*(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)\\s*$";
-const sizePattern = "^\\s*[0-9]+ ?([KkMmGg][Ii]?[Bb]?)?\\s*$";
 
 /** A Go duration within bounds, as milliseconds. */
 function duration(least: string, most: string) {
@@ -139,18 +136,6 @@ function duration(least: string, most: string) {
   return written(durationPattern, error).transform((value, ctx) => {
     const ms = parseDuration(value.trim());
     if (ms !== undefined && ms >= leastMs && ms <= mostMs) return ms;
-    ctx.addIssue({ code: "custom", message: error });
-    return z.NEVER;
-  });
-}
-
-/** A size within bounds, as bytes. */
-function size(least: string, most: string) {
-  const [leastBytes = 0, mostBytes = 0] = [parseBytes(least), parseBytes(most)];
-  const error = `must be a size from ${least} to ${most}, like "10MiB", or a number of bytes`;
-  return z.union([written(sizePattern, error), z.number()], { error }).transform((value, ctx) => {
-    const bytes = parseBytes(String(value).trim());
-    if (bytes !== undefined && bytes >= leastBytes && bytes <= mostBytes) return bytes;
     ctx.addIssue({ code: "custom", message: error });
     return z.NEVER;
   });
@@ -658,6 +643,7 @@ export const configSchema = z.strictObject({
     })
     .prefault({}),
   notifications: notificationsSchema.prefault({}),
+  recording: recordingSchema.prefault({}),
   statusName: text
     .regex(/^[\w.-]{1,60}$/, 'must have at most 60 characters: letters, digits, "_", "." and "-"')
     .prefault("towline")

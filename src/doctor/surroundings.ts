@@ -38,6 +38,25 @@ export async function examineRedis(
   }
 }
 
+export interface RecordingFacts {
+  readonly enabled: boolean;
+  readonly days: number;
+  /** The number of stored deliveries; absent for a private Redis, which only the server can read. */
+  readonly count?: (() => Promise<number>) | undefined;
+}
+
+/** Whether deliveries are recorded, and how many are stored. */
+export async function examineRecording({ enabled, days, count }: RecordingFacts): Promise<Finding[]> {
+  const subject = "recorded deliveries";
+  const state = enabled ? `recording is on, for ${days} days` : "recording is off";
+  if (count === undefined) return [ok(subject, `${state}; stored in the server's private Redis`)];
+  try {
+    return [ok(subject, `${state}; ${await count()} stored`)];
+  } catch (error) {
+    return [problem(subject, `${state}; cannot count them: ${(error as Error).message}`)];
+  }
+}
+
 export interface ForgeFacts {
   /** Whether there are other forges, and this one has no configured hosts. */
   readonly isUnbound?: boolean;

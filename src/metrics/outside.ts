@@ -29,6 +29,8 @@ export interface OutsideMetrics {
   webhookMissed(forge: string): void;
   /** A failed delivery was requested again. */
   webhookRepeated(forge: string): void;
+  /** Deliveries were recorded for `towline replay`, or dropped because Redis did not store them in time. */
+  deliveriesRecorded(result: "stored" | "dropped", count: number): void;
   /** `result`: `sent`, `changed`, or why it was not. */
   notified(target: string, result: string): void;
   /** The sweep listed the branches of a remote. */
@@ -60,6 +62,12 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     name: "towline_webhooks_repeated_total",
     help: "Failed deliveries that the git host was asked to repeat.",
     labelNames: ["forge"],
+    registers,
+  });
+  const recordings = new Counter({
+    name: "towline_recorded_deliveries_total",
+    help: "Deliveries recorded for `towline replay`, or dropped because they could not be stored.",
+    labelNames: ["result"],
     registers,
   });
   const notifications = new Counter({
@@ -204,6 +212,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     forgeRests: (forge, until) => void rests.set(forgeLabel(forge), until),
     webhookMissed: (forge) => webhooksMissed.inc({ forge: forgeLabel(forge) }),
     webhookRepeated: (forge) => webhooksRepeated.inc({ forge: forgeLabel(forge) }),
+    deliveriesRecorded: (result, count) => recordings.inc({ result }, count),
     notified: (target, result) => notifications.inc({ target, result }),
     swept(ok, seconds) {
       looks.inc({ result: ok ? "ok" : "failed" });

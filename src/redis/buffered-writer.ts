@@ -15,6 +15,10 @@ export interface BufferedWriterDeps<T> {
   readonly what: string;
   /** For all keys together: newer items are dropped until the others are written. */
   readonly most?: number | undefined;
+  /** What `most` limits, instead of the number of items: their total size. */
+  readonly sizeOf?: ((item: T) => number) | undefined;
+  /** Called with the number of items that were stored or dropped. */
+  readonly observe?: ((outcome: "stored" | "dropped", items: number) => void) | undefined;
   /** Adds the commands that store a key's items. */
   readonly write: (pipeline: ChainableCommander, key: string, items: readonly T[], mostOfKey: number) => void;
   readonly log: Logger;
@@ -33,9 +37,9 @@ const gatherMs = 200;
 const gatherInRushMs = 1_000;
 
 export function createBufferedWriter<T>(deps: BufferedWriterDeps<T>): BufferedWriter<T> {
-  const { connection, ready, what, most = Infinity, log } = deps;
+  const { connection, ready, what, most = Infinity, sizeOf = () => 1, observe, log } = deps;
   let unwritten = new Map<string, { readonly items: T[]; readonly mostOfKey: number }>();
-  let count = 0;
+  let size = 0;
   let pauseMs = gatherMs;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
@@ -43,8 +47,9 @@ export function createBufferedWriter<T>(deps: BufferedWriterDeps<T>): BufferedWr
   async function write(): Promise<void> {
     const batch = unwritten;
     unwritten = new Map();
-    count = 0;
+    size = 0;
     if (batch.size === 0) return;
+    const count = [...batch.values()].reduce((sum, of) => sum + of.items.length, 0);
     pauseMs = [...batch.values()].some((of) => of.items.length >= of.mostOfKey / 2) ? gatherInRushMs : gatherMs;
     try {
       await withinDeadline(`store ${what}`, 2_000, async (signal) => {
@@ -54,7 +59,9 @@ export function createBufferedWriter<T>(deps: BufferedWriterDeps<T>): BufferedWr
         const failed = (await pipeline.exec())?.find(([error]) => error)?.[0];
         if (failed) throw failed;
       });
+      observe?.("stored", count);
     } catch (error) {
+      observe?.("dropped", count);
       log.debug({ error: describeRedisError(error) }, `could not store ${what}`);
     }
   }
@@ -68,11 +75,14 @@ export function createBufferedWriter<T>(deps: BufferedWriterDeps<T>): BufferedWr
   return {
     flush,
     add(key, item, mostOfKey = Infinity) {
-      if (count >= most) return;
-      count++;
+      if (size >= most) return observe?.("dropped", 1);
+      size += sizeOf(item);
       const { items } = unwritten.get(key) ?? unwritten.set(key, { items: [], mostOfKey }).get(key)!;
       items.push(item);
-      if (items.length > mostOfKey) items.shift();
+      if (items.length > mostOfKey) {
+        items.shift();
+        observe?.("dropped", 1);
+      }
       timer ??= setTimeout(() => void flush(), pauseMs);
     },
   };

@@ -8,7 +8,13 @@ import { examineRepositories } from "../../../src/doctor/repositories.ts";
 import { examineController } from "../../../src/doctor/running-controller.ts";
 import { examineServer } from "../../../src/doctor/server.ts";
 import { toFacts, toText } from "../../../src/doctor/show.ts";
-import { examineDataDir, examineForge, examineKluctl, examineRedis } from "../../../src/doctor/surroundings.ts";
+import {
+  examineDataDir,
+  examineForge,
+  examineKluctl,
+  examineRecording,
+  examineRedis,
+} from "../../../src/doctor/surroundings.ts";
 import type { Heads } from "../../../src/model.ts";
 import { newOurId } from "../../../src/reconcile/our-ids.ts";
 import { aDeployment } from "../../support/deployments.ts";
@@ -225,6 +231,16 @@ test("kluctl, Redis and the other dependencies are reported as they are", async 
     "warning Redis: no append-only file",
   ]);
   expect(lines(await examineRedis(broken, "configured"))).toEqual(["problem Redis: it is not there"]);
+  const recording = { enabled: true, days: 7 };
+  expect(lines(await examineRecording({ ...recording, count: () => Promise.resolve(42) }))).toEqual([
+    "ok recorded deliveries: recording is on, for 7 days; 42 stored",
+  ]);
+  expect(lines(await examineRecording({ ...recording, count: broken }))).toEqual([
+    "problem recorded deliveries: recording is on, for 7 days; cannot count them: it is not there",
+  ]);
+  expect(lines(await examineRecording({ ...recording, enabled: false }))).toEqual([
+    "ok recorded deliveries: recording is off; stored in the server's private Redis",
+  ]);
   expect(lines(await examineForge("gitea", () => Promise.resolve({ name: "ada" })))).toEqual([
     "ok forge gitea: the login works: ada; pull requests are not previewed (preview.enabled is false)",
   ]);
