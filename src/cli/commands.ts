@@ -114,6 +114,12 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./trace.ts")).defineTrace,
   },
   {
+    path: ["replay"],
+    summary: "Show which deployments recorded deliveries would affect with a changed configuration",
+    section: inspect,
+    load: async () => (await import("./replay.ts")).defineReplay,
+  },
+  {
     path: ["preview"],
     summary: "Show what merging a working copy would change, as a pull request comment would",
     section: inspect,

@@ -6,13 +6,13 @@ import { createIntake } from "../intake/intake.ts";
 import { createLogger } from "../log.ts";
 import type { Ignored } from "../model/receipt.ts";
 import {
+  type AnyDeployment,
   type Deployment,
   followsGit,
   isMalformed,
   type GitDeployment,
   type GitEvent,
   keyText,
-  type MalformedDeployment,
   type RepoId,
   type Request,
 } from "../model.ts";
@@ -21,14 +21,17 @@ import { matchPullRequest } from "../preview/match.ts";
 import { repoId } from "../model/repo-url.ts";
 import { includedBy } from "../model/includes.ts";
 
-export interface ExplainDeps {
+export interface ExplainerDeps {
+  readonly deployments: readonly AnyDeployment[];
+  readonly config: Pick<Config, "forges" | "preview">;
+}
+
+export interface GivenEvent {
   readonly event: GitEvent;
   /** `undefined`: there is only the payload, so that its sender cannot be verified. */
   readonly verdict: Verification | undefined;
   /** The event comes from the server's record, which has no paths. */
   readonly remembered?: true;
-  readonly deployments: readonly (Deployment | MalformedDeployment)[];
-  readonly config: Pick<Config, "forges" | "preview">;
 }
 
 export interface Explanation {
@@ -38,6 +41,8 @@ export interface Explanation {
   readonly refused?: string | undefined;
   readonly event: GitEvent;
   readonly remembered?: true | undefined;
+  /** The number of jobs that the server would queue. */
+  readonly jobs: number;
   /** `namespace/name` of the deployments that would be reconciled. */
   readonly matched: readonly string[];
   /** `namespace/name` of the deployments that would be previewed for a pull request. */
@@ -51,14 +56,19 @@ export interface Explanation {
   readonly others: readonly { readonly follows: string; readonly count: number }[];
 }
 
-export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
-  const { event, verdict, deployments, config } = deps;
-  const following = deployments.filter(followsGit);
-  const tracking = (repo: RepoId) => following.filter((deployment) => deployment.repo === repo);
-  const including = (repo: RepoId) =>
-    deployments.filter((one): one is Deployment => !isMalformed(one) && includedBy(one).has(repo));
-  const requests: Request[] = [];
-  const receipt = await createIntake({
+/** Explains any number of deliveries with the same configuration and deployments. */
+export function createExplainer({ deployments, config }: ExplainerDeps) {
+  const followers = Map.groupBy(deployments.filter(followsGit), ({ repo }) => repo);
+  const consumers = new Map<RepoId, Deployment[]>();
+  for (const one of deployments) {
+    if (isMalformed(one)) continue;
+    for (const repo of includedBy(one)) consumers.set(repo, [...(consumers.get(repo) ?? []), one]);
+  }
+  const sources = countSources(deployments);
+  const tracking = (repo: RepoId) => followers.get(repo) ?? [];
+  const including = (repo: RepoId) => consumers.get(repo) ?? [];
+  let requests: Request[] = [];
+  const accept = createIntake({
     tracking,
     including,
     queue: {
@@ -74,27 +84,33 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
         ? { openInto: () => Promise.resolve([]), proposing: () => Promise.resolve([]) }
         : undefined,
     log: createLogger({ level: "silent", format: "json" }),
-  })(event);
+  });
 
-  const repos = "repoUrls" in event ? [...new Set(event.repoUrls.map((url) => repoId(url) ?? url))] : [];
-  const candidates = repos.flatMap((repo) => tracking(repo as RepoId));
-  const pull =
-    event.kind === "pull-request" && requests.some(({ kind }) => kind === "preview")
-      ? matchPullRequest(event, candidates)
-      : undefined;
-  const previewed = (pull?.concerned ?? []).filter((deployment) => mayBePreviewed(event, deployment, config));
-  return {
-    forge: event.forge,
-    genuine: verdict?.genuine ?? "unknown",
-    refused: verdict?.genuine === false ? verdict.reason : undefined,
-    event,
-    remembered: deps.remembered,
-    matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
-    previews: previewed.map(({ key }) => keyText(key)),
-    ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],
-    reason: receipt.reason ?? (pull && reasonWithoutPreview(event, candidates.length, previewed.length)),
-    repos,
-    others: countOthers(deployments, [...candidates, ...(repos as RepoId[]).flatMap(including)]),
+  /** One at a time. */
+  return async function explain({ event, verdict, remembered }: GivenEvent): Promise<Explanation> {
+    requests = [];
+    const receipt = await accept(event);
+    const repos = "repoUrls" in event ? [...new Set(event.repoUrls.map((url) => repoId(url) ?? url))] : [];
+    const candidates = repos.flatMap((repo) => tracking(repo as RepoId));
+    const pull =
+      event.kind === "pull-request" && requests.some(({ kind }) => kind === "preview")
+        ? matchPullRequest(event, candidates)
+        : undefined;
+    const previewed = (pull?.concerned ?? []).filter((deployment) => mayBePreviewed(event, deployment, config));
+    return {
+      forge: event.forge,
+      genuine: verdict?.genuine ?? "unknown",
+      refused: verdict?.genuine === false ? verdict.reason : undefined,
+      event,
+      remembered,
+      jobs: requests.length,
+      matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
+      previews: previewed.map(({ key }) => keyText(key)),
+      ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],
+      reason: receipt.reason ?? (pull && reasonWithoutPreview(event, candidates.length, previewed.length)),
+      repos,
+      others: withoutCandidates(sources, [...candidates, ...(repos as RepoId[]).flatMap(including)]),
+    };
   };
 }
 
@@ -111,16 +127,23 @@ function reasonWithoutPreview(event: GitEvent, candidates: number, previewed: nu
   return isWithheld ? "the pull request comes from a fork, whose code is not run" : undefined;
 }
 
-function countOthers(
-  deployments: readonly (Deployment | MalformedDeployment)[],
+function sourceOf(deployment: AnyDeployment): string {
+  return isMalformed(deployment) ? "an invalid source" : (deployment.repo ?? deployment.spec.source.url);
+}
+
+function countSources(deployments: readonly AnyDeployment[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const source of deployments.map(sourceOf)) counts.set(source, (counts.get(source) ?? 0) + 1);
+  return counts;
+}
+
+/** The sources without those of the candidates, most deployments first. */
+function withoutCandidates(
+  sources: ReadonlyMap<string, number>,
   candidates: readonly Deployment[],
 ): Explanation["others"] {
-  const concerned = new Set(candidates.map(({ uid, key }) => uid + keyText(key)));
-  const counts = new Map<string, number>();
-  for (const deployment of deployments) {
-    if (concerned.has(deployment.uid + keyText(deployment.key))) continue;
-    const follows = "problem" in deployment ? "an invalid source" : (deployment.repo ?? deployment.spec.source.url);
-    counts.set(follows, (counts.get(follows) ?? 0) + 1);
-  }
-  return [...counts].map(([follows, count]) => ({ follows, count })).sort((a, b) => b.count - a.count);
+  const counts = new Map(sources);
+  for (const source of [...new Set(candidates)].map(sourceOf)) counts.set(source, (counts.get(source) ?? 0) - 1);
+  const others = [...counts].map(([follows, count]) => ({ follows, count }));
+  return others.filter(({ count }) => count > 0).sort((a, b) => b.count - a.count);
 }

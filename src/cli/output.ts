@@ -45,7 +45,7 @@ export function dataOption(forPeople: readonly [string, ...string[]] = ["text"])
 }
 
 /** Converts times, which are numbers in fields named `at` or `…At`. */
-function withTimes(key: string, value: unknown): unknown {
+export function withTimes(key: string, value: unknown): unknown {
   return typeof value === "number" && (key.endsWith("At") || key === "at") ? new Date(value).toISOString() : value;
 }
 

@@ -1,23 +1,19 @@
 /** `towline webhook explain`: how the server would handle a delivery, by the server's own code. */
-import { readdirSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
-import { parseAllDocuments } from "yaml";
 import type { Config } from "../config.ts";
 import { genuine, readHeaders } from "../forge/webhook-source.ts";
-import type { Deployment, MalformedDeployment } from "../model.ts";
 import { listAllDeployments } from "./list-deployments.ts";
 import {
   clusterConfig,
   type ClusterConfig,
   type ClusterFlags,
   type FoundDeployment,
-  toFound,
   withClusterFlags,
 } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
 import { openDelivery, refuseBoth, withDeliveryFlags } from "./delivery-command.ts";
-import { explainDelivery, type ExplainDeps, type Explanation } from "./explain-delivery.ts";
+import { createExplainer, type Explanation, type GivenEvent } from "./explain-delivery.ts";
+import { readManifests } from "./manifests.ts";
 import { dataOption, toData } from "./output.ts";
 import { withRedis } from "./redis.ts";
 import { plain } from "./table.ts";
@@ -63,20 +59,18 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, 
           : await recall(flags.delivery, flags.forge, config);
       const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(cluster, err);
       const deployments = found.map(({ deployment }) => deployment);
-      const explanation = await explainDelivery({ ...given, deployments, config });
+      const explanation = await createExplainer({ deployments, config })(given);
       out(flags.output === "text" ? describeExplanation(explanation) : toData(flags.output, explanation));
       onCode(affectsSomething(explanation) ? 0 : 1);
     });
 };
-
-type Judged = Pick<ExplainDeps, "event" | "verdict" | "remembered">;
 
 async function read(
   file: string | undefined,
   flags: Flags,
   config: Config,
   deps: Pick<ProgramDeps, "stdin">,
-): Promise<Judged> {
+): Promise<GivenEvent> {
   const { delivery, source, payloadOnly } = await openDelivery(file, flags, config, deps);
   const headers = readHeaders(delivery.rawHeaders);
   const verdict = payloadOnly ? undefined : await source.verify(headers, delivery.body);
@@ -84,7 +78,7 @@ async function read(
 }
 
 /** The server stores events of genuine deliveries only. */
-async function recall(delivery: string, forge: string | undefined, config: Config): Promise<Judged> {
+async function recall(delivery: string, forge: string | undefined, config: Config): Promise<GivenEvent> {
   const forges = forge === undefined ? config.forges.map(({ id }) => id) : [forge];
   const found = await withRedis(config, async (connection, log) => {
     const { createDeliveries } = await import("../redis/deliveries.ts"); // not for a file
@@ -110,32 +104,4 @@ async function fromCluster(cluster: ClusterConfig, err: (text: string) => void):
   } finally {
     client.close();
   }
-}
-
-/** Every KluctlDeployment in the files; other resources are ignored. */
-function readManifests(
-  places: readonly string[],
-): readonly { readonly deployment: Deployment | MalformedDeployment }[] {
-  const files = places.flatMap((place) =>
-    statSync(place).isDirectory()
-      ? readdirSync(place, { recursive: true, encoding: "utf8" })
-          .filter((name) => /\.ya?ml$/.test(name))
-          .map((name) => join(place, name))
-      : [place],
-  );
-  return files.flatMap((file) => {
-    const documents = parseAllDocuments(readFileSync(file, "utf8"));
-    return documents.flatMap((document) => {
-      const [problem] = document.errors;
-      if (problem) throw new Error(`cannot parse ${file}: ${problem.message}`);
-      return toFound(asStored(document.toJS()));
-    });
-  });
-}
-
-/** Adds the fields that the API server would set. */
-function asStored(document: unknown): unknown {
-  const { kind, apiVersion, metadata } = (document ?? {}) as Record<string, unknown>;
-  if (kind !== "KluctlDeployment" || !String(apiVersion).startsWith("gitops.kluctl.io/")) return undefined;
-  return { ...(document as object), metadata: { namespace: "default", uid: "manifest", ...(metadata as object) } };
 }

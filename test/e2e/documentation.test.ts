@@ -17,8 +17,8 @@ import { useGitea, useWorld } from "../support/world.ts";
 
 const secret = "a-secret-of-sixteen-or-more";
 
-/** These would change something, wait for input or query a git host, so only their arguments are checked. */
-const onlyRead = new Set(["doctor", "init", "preview", "webhook ensure", "webhook replay"]);
+/** These would change something, wait for input, query a git host or need records: only their arguments are checked. */
+const onlyRead = new Set(["doctor", "init", "preview", "replay", "webhook ensure", "webhook replay"]);
 
 test("every command in the documentation works", async () => {
   const world = await useWorld();
@@ -29,7 +29,8 @@ test("every command in the documentation works", async () => {
   await repo.push(aProject(project));
   putOnDesk(dir, namespace, repo.url);
   const { hooks, ...hosts } = await useHosts();
-  const server = await useTowline(world, { TOWLINE_PAGE_TOKEN_FILE: join(dir, "secrets/page") });
+  const recording = { TOWLINE_RECORDING_ENABLED: "true", TOWLINE_RECORDING_KEY: "a-key-of-thirty-two-characters-01" };
+  const server = await useTowline(world, { TOWLINE_PAGE_TOKEN_FILE: join(dir, "secrets/page"), ...recording });
   for (const name of ["staging", "prod"]) {
     await world.cluster.deployment(name).create(aSpec(repo.url, { args: { name } }));
     await world.cluster.deployment(name).reaches("Ready");
@@ -39,6 +40,10 @@ test("every command in the documentation works", async () => {
   const env = { ...environment(world), PATH: process.env["PATH"] };
   const isThere = async () => (await commandLine(["trace", pushed], { env })).code;
   await vi.waitFor(async () => expect(await isThere()).toBe(0), patience);
+  const replay = ["replay", "--config", join(dir, "new.yaml")];
+  expect(await commandLine(replay, { env: { ...env, ...recording } })).toMatchObject({
+    ...{ code: 0, out: expect.stringMatching(/^1 delivery since .*: no difference\n$/) as string },
+  });
 
   const shell = await useShell({
     ...{
@@ -201,6 +206,7 @@ function putOnDesk(dir: string, namespace: string, url: string): void {
     "shop.yaml": example("prod.yaml"),
     "deploy/staging.yaml": example("staging.yaml"),
     "towline.yaml": `forges:\n${["github", "gitlab", "gitea"].map(forge).join("")}`,
+    "new.yaml": "{}\n",
     "values.yaml": "redis: { auth: { existingSecret: towline-redis } }\n",
     "github-token.txt": "token",
     "admin.token": "token",

@@ -1,0 +1,57 @@
+/** Reads KluctlDeployments from files. */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+import { annotation, type AnyDeployment, keyText } from "../model.ts";
+import { type FoundDeployment, toFound } from "./cluster.ts";
+
+/** The `uid` of a resource whose manifest has none. */
+const manifestUid = "manifest";
+
+/** Every KluctlDeployment in the files and below the directories; other resources are ignored. */
+export function readManifests(places: readonly string[]): readonly FoundDeployment[] {
+  const files = places.flatMap((place) =>
+    statSync(place).isDirectory()
+      ? readdirSync(place, { recursive: true, encoding: "utf8" })
+          .filter((name) => /\.ya?ml$/.test(name))
+          .map((name) => join(place, name))
+      : [place],
+  );
+  return files.flatMap((file) => {
+    const documents = parseAllDocuments(readFileSync(file, "utf8"));
+    return documents.flatMap((document) => {
+      const [problem] = document.errors;
+      if (problem) throw new Error(`cannot parse ${file}: ${problem.message}`);
+      return toFound(asStored(document.toJS()));
+    });
+  });
+}
+
+/** Adds the fields that the API server would set. */
+function asStored(document: unknown): unknown {
+  const { kind, apiVersion, metadata } = (document ?? {}) as Record<string, unknown>;
+  if (kind !== "KluctlDeployment" || !String(apiVersion).startsWith("gitops.kluctl.io/")) return undefined;
+  return { ...(document as object), metadata: { namespace: "default", uid: manifestUid, ...(metadata as object) } };
+}
+
+/** Annotations that the server or its users write, which an applied manifest leaves in place. */
+const keptAnnotations = [annotation.includes, annotation.reads, annotation.allowPreview];
+
+/** The deployments, with those of the manifests in place of the ones of the same name. */
+export function withManifests(
+  deployments: readonly AnyDeployment[],
+  manifests: readonly FoundDeployment[],
+): readonly AnyDeployment[] {
+  const all = new Map(deployments.map((deployment) => [keyText(deployment.key), deployment]));
+  for (const { deployment } of manifests) {
+    const name = keyText(deployment.key);
+    const present = all.get(name);
+    const kept = keptAnnotations.flatMap((key) => {
+      const value = present?.annotations[key];
+      return value === undefined ? [] : [[key, value] as const];
+    });
+    const uid = deployment.uid === manifestUid ? (present?.uid ?? manifestUid) : deployment.uid;
+    all.set(name, { ...deployment, uid, annotations: { ...Object.fromEntries(kept), ...deployment.annotations } });
+  }
+  return [...all.values()];
+}
