@@ -2,7 +2,7 @@
 import { quote } from "../../kit/quote.ts";
 import { annotation, type EnvironmentTier, environmentTiers, type GitDeployment, keyText } from "../../model.ts";
 
-export interface Environment {
+export interface HostEnvironment {
   /** `undefined`: the deployment is not reported to environments. */
   readonly name: string | undefined;
   readonly url?: string | undefined;
@@ -24,7 +24,7 @@ const usualTask = "towline";
 export function environmentOf(
   { key, annotations, spec }: Pick<GitDeployment, "key" | "annotations" | "spec">,
   task: string,
-): Environment {
+): HostEnvironment {
   const target = spec.targetNameOverride ?? spec.target ?? keyText(key);
   const usual = toName(task === usualTask ? target : `${task}/${target}`);
   const name = readName(annotations[annotation.environment], usual);

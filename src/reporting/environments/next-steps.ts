@@ -6,7 +6,7 @@ import { changeWaits, isInterrupted } from "../../reconcile/decide.ts";
 import { isReconciling, readyCondition } from "../../reconcile/status/conditions.ts";
 import { inOneLine, withFirstErrorOnly } from "../../reconcile/status/first-error.ts";
 import type { Follower } from "../deploy-statuses.ts";
-import { type Environment, environmentOf, toName } from "./environment.ts";
+import { environmentOf, type HostEnvironment, toName } from "./environment.ts";
 
 /**
  * With more environments than this, a repository gets a single one. One deployment to one environment takes five requests,
@@ -35,7 +35,7 @@ export interface EnvironmentStep {
   readonly toRecord: (id: string | undefined) => PostedDeployment;
 }
 
-type About = Pick<Environment, "url" | "tier">;
+type About = Pick<HostEnvironment, "url" | "tier">;
 
 interface Group extends About {
   readonly environment: string;
