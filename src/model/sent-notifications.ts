@@ -22,6 +22,8 @@ const Sent = z.object({
     .optional(),
   /** Digests of what needed somebody. */
   names: z.array(z.string()).optional(),
+  /** Since when nothing is known of it any more, which may be because Redis lost it. */
+  goneAt: z.number().optional(),
 });
 
 /** A message that may have been sent: it is recorded before, and removed after. */

@@ -129,8 +129,19 @@ export async function withinDeadline<T>(
   }
 }
 
-/** Creates a function that waits until the client accepts commands; BullMQ's own has no timeout. */
-export function createReadiness(redis: Redis): (signal: AbortSignal) => Promise<void> {
+type Readiness = (signal: AbortSignal) => Promise<void>;
+
+/** Everything that uses a connection shares one listener. */
+const known = new WeakMap<Redis, Readiness>();
+
+/** Returns a function that waits until the client accepts commands; BullMQ's own has no timeout. */
+export function createReadiness(redis: Redis): Readiness {
+  const ready = known.get(redis) ?? newReadiness(redis);
+  known.set(redis, ready);
+  return ready;
+}
+
+function newReadiness(redis: Redis): Readiness {
   const waiting = new Set<() => void>();
   redis.on("ready", () => {
     for (const resolve of waiting) resolve();

@@ -19,6 +19,8 @@ declare module "vitest" {
   }
 }
 
+const builtForTests = ["kluctl", "helm", "helm4", "promtool", "actionlint"] as const;
+
 /** Projects are set up one after the other; the first one stores the world's address here for the next. */
 const variable = "TEST_WORLD_URL";
 
@@ -33,7 +35,7 @@ export default async function setUp(project: TestProject): Promise<(() => Promis
   const say = (line: string) => process.stderr.write(`${line}\n`);
   if (running) say(`Using the parts of the running "npm run dev" (process ${running.pid}).`);
   // Build everything now, because the timeout of a test is too short for it.
-  else await findTools([...Object.values(partTools).flat(), "kluctl", "helm", "helm4"], { say });
+  else await findTools([...Object.values(partTools).flat(), ...builtForTests], { say });
   // Only some tests need these, and they say so: users who may not install packages can run the others.
   for (const name of ["chromium", "zsh", "fish"] as const)
     await findTools([name], { say }).catch((error: unknown) =>

@@ -24,7 +24,7 @@ export interface Notice {
   /** What it is about: the same text while that is the same. */
   readonly subject: string;
   readonly kind: NoticeKind;
-  readonly state: "progress" | "succeeded" | "failed" | "open";
+  readonly state: "progress" | "succeeded" | "failed" | "open" | "over";
   /**
    * Whether nothing that it is about is in progress. While a deployment is reconciled, its status does not say whether
    * it still waits: such a notice is `progress` or not settled.

@@ -51,6 +51,8 @@ export interface ChannelNotices {
 /** Later, a message scrolled away: what changes in it then is of no interest. */
 const editableMs = 60 * 60_000;
 const mostNames = 1_000;
+/** Previews are made again within this time if Redis has lost their reports; then they are known to fail as before. */
+const lostMs = 15 * 60_000;
 
 /** The record of a target that was just configured: what is true already is no news, unless the target has to be reminded. */
 export function firstRecord(
@@ -99,15 +101,32 @@ export function planSteps(
         if (found.changed !== undefined) steps.push(toDeployStep(found.changed, situation));
         continue;
       }
+      if (notice.state === "over") {
+        // Worth changing a message, but none of its own: the comment of the pull request says the same.
+        if (entry) steps.push(endOf(key, entry, { ...abilities, isHeard: true, isNews: false, lastSentAt, now }));
+        continue;
+      }
       const next = nextOf(notice, situation);
       if (typeof next === "number") waits.push(next);
       else if (next) steps.push(toStep(notice, "open", situation));
+      else if (entry?.goneAt !== undefined && notice.state === "open") {
+        const { goneAt: _, ...back } = entry;
+        steps.push({ key, channel, entry: back });
+      }
     }
   }
   const known = new Set(channels.map(({ channel }) => channel));
   for (const [key, entry] of Object.entries(record.sent)) {
     const isGone = !current.has(key);
-    if (isGone) steps.push(endOf(key, entry, known.has(entry.channel), { ...abilities, lastSentAt, now }));
+    if (isGone && isLost(entry, now)) {
+      waits.push((entry.goneAt ?? now) + lostMs);
+      if (entry.goneAt === undefined) steps.push({ key, channel: entry.channel, entry: { ...entry, goneAt: now } });
+    } else if (isGone) {
+      const isHeard = known.has(entry.channel);
+      // A newer commit has a message of its own.
+      const isNews = entry.kind !== "deploy" && !isKeptInRedis(entry.kind);
+      steps.push(endOf(key, entry, { ...abilities, isHeard, isNews, lastSentAt, now }));
+    }
     // A message that can no longer change needs no entry, unless the target has to be reminded of it.
     else if (entry.kind === "deploy" && !isFresh(entry, now) && !(needsSomebody(entry.state) && abilities.refreshMs))
       steps.push({ key, channel: entry.channel });
@@ -168,19 +187,29 @@ function toDeployStep({ notice, state, seen }: NonNullable<DeployFound["changed"
   return { ...step, entry: keeps ? step.entry : undefined, seen };
 }
 
+/** Reports of pull requests and webhooks can be lost with Redis. */
+function isKeptInRedis(kind: SentNotice["kind"]): boolean {
+  return kind === "preview" || kind === "webhooks";
+}
+
+/** Whether it may be known again soon. */
+function isLost({ kind, goneAt }: SentNotice, now: number): boolean {
+  return isKeptInRedis(kind) && now < (goneAt ?? now) + lostMs;
+}
+
+interface Ending extends Pick<Situation, "edits" | "lastSentAt" | "now"> {
+  /** Whether the channel still hears of anything. */
+  readonly isHeard: boolean;
+  /** Whether it is worth a message where none can be changed. */
+  readonly isNews: boolean;
+}
+
 /** Nothing is left of the subject: another commit came, or what was open is closed. */
-function endOf(
-  key: string,
-  entry: SentNotice,
-  isHeard: boolean,
-  { edits, lastSentAt, now }: Pick<Situation, "edits" | "lastSentAt" | "now">,
-): NotifyStep {
+function endOf(key: string, entry: SentNotice, { edits, isHeard, isNews, lastSentAt, now }: Ending): NotifyStep {
   const { kind, about, channel, content, ref, object } = entry;
   const isOpen = needsSomebody(entry.state) || entry.state === "progress";
   const sent = edits ? ref : undefined;
-  // The newer commit has a message of its own. Reports of pull requests and webhooks can be lost with Redis.
-  const isCertain = kind !== "deploy" && kind !== "preview" && kind !== "webhooks";
-  const isTold = content !== undefined && isOpen && isHeard && (sent !== undefined || isCertain);
+  const isTold = content !== undefined && isOpen && isHeard && (sent !== undefined || isNews);
   if (!isTold) return { key, channel };
   const title = endTitle(kind, about);
   const message: StepMessage = {

@@ -10,7 +10,7 @@ import type { Notice } from "./notices.ts";
 /** More open pull requests than this are not looked at. */
 const mostReports = 500;
 
-/** One for each pull request that has failed, about the deployments that it concerns. */
+/** One for each pull request with a report, about the deployments that it concerns: most of them are over. */
 export async function findFailedPreviews(
   reports: Pick<Reports, "find"> & { open(repo: RepoId): Promise<readonly Pick<Report, "pullRequest">[]> },
   all: readonly AnyDeployment[],
@@ -22,7 +22,7 @@ export async function findFailedPreviews(
     few.map(async ({ repo, pullRequest }) => ({ repo, report: await reports.find(pullRequest) })),
   );
   return found.flatMap(({ repo, report }) => {
-    if (report === undefined || !mayFail(report)) return [];
+    if (report === undefined || isForeign(report)) return [];
     const names = new Set(report.previews.map(({ deployment }) => keyText(deployment)));
     // Naming a repository is not enough: only who was able to deploy from it hears of its pull requests.
     const following = all.filter(
@@ -34,8 +34,10 @@ export async function findFailedPreviews(
 }
 
 /** While it is made again, nobody knows whether it still fails. */
-function mayFail(report: Report): boolean {
-  return isOpen(report) && !isForeign(report) && (report.state === "working" || sumOf(report, false) === "failure");
+function stateOf(report: Report): Notice["state"] {
+  if (!isOpen(report)) return "over";
+  if (report.state === "working") return "progress";
+  return sumOf(report, false) === "failure" ? "open" : "over";
 }
 
 function toNotice(report: Report, deployments: readonly AnyDeployment[]): Notice {
@@ -47,7 +49,7 @@ function toNotice(report: Report, deployments: readonly AnyDeployment[]): Notice
     .toSorted((a, b) => compareText(a.name, b.name));
   return {
     ...{ subject: `preview ${pullRequest.forge}:${name}`, kind: "preview", settled: report.state !== "working", url },
-    state: report.state === "working" ? "progress" : "open",
+    state: stateOf(report),
     events: new Set(["preview"]),
     about: name,
     lines: [{ name: title || name, state: "failed", text: describeReport(report) }, ...lines],
