@@ -14,6 +14,7 @@ import { noAccess, notIsolated } from "./offline.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
 import { readContainerMemory, watchMemory } from "./memory.ts";
 import { watchRoom } from "./room.ts";
+import type { UnpackedBy } from "./unpacked-by.ts";
 import { type Binary, isSince } from "./version.ts";
 import type { RendererLimits } from "./warm/fork-server-process.ts";
 import { createJailedRenderers, type JailedPlace } from "./warm/jailed-renderers.ts";
@@ -53,6 +54,7 @@ export interface ConfinementDeps {
   readonly confine: Confine;
   readonly demands: JailDemands;
   readonly directories: Directories;
+  readonly unpackedBy: UnpackedBy;
   readonly workDir: string;
   readonly env: Environment;
   /** Whether `python3` from PATH replaces kluctl's own. */
@@ -156,8 +158,8 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
 
   /**
    * Runs once per kluctl binary. First kluctl renders an empty project, to unpack and compile its Python, which it
-   * cannot do in a jail. Then it does the same in a jail: a machine where that fails is detected before the first
-   * preview, and the fork server learns the libraries from a run of ours.
+   * cannot do in a jail; unless an earlier server has left it. Then it does the same in a jail: a machine where that
+   * fails is detected before the first preview, and the fork server learns the libraries from a run of ours.
    */
   async function prepare(binary: Binary): Promise<JailedPlace> {
     const job = await directories.create("towline", { bringsLogins: false });
@@ -166,25 +168,42 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       await mkdir(project);
       await writeFile(join(project, "deployment.yaml"), "deployments: [] # {{ 6 * 7 }}\n");
       const args = ["render", "--no-update-check", "--offline-kubernetes", `--project-dir=${project}`];
+      if (await deps.unpackedBy.is(binary)) {
+        try {
+          return await openJailed(binary, project, args);
+        } catch (error) {
+          if (stopping.signal.aborted) throw error;
+          log.debug({ error: (error as Error).message }, "kluctl's Python is unpacked again");
+        }
+      }
       const command = { command: binary.path, args: [...args, `--render-output-dir=${output}`] };
       await render({ ...command, env: { ...own, ...job.env }, cwd: project });
-      const place = await renderers.open(binary);
-      const jailedJob = await directories.createOwn(place.unpacked);
-      const admission = await admit(place, jailedJob, project);
-      try {
-        const jail = jailFor(place, binary, { job: jailedJob, slot: project, ports: [] });
-        const inside = [...args, `--render-output-dir=${join(jailedJob.path, "rendered")}`, ...place.ways.flags];
-        await render({ ...inJail(jail, binary.path, inside), env: admission.env, cwd: jailedJob.path });
-      } catch (error) {
-        place.retire();
-        throw error;
-      } finally {
-        admission.end();
-        await jailedJob.remove();
-      }
+      const place = await openJailed(binary, project, args);
+      await deps.unpackedBy.remember(binary);
       return place;
     } finally {
       await job.remove();
+    }
+  }
+
+  /** Needs the unpacked Python. */
+  async function openJailed(binary: Binary, project: string, args: readonly string[]): Promise<JailedPlace> {
+    const place = await renderers.open(binary);
+    try {
+      const job = await directories.createOwn(place.unpacked);
+      const admission = await admit(place, job, project);
+      try {
+        const jail = jailFor(place, binary, { job, slot: project, ports: [] });
+        const inside = [...args, `--render-output-dir=${join(job.path, "rendered")}`, ...place.ways.flags];
+        await render({ ...inJail(jail, binary.path, inside), env: admission.env, cwd: job.path });
+      } finally {
+        admission.end();
+        await job.remove();
+      }
+      return place;
+    } catch (error) {
+      place.retire();
+      throw error;
     }
   }
 

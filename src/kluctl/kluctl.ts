@@ -32,6 +32,7 @@ import { type Ended, type ProcessLimits, runProcess } from "./process.ts";
 import { readCommandResult, readValidateResult, type ReadResult } from "./result.ts";
 import { toStableWords } from "./stable-words.ts";
 import { createThreads } from "./threads.ts";
+import { createUnpackedBy } from "./unpacked-by.ts";
 import { type Binary, createBinary, isSince } from "./version.ts";
 import type { RendererLimits } from "./warm/fork-server-process.ts";
 import type { StartWatched } from "./watched.ts";
@@ -154,10 +155,11 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
    * long as the reconciliation.
    */
   const asking = new WeakMap<Credentials, readonly string[]>();
+  const unpackedBy = createUnpackedBy(directories.unpackedBy, log);
   const renderers = deps.warm
     ? createWarmRenderers({
         unpacked: directories.unpacked,
-        unpackedBy: directories.unpackedBy,
+        unpackedBy,
         workDir: deps.workDir,
         env: sharedEnv,
         limits,
@@ -172,6 +174,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       confine: deps.confine,
       demands: { files: true, network: true, ...deps.jail },
       directories,
+      unpackedBy,
       workDir: deps.workDir,
       env: deps.env,
       systemPython: deps.systemPython,

@@ -3,12 +3,12 @@
  * GitHub.
  */
 import { type DeliveredGroup, githubMergeGroup, githubQueuePush } from "./deliveries.ts";
-import type { LocalGithub, LocalPullRequest, LocalPullRequests } from "./local-hosts.ts";
+import { type LocalGithub, type LocalPullRequest, type LocalPullRequests, wordOf } from "./local-hosts.ts";
 
 export interface QueuedGroup extends DeliveredGroup {
   /** As the host shows them: `state: description`, by context. */
   statuses(): Record<string, string>;
-  /** The states of all statuses ever written, in order. */
+  /** The states of all statuses and check runs ever written: each in order. */
   writes(): readonly string[];
   /** Sends the merge group event that Apps receive. `claimed` replaces fields of the delivery with false ones. */
   tell(action: "checks_requested" | "destroyed", claimed?: Partial<DeliveredGroup>): Promise<void>;
@@ -20,7 +20,7 @@ export interface QueuedGroup extends DeliveredGroup {
   merge(): Promise<void>;
 }
 
-export function useMergeQueue(pulls: LocalPullRequests, { host }: LocalGithub) {
+export function useMergeQueue(pulls: LocalPullRequests, { host, statuses }: LocalGithub) {
   const { repo, repository, deliver } = pulls;
   const hosted = host.repository;
 
@@ -38,11 +38,14 @@ export function useMergeQueue(pulls: LocalPullRequests, { host }: LocalGithub) {
       await repo.git("push", "--quiet", "origin", `${commit}:${ref}`);
       hosted.commits.add(commit);
       const group = { ref, commit, base };
-      const statuses = () => hosted.statuses.filter(({ sha }) => sha === commit);
+      const isIts = ({ sha }: { readonly sha: string }) => sha === commit;
       return {
         ...group,
-        statuses: () => Object.fromEntries(statuses().map((one) => [one.context, `${one.state}: ${one.description}`])),
-        writes: () => statuses().map(({ state }) => state),
+        statuses: () => statuses(commit),
+        writes: () => [
+          ...hosted.statuses.filter(isIts).map(({ state }) => state),
+          ...hosted.checkRuns.filter(isIts).map(wordOf),
+        ],
         tell: (action, claimed) => deliver(githubMergeGroup(action, repository, { ...group, ...claimed })),
         tellByPush: (ended) => deliver(githubQueuePush(repository, group, ended)),
         drop: async () => void (await repo.git("push", "--quiet", "origin", `:${ref}`)),

@@ -2,11 +2,11 @@
  * Warm renderers. Most of the cost of a kluctl run is starting four Python interpreters; here they are forks of one
  * that has already started. If anything goes wrong, kluctl starts its own as usual.
  */
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { within } from "../../kit/deadline.ts";
 import type { Logger } from "../../log.ts";
 import { createWorkDirectories, removeDirectory } from "../../kit/work-directories.ts";
+import type { UnpackedBy } from "../unpacked-by.ts";
 import type { Binary } from "../version.ts";
 import { forkServer } from "./fork-server.ts";
 import { type ForkServer, type RendererLimits, startForkServer } from "./fork-server-process.ts";
@@ -31,8 +31,7 @@ export interface WarmRenderers {
 
 export interface WarmRenderersDeps {
   readonly unpacked: Unpacked;
-  /** A file with the version of the kluctl that has unpacked its Python last; written once its warm renderers have started. */
-  readonly unpackedBy: string;
+  readonly unpackedBy: UnpackedBy;
   readonly workDir: string;
   /** The environment that every kluctl gets. */
   readonly env: Readonly<Record<string, string>>;
@@ -60,8 +59,6 @@ interface Running {
 }
 
 const [firstRetryMs, longestRetryMs] = [60_000, 3_600_000];
-/** Starting four interpreters takes less time on most machines, and less than this on all. */
-const longestWaitMs = 3_000;
 
 export function createWarmRenderers({ env, limits, log, observe, ...deps }: WarmRenderersDeps): WarmRenderers {
   const { unpacked, unpackedBy } = deps;
@@ -69,8 +66,8 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
   const places = new Map<string, Place>();
   let running: Running | undefined;
   let starting: Promise<void> | undefined;
-  /** The kluctl whose Python was looked for before its first run. */
-  let looked: string | undefined;
+  /** Of the kluctl whose Python was looked for before its first run; resolves once that has started or failed. */
+  let early: { readonly file: string; readonly done: Promise<void> } | undefined;
   let failed: { readonly file: string; readonly retryMs: number; readonly at: number } | undefined;
   let stopped = false;
 
@@ -145,31 +142,18 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
     }));
   }
 
-  /** A wrong answer costs time and nothing else: kluctl unpacks what it misses, and starts it by itself. */
-  async function isUnpacked({ version }: Binary): Promise<boolean> {
-    return (await readFile(unpackedBy, "utf8").catch(() => "")) === version;
-  }
-
   async function startEarly(binary: Binary): Promise<void> {
-    if (stopped || running || looked === binary.file) return starting;
-    looked = binary.file;
-    if (!(await isUnpacked(binary))) return;
+    if (running !== undefined || !(await unpackedBy.is(binary)) || stopped) return;
     await begin(binary);
     if (running === undefined) failed = undefined; // the first run unpacks what is missing
-  }
-
-  async function remember({ file, version }: Binary): Promise<void> {
-    try {
-      if (running?.file === file) await writeFile(unpackedBy, version);
-    } catch (error) {
-      log.debug({ error: (error as Error).message }, "the next server's first renderers start cold");
-    }
   }
 
   return {
     async find(binary, cold = false) {
       const { file } = binary;
-      if (!cold) await within(longestWaitMs, startEarly(binary), () => undefined, { ref: false });
+      // Never for long: the fork server has its own limit, and four interpreters take longer to start than one.
+      if (!cold && early?.file !== file) early = { file, done: startEarly(binary) };
+      if (!cold) await early?.done;
       const ways = !cold && running?.file === file ? running.ways : undefined;
       observe?.(ways ? "warm" : !cold && failed?.file === file ? "fallback" : "cold");
       return ways;
@@ -178,7 +162,7 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
     unpacked(binary) {
       if (stopped || starting || running?.file === binary.file) return;
       if (failed?.file === binary.file && performance.now() < failed.at + failed.retryMs) return;
-      void begin(binary).then(() => remember(binary));
+      void begin(binary).then(() => (running?.file === binary.file ? unpackedBy.remember(binary) : undefined));
     },
 
     async stop() {

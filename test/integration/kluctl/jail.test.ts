@@ -9,6 +9,7 @@ import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { parse } from "yaml";
 import { kluctlFilter } from "../../../src/jail/filter.ts";
 import { inJail, type Jail } from "../../../src/jail/jail.ts";
+import { startWatched } from "../../../src/kluctl/watched.ts";
 import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
 import type { CommandResult } from "../../../src/model.ts";
 import {
@@ -39,7 +40,7 @@ beforeAll(async () => {
 async function useJail({
   ports = [],
   ...options
-}: Partial<Pick<KluctlDeps, "systemPython" | "warm" | "jail" | "limits" | "memory">> & {
+}: Partial<Pick<KluctlDeps, "cacheDir" | "starter" | "systemPython" | "warm" | "jail" | "limits" | "memory">> & {
   ports?: readonly number[];
 } = {}) {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
@@ -168,6 +169,36 @@ describe.each([
     expect(attacked.python.includes("fork-server")).toBe(how !== "cold");
     expect(lines.filter(({ msg }) => /starts? cold/.test(String(msg)))).toEqual([]);
   });
+});
+
+test("only a kluctl whose Python is not unpacked yet renders outside of the jail, and nothing but an empty project", async () => {
+  const [cache, kluctl] = await Promise.all([useTempDir(), useKluctl()]);
+  const outside: string[] = [];
+  const starter: KluctlDeps["starter"] = {
+    startWatched(spec, onLines) {
+      const [command = ""] = spec.args;
+      if (spec.command === kluctl && command !== "version") outside.push(command);
+      return startWatched(spec, onLines);
+    },
+    removeDirectory: (path) => rm(path, { recursive: true, force: true, maxRetries: 5 }),
+  };
+  const preview = async () => {
+    const { jailed, run, slot, cluster } = await useJail({ ...warm, cacheDir: cache, starter });
+    const projectDir = await createProject(join(slot, "project"), {
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/found.yaml": configMap(cluster.namespace, "{{ 6 * 7 }}"),
+    });
+    const result = await jailed.diff(run({ projectDir }), noDiffOptions, signal);
+    await jailed.stop();
+    return [data(result)["found"], ...outside.splice(0)];
+  };
+  // As if it had been removed since.
+  const { stdout: version } = await promisify(execFile)(kluctl, ["version", "--no-update-check"]);
+  await writeFile(join(cache, "unpacked-by"), version.trim().replace(/^v/, ""));
+  expect(await preview()).toEqual(["42", "render"]);
+  expect(await preview()).toEqual(["42"]);
+  await writeFile(join(cache, "unpacked-by"), "0.0.0");
+  expect(await preview()).toEqual(["42", "render"]);
 });
 
 test("a fork server that dies is replaced by one that has seen no preview", async () => {
