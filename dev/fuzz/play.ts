@@ -22,6 +22,8 @@ export interface Finding {
   /** Number of the delivery of the seed; absent if the finding is about all of them. */
   readonly delivery?: number;
   readonly what: string;
+  /** Whether it is only about the time that an answer took, which depends on the machine. */
+  readonly isSlow?: true;
 }
 
 export interface FuzzReport {
@@ -89,7 +91,11 @@ export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
   async function sendAlone(delivery: number): Promise<void> {
     const { ms } = await send(mutantOf(corpus, options.seed, delivery), server.port, agent);
     if (ms > slowMs)
-      find({ delivery, what: `answered after ${Math.round(ms)} ms while no other delivery was in progress` });
+      find({
+        delivery,
+        what: `answered after ${Math.round(ms)} ms while no other delivery was in progress`,
+        isSlow: true,
+      });
   }
 
   const sampling = setInterval(() => {

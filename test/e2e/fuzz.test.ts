@@ -14,7 +14,7 @@ test("every delivery is answered, and the server keeps running", async () => {
   });
 
   // Response times are checked only by the whole run, on a machine of its own.
-  expect(findings.filter(({ what }) => !what.includes("nothing else to do"))).toEqual([]);
+  expect(findings.filter(({ isSlow }) => isSlow !== true)).toEqual([]);
   expect(sent).toBe(3_000);
   for (const status of ["202", "400", "401", "404", "405"]) expect([...answers.keys()]).toContain(status);
 });
