@@ -182,7 +182,7 @@ export async function prepare(
   for (const name of names) {
     await stage.cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval: "1h" }));
   }
-  await deployments.until("the first deploy", (all) => names.every((name) => isReady(all.get(name), first)), 180_000);
+  await deployments.until("the first deploy", (all) => names.every((name) => isReady(all.get(name), first)), 600_000);
   return { namespace, isolation, repository, proxy, server, cluster: stage.cluster, deployments, names };
 }
 

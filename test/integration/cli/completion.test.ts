@@ -1,5 +1,7 @@
 /** Completion in real shells; bash is covered by the unit tests because every machine has it. */
 import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { findTools } from "../../../dev/tools.ts";
@@ -32,8 +34,10 @@ test("fish completes the same words as bash, with their descriptions", async () 
   const { fish } = await findTools(["fish"], { say });
   const { out: script } = await towline(["completion", "fish"]);
   const home = await useTempDir(); // fish writes to its home directory even with --no-config
+  const file = join(home, "towline.fish"); // longer than an argument may be
+  await writeFile(file, script);
   const complete = async (line: string) => {
-    const asked = `${script}\ncomplete -C ${JSON.stringify(line)}`;
+    const asked = `source ${file}; complete -C ${JSON.stringify(line)}`;
     const { stdout } = await run(fish, ["--no-config", "-c", asked], {
       cwd: "/proc/self",
       env: { HOME: home },

@@ -35,7 +35,7 @@ async function aTarget(status: number) {
 test("a target gets a sample of each message, or of one kind", async () => {
   const { bodies, run } = await aTarget(204);
   expect(await run("team")).toMatchObject({ code: 0, err: "" });
-  expect(bodies).toHaveLength(9);
+  expect(bodies).toHaveLength(10);
   expect(JSON.parse(bodies[0] ?? "")).toEqual({ text: "[sample] shop: deployed 3f2c1ab to 2 deployments" });
   const one = await run("team", "--only", "drift");
   expect(one).toEqual({ code: 0, err: "", out: "sent: [sample] shop: 1 deployment differs from git\n" });
