@@ -106,7 +106,13 @@ export async function useLocalGithub(as: "app" | "token"): Promise<LocalGithub> 
 }
 
 /** A run in the words of a status: what is neutral passes a required check. */
-export function wordOf({ status, conclusion }: { readonly status: string; readonly conclusion: string | null }): string {
+export function wordOf({
+  status,
+  conclusion,
+}: {
+  readonly status: string;
+  readonly conclusion: string | null;
+}): string {
   if (status !== "completed") return "pending";
   return conclusion === "neutral" ? "success" : String(conclusion);
 }
