@@ -9,6 +9,7 @@ import type { Receipt } from "../model/receipt.ts";
 import { parseJson } from "../kit/json.ts";
 import type { Logger } from "../log.ts";
 import type { GitEvent } from "../model.ts";
+import { withoutLogin } from "../model/repo-url.ts";
 import { createBufferedWriter } from "./buffered-writer.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 
@@ -141,7 +142,7 @@ type Unwritten = ReturnType<typeof toUnwritten>;
 function toUnwritten({ forge, at, ms, status, event, receipt, refused }: AnsweredDelivery) {
   const ignored = receipt?.ignored ?? [];
   return {
-    again: event && refused === undefined ? { ...event, changed: undefined } : undefined,
+    again: event && refused === undefined ? toStored(event) : undefined,
     v: 1,
     forge,
     delivery: event?.delivery.slice(0, longest),
@@ -169,6 +170,12 @@ function toUnwritten({ forge, at, ms, status, event, receipt, refused }: Answere
       .map(({ deployment, reason }) => ({ deployment, reason: reason.slice(0, longest) })),
     ignoredMore: Math.max(0, ignored.length - mostNamed),
   };
+}
+
+/** Without its files, and without a login that a host may put into its URLs: whoever reads Redis must not get it. */
+function toStored(event: GitEvent) {
+  const repoUrls = "repoUrls" in event ? event.repoUrls.map(withoutLogin) : undefined;
+  return { ...event, ...(repoUrls && { repoUrls }), changed: undefined };
 }
 
 function commitOf(event: GitEvent): string | undefined {

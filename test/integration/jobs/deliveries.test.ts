@@ -30,6 +30,8 @@ test("the latest deliveries are stored in limited number, and forged ones do not
   const receipt = { delivery: "d", matched: 1, deployments: ["shop/staging"], queued: 1, ignored };
   deliveries.record(answered({ receipt }));
   deliveries.record(answered({ forge: "github" }));
+  const repoUrls = ["https://bot:canary-password@git.example.com/shop", "ssh://git@git.example.com/shop"];
+  deliveries.record(answered({ forge: "gitlab", event: { ...push, forge: "gitlab", repoUrls } }));
   for (let n = 0; n < 30; n++)
     deliveries.record(answered({ at: n + Date.now(), event: undefined, status: 401, refused: "no" }));
   for (let n = 0; n < 3; n++) deliveries.record(answered({ at: Date.now() - 8 * 24 * 3_600_000 }));
@@ -51,6 +53,13 @@ test("the latest deliveries are stored in limited number, and forged ones do not
   expect(found.map(({ replayable = false }) => replayable)).toEqual([...Array<boolean>(20).fill(false), true]);
   expect(await open().event("gitea", "d")).toEqual({ ...push, changed: { complete: false, paths: [] } });
   expect(await open().event("gitea", "another")).toBeUndefined();
+  expect(await open().event("gitlab", "d")).toMatchObject({
+    repoUrls: ["https://git.example.com/shop", "ssh://git@git.example.com/shop"],
+  });
+  const all = await Promise.all(
+    ((await client.keys(`${prefix}:*`)) as string[]).map((one) => client.lrange(one, 0, -1)),
+  );
+  expect(JSON.stringify(all)).not.toContain("canary");
   expect(JSON.stringify(await client.lrange(key, 0, -1))).not.toContain("a-path");
   expect(await client.pttl(key)).toBeGreaterThan(0);
 });
