@@ -22,8 +22,8 @@ export function NotificationsView() {
         <>
           <p>No target is configured.</p>
           <p class="quiet">
-            A target is a chat, a mailbox or an address that hears what became of a push and what needs attention.
-            Targets are in the server's configuration, in <code>notifications</code>.
+            A target is a chat, a mailbox or an HTTP endpoint that is notified of what became of a push and of what
+            needs attention. Targets are in the server's configuration, in <code>notifications</code>.
           </p>
         </>
       )}

@@ -198,46 +198,33 @@ function toStep({ context, state, description }: Status, at: number): Step {
 
 /** Waits until a comment of the server on the pull request contains the text. */
 export function watchComment(pullRequest: PullRequest, text: string): Strand {
-  const steps: Step[] = [];
-  let ended = false;
-  let failure: Error | undefined;
-
-  async function lookOn(): Promise<void> {
-    for (; !ended && steps.length === 0; await delay(lookEveryMs)) {
-      const comment = (await pullRequest.comments()).find(({ body }) => body.includes(text));
-      if (comment) steps.push({ at: Date.now(), what: "comment changed", detail: `the same one (id ${comment.id})` });
-    }
-  }
-
-  lookOn().catch((error: unknown) => {
-    failure = error instanceof Error ? error : new Error(String(error));
+  return watch(`no comment says "${text}"`, async () => {
+    const comment = (await pullRequest.comments()).find(({ body }) => body.includes(text));
+    return comment && [{ at: Date.now(), what: "comment changed", detail: `the same one (id ${comment.id})` }];
   });
-  return {
-    steps,
-    missing() {
-      if (failure) throw failure;
-      return steps.length > 0 ? [] : [`no comment says "${text}"`];
-    },
-    end: () => void (ended = true),
-  };
 }
 
 /** Waits until the commit statuses show the result. */
 export function watchStatuses(shop: Shop, commit: string): Strand {
+  return watch(`${commit.slice(0, 7)} has no final status`, async () => {
+    const statuses = await statusesOf(shop, commit);
+    const summedUp = statuses.some(({ context }) => context === "towline");
+    const isFinal = summedUp && statuses.every(({ state }) => state !== "pending");
+    return isFinal ? statuses.map((status) => toStep(status, Date.now())) : undefined;
+  });
+}
+
+/** Looks again and again until there are steps. `missing`: what is still to come, in words. */
+function watch(missing: string, look: () => Promise<readonly Step[] | undefined>): Strand {
   const steps: Step[] = [];
-  let [ended, missing] = [false, `${commit.slice(0, 7)} has no final status`];
+  let [isDone, ended] = [false, false];
   let failure: Error | undefined;
 
   async function lookOn(): Promise<void> {
-    while (!ended) {
-      const statuses = await statusesOf(shop, commit);
-      const summedUp = statuses.some(({ context }) => context === "towline");
-      if (summedUp && statuses.every(({ state }) => state !== "pending")) {
-        steps.push(...statuses.map((status) => toStep(status, Date.now())));
-        missing = "";
-        return;
-      }
-      await delay(lookEveryMs);
+    for (; !ended && !isDone; await delay(lookEveryMs)) {
+      const found = await look();
+      steps.push(...(found ?? []));
+      isDone = found !== undefined;
     }
   }
 
@@ -246,7 +233,7 @@ export function watchStatuses(shop: Shop, commit: string): Strand {
     steps,
     missing() {
       if (failure) throw failure;
-      return missing === "" ? [] : [missing];
+      return isDone ? [] : [missing];
     },
     end: () => void (ended = true),
   };

@@ -1,4 +1,6 @@
 /** Formats the result of `towline replay` as text. Pure. */
+import { utcText } from "../kit/utc-text.ts";
+import { shortRef } from "../model/git-ref.ts";
 import type { AffectedOnce, MatchingDifference } from "./compare-matching.ts";
 import { short } from "./output.ts";
 import { plain, table } from "./table.ts";
@@ -25,7 +27,7 @@ export interface DeploymentTotal {
 const mostShown = 50;
 
 export function describeReplay({ sinceAt, deliveries, differences, deployments }: Replay): string {
-  const since = `since ${timeText(sinceAt)}`;
+  const since = `since ${utcText(sinceAt, "seconds")}`;
   if (differences.length === 0) return `${count(deliveries, "delivery", "deliveries")} ${since}: no difference\n`;
   const shown = differences.slice(0, mostShown).map(describeDifference);
   const more = differences.length - shown.length;
@@ -60,7 +62,9 @@ export function totalsOf(differences: readonly MatchingDifference[]): Deployment
 
 function describeDifference(difference: MatchingDifference): string {
   const { at, forge, event, commit, gained, lost, handled, pathsOmitted } = difference;
-  const head = [timeText(at), forge, event.replace("-", " "), plain(aboutOf(difference)), short(commit)].join("  ");
+  const head = [utcText(at, "seconds"), forge, event.replace("-", " "), plain(aboutOf(difference)), short(commit)].join(
+    "  ",
+  );
   const rows = [
     ...gained.map((one) => ["+", one.deployment, `would be ${doneTo(one)}; now: ${plain(one.why)}`]),
     ...lost.map((one) => ["-", one.deployment, `would not be ${doneTo(one)}: ${plain(one.why)}`]),
@@ -83,11 +87,7 @@ function doneTo({ as }: AffectedOnce): string {
 
 function aboutOf({ repoName, ref = "", pullRequest }: MatchingDifference): string {
   if (pullRequest !== undefined) return `${repoName}#${pullRequest}`;
-  return `${repoName} ${ref.replace(/^refs\/(?:heads|tags)\//, "")}`;
-}
-
-function timeText(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  return `${repoName} ${shortRef(ref)}`;
 }
 
 function count(number: number, one: string, many: string): string {

@@ -6,6 +6,7 @@ import { loadFromFlags } from "./configuration.ts";
 import { ageText, listing, type Format, isForPeople, outputOption, short } from "./output.ts";
 import { withRedis } from "./redis.ts";
 import { plain, table } from "./table.ts";
+import { shortRef } from "../model/git-ref.ts";
 
 interface Flags {
   readonly config?: string;
@@ -81,7 +82,7 @@ function toTable(records: readonly DeliveryRecord[], wide: boolean): string {
 function aboutOf({ repoName, ref, pullRequest }: DeliveryRecord): string {
   if (repoName === undefined) return "–";
   if (pullRequest !== undefined) return `${repoName}#${pullRequest}`;
-  return `${repoName} ${ref?.replace(/^refs\/(heads|tags)\//, "") ?? ""}`;
+  return `${repoName} ${shortRef(ref ?? "")}`;
 }
 
 function whyOf(record: DeliveryRecord, wide: boolean): string {

@@ -16,6 +16,7 @@ import {
 } from "../preview/summary.ts";
 import { commandToAllow } from "./obstacle.ts";
 import { markdown, type Markup } from "./text.ts";
+import { utcText } from "../kit/utc-text.ts";
 
 /** Once the base has moved this often, a note says so. */
 const manyRestarts = 3;
@@ -188,10 +189,7 @@ function shortHash(commit: string): string {
 }
 
 function time(ms: number): string {
-  const date = new Date(ms);
-  return Number.isNaN(date.getTime())
-    ? "at an unknown time"
-    : `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  return Number.isNaN(new Date(ms).getTime()) ? "at an unknown time" : utcText(ms, "seconds");
 }
 
 function duration(ms: number): string {

@@ -90,7 +90,7 @@ async function examineLogin(
     const works = ok(subject, `the login works: ${name}; pull requests ${whether}`);
     if (expiresAt === undefined || !expiresSoon({ expiresAt }, Date.now())) return [works];
     const when = new Date(expiresAt).toISOString();
-    return [works, warning(subject, `the login expires at ${when}`, "create a new token, and replace it")];
+    return [works, warning(subject, `the login expires at ${when}`, "create a new token and configure it before then")];
   } catch (error) {
     return [problem(subject, `the login does not work: ${(error as Error).message}`)];
   }

@@ -81,8 +81,19 @@ export function hasPathOf(address: string | null | undefined, forge: string): bo
   return segmentsOf(address).slice(-2).join("/") === `webhooks/${forge}`;
 }
 
+/** The webhooks of the forge, and the hosts to which others send that look as if they were meant for it. */
+export function sortWebhooks<T>(
+  all: readonly T[],
+  addressOf: (webhook: T) => string | null | undefined,
+  forge: string,
+): { readonly ours: readonly T[]; readonly similar: readonly string[] } {
+  const ours = all.filter((webhook) => hasPathOf(addressOf(webhook), forge));
+  const similar = all.filter((webhook) => !ours.includes(webhook) && hasSimilarPath(addressOf(webhook)));
+  return { ours, similar: similar.map((webhook) => hostOfAddress(addressOf(webhook))) };
+}
+
 /** Whether an address looks as if it was meant for a Towline server: `/webhooks`, or that of another forge. */
-export function hasSimilarPath(address: string | null | undefined): boolean {
+function hasSimilarPath(address: string | null | undefined): boolean {
   return segmentsOf(address)
     .slice(-2)
     .some((segment) => /^webhooks?$/i.test(segment));

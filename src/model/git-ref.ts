@@ -41,3 +41,8 @@ export function describeRef(ref: GitRef): string {
   if (ref.branch !== undefined) return `branch ${ref.branch}`;
   return "the default branch";
 }
+
+/** The name of a branch or tag as people know it: `refs/heads/main` → `main`. */
+export function shortRef(ref: string): string {
+  return ref.replace(/^refs\/(?:heads|tags)\//, "");
+}

@@ -7,11 +7,10 @@ import {
   type Hooks,
   type WantedHook,
   describeEvents,
-  hasPathOf,
-  hasSimilarPath,
   hostOfAddress,
   isSameAddress,
   lackedEvents,
+  sortWebhooks,
 } from "../hooks.ts";
 
 const HookAnswer = z.object({
@@ -110,10 +109,9 @@ export function createGiteaWebhooks(id: string, { apiUrl, token }: GiteaAccess):
   return {
     async find(repoName, signal) {
       const all = (await listHooks(ask, repoName, signal)).filter(({ type }) => types.includes(type));
-      const ours = all.filter(({ config }) => hasPathOf(config.url, id));
-      const similar = all.filter((hook) => !ours.includes(hook) && hasSimilarPath(hook.config.url));
+      const { ours, similar } = sortWebhooks(all, ({ config }) => config.url, id);
       return {
-        similar: similar.map(({ config }) => hostOfAddress(config.url)),
+        similar,
         ours: ours.map(({ id: hook, config, active, events: has }) => ({
           ...{ key: `${repoName} ${hook}`, host: hostOfAddress(config.url), isEnabled: active },
           sendsPushes: has?.includes("push") === true,

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { DeliveryAttempt, FoundWebhooks, HostWebhook } from "../../model.ts";
 import type { HostWebhooks } from "../../ports.ts";
 import type { ForgeLogin } from "../forge-options.ts";
-import { hasPathOf, hasSimilarPath, hostOfAddress } from "../hooks.ts";
+import { hasPathOf, hostOfAddress, sortWebhooks } from "../hooks.ts";
 import { appAnswer } from "./answers.ts";
 import { createAppLogin } from "./app-login.ts";
 import { type Client, type GithubCall, createClient } from "./client.ts";
@@ -90,10 +90,9 @@ async function findOfRepository(
     ...{ what: `${what} of ${repoName}`, repoName, permission: "repository_hooks", signal: within },
   });
   const all = await listHooks(client, callFor("list the webhooks"));
-  const ours = all.filter(({ config }) => hasPathOf(config.url, id));
-  const similar = all.filter((hook) => !ours.includes(hook) && hasSimilarPath(hook.config.url));
+  const { ours, similar } = sortWebhooks(all, ({ config }) => config.url, id);
   return {
-    similar: similar.map(({ config }) => hostOfAddress(config.url)),
+    similar,
     ours: ours.map(({ id: hook_id, active, events, config }): HostWebhook => ({
       ...{ key: `${repoName} ${hook_id}`, host: hostOfAddress(config.url), isEnabled: active },
       sendsPushes: events.includes("push") || events.includes("*"),

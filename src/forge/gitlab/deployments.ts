@@ -5,6 +5,7 @@ import type { Forge } from "../../ports.ts";
 import { type Answer, type Ask, readAnswer, unlessGone } from "../ask.ts";
 import { createMemory } from "../memory.ts";
 import { createGitlabApi, type GitlabApi, perPage } from "./api.ts";
+import { shortRef } from "../../model/git-ref.ts";
 
 const id = z.int().positive();
 
@@ -69,8 +70,8 @@ export function createSetDeployment({ ask, findAccount }: SetDeploymentOptions):
       if (found?.sha === commit && found.status !== "canceled") {
         return found.status === status ? found : ((await write(found.id)) ?? found);
       }
-      const { name, isTag } = shortRef(ref);
-      const json = await deployments.create(repoName, environment, commit, name, isTag, { status });
+      const isTag = ref.startsWith("refs/tags/");
+      const json = await deployments.create(repoName, environment, commit, shortRef(ref), isTag, { status });
       return readAnswer(Deployment, { json, request });
     };
 
@@ -115,12 +116,8 @@ async function findNewest(
   const json = await deployments.all(repoName, newestFirst);
   const request = `the deployments of ${repoName} to environment ${environment}`;
   const all = readAnswer(z.array(Deployment), { json, request });
-  const { name } = shortRef(ref);
+  const name = shortRef(ref);
   return all.find((one) => one.user?.id === me && (one.deployable ?? null) === null && one.ref === name);
-}
-
-function shortRef(ref: string): { readonly name: string; readonly isTag: boolean } {
-  return { name: ref.replace(/^refs\/(?:heads|tags)\//, ""), isTag: ref.startsWith("refs/tags/") };
 }
 
 /** `{"message":{"status":["cannot transition via \"run\""]}}` */

@@ -8,11 +8,10 @@ import {
   type Hooks,
   type WantedHook,
   describeEvents,
-  hasPathOf,
-  hasSimilarPath,
   hostOfAddress,
   isSameAddress,
   lackedEvents,
+  sortWebhooks,
 } from "../hooks.ts";
 import { createGitlabApi, readPages } from "./api.ts";
 
@@ -45,8 +44,8 @@ export function createGitlabHooks({ apiUrl = publicApi, token }: GitlabAccess, {
   const { hooks } = createGitlabApi(ask, {});
   const isSigningKey = secret.startsWith("whsec_");
   const secretField = isSigningKey ? { signingToken: secret } : { token: secret };
-  const hooksOf = (repoName: string) => `the webhooks of ${repoName} at ${new URL(apiUrl).host}`;
-  const readHook = (json: unknown, repoName: string) => readAnswer(HookAnswer, { json, request: hooksOf(repoName) });
+  const readHook = (json: unknown, repoName: string) =>
+    readAnswer(HookAnswer, { json, request: hooksOf(apiUrl, repoName) });
 
   /** An older GitLab silently accepts the signing key, and does not sign. */
   function checkSecret(answer: z.infer<typeof HookAnswer>): void {
@@ -88,10 +87,15 @@ export function createGitlabHooks({ apiUrl = publicApi, token }: GitlabAccess, {
       checkSecret(readHook(await hooks.add(repoName, url, fields), repoName));
     },
     async ours(repoName) {
-      const found = await readPages(HookAnswer, hooksOf(repoName), (page) => hooks.all(repoName, page));
+      const found = await readPages(HookAnswer, hooksOf(apiUrl, repoName), (page) => hooks.all(repoName, page));
       return found.filter((hook) => isSameAddress(hook.url, url)).map((hook) => toHook(repoName, hook));
     },
   };
+}
+
+/** For messages of errors. */
+function hooksOf(apiUrl: string, repoName: string): string {
+  return `the webhooks of ${repoName} at ${new URL(apiUrl).host}`;
 }
 
 /** GitLab stops after failed deliveries: for a while, and then for good. */
@@ -111,12 +115,10 @@ export function createGitlabWebhooks(
   return {
     async find(repoName, signal) {
       const { hooks } = createGitlabApi(ask, { signal });
-      const request = `the webhooks of ${repoName} at ${new URL(apiUrl).host}`;
-      const all = await readPages(HookAnswer, request, (page) => hooks.all(repoName, page));
-      const ours = all.filter(({ url }) => hasPathOf(url, id));
-      const similar = all.filter((hook) => !ours.includes(hook) && hasSimilarPath(hook.url));
+      const all = await readPages(HookAnswer, hooksOf(apiUrl, repoName), (page) => hooks.all(repoName, page));
+      const { ours, similar } = sortWebhooks(all, ({ url }) => url, id);
       return {
-        similar: similar.map(({ url }) => hostOfAddress(url)),
+        similar,
         ours: ours.map((hook) => ({
           ...{ key: `${repoName} ${hook.id}`, host: hostOfAddress(hook.url) },
           isEnabled: !isDisabled(hook),

@@ -7,6 +7,7 @@ import type { NoticeLine, Notification } from "../../model.ts";
 import { limitTexts } from "../fit.ts";
 import { factsOf, lineTones, marks, sampleNotice, signedTitle, signOf } from "../marks.ts";
 import { lineStates } from "../template.ts";
+import { utcText } from "../../kit/utc-text.ts";
 
 export interface MailContent {
   readonly subject: string;
@@ -38,8 +39,7 @@ function groupsOf({ lines }: Notification): Group[] {
 }
 
 function allFactsOf(message: Notification): Notification["facts"] {
-  const [date = "", time = ""] = new Date(message.at).toISOString().split("T");
-  return [...factsOf(message), { label: "Time", value: `${date} ${time.slice(0, 5)} UTC` }];
+  return [...factsOf(message), { label: "Time", value: utcText(message.at) }];
 }
 
 function renderPlain(message: Notification): string {

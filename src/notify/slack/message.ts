@@ -5,6 +5,7 @@
 import type { NoticeLine, NoticeLink, Notification } from "../../model.ts";
 import { fit } from "../fit.ts";
 import { factsOf, marks, sampleNotice, signedTitle, signOf, toBriefFacts, toneOf } from "../marks.ts";
+import { utcText } from "../../kit/utc-text.ts";
 
 // Slack's documented limits. Here they apply to escaped text in UTF-16 units, which is never less strict.
 const longestHeader = 150;
@@ -71,8 +72,7 @@ function toFacts(message: Notification) {
 
 /** In the reader's time zone. Of a changed message, Slack itself shows only when it was first sent. */
 function toTime(at: number) {
-  const [date = "", time = ""] = new Date(at).toISOString().split("T");
-  const text = `<!date^${Math.floor(at / 1_000)}^{date_short_pretty} {time}|${date} ${time.slice(0, 5)} UTC>`;
+  const text = `<!date^${Math.floor(at / 1_000)}^{date_short_pretty} {time}|${utcText(at)}>`;
   return { type: "mrkdwn", text };
 }
 

@@ -7,6 +7,7 @@ import {
   type NoticeLine,
   type RepoId,
 } from "../../model.ts";
+import { utcText } from "../../kit/utc-text.ts";
 import type { Notice } from "./notices.ts";
 
 export interface ForgeWithLogin {
@@ -42,13 +43,8 @@ export function loginNotices(
 /** Different names: that a login is refused is news also after its end was announced. */
 function linesOf({ refused, expiresAt }: LoginState, now: number): NoticeLine[] {
   if (refused !== undefined)
-    return [{ name: "login", state: "failed", text: `${refused.why}; since ${minuteOf(refused.since)} or earlier` }];
+    return [{ name: "login", state: "failed", text: `${refused.why}; since ${utcText(refused.since)} or earlier` }];
   if (expiresAt === undefined || !expiresSoon({ expiresAt }, now)) return [];
-  const text = `expires at ${minuteOf(expiresAt)}: create a new token, and replace it in the configuration`;
+  const text = `expires at ${utcText(expiresAt)}: create a new token and configure it before then`;
   return [{ name: "expiry", state: "warning", text }];
-}
-
-/** `2026-12-31 05:00 UTC` */
-function minuteOf(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }

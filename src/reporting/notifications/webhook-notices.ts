@@ -2,6 +2,7 @@
 import type { MissedWebhooks } from "../../intake/missed-webhooks.ts";
 import { describeMissReason } from "../../intake/why-missed.ts";
 import { type AnyDeployment, followsGit, type MissedPushes, type NoticeLine } from "../../model.ts";
+import { utcText } from "../../kit/utc-text.ts";
 import type { Notice } from "./notices.ts";
 
 /** One push may have been in the moment of a restart. */
@@ -23,10 +24,13 @@ export async function findSilentForges(
 function toNotice(forge: string, repos: readonly MissedPushes[], all: readonly AnyDeployment[]): Notice {
   const names = new Set(repos.map(({ repo }) => repo));
   const lines = repos.map(({ repo, since, reason }): NoticeLine => {
-    const day = new Date(since).toISOString().slice(0, 16).replace("T", " ");
     const known = reason && describeMissReason(reason, forge);
     const because = known ? `: ${known.why} (${known.advice})` : "";
-    return { name: repo, state: "warning", text: `no webhook has reported its pushes since ${day} UTC${because}` };
+    return {
+      name: repo,
+      state: "warning",
+      text: `no webhook has reported its pushes since ${utcText(since)}${because}`,
+    };
   });
   return {
     ...{ subject: `webhooks ${forge}`, kind: "webhooks", state: "open", settled: true, about: forge, lines },

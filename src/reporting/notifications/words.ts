@@ -88,7 +88,7 @@ const endWords: Readonly<Record<NoticeKind, string>> = {
   overdue: "checked again",
   preview: "the preview does not fail any more",
   webhooks: "webhooks arrive again",
-  login: "the login is accepted, and does not expire soon",
+  login: "the login works, and is not about to expire",
 };
 
 /** The title once nothing is left of it. */
