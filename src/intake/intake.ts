@@ -19,7 +19,6 @@ import {
   type RerunEvent,
 } from "../model.ts";
 import type { Clock, Deployments, Queue, Reports } from "../ports.ts";
-import { requestAgain } from "../reporting/write-statuses.ts";
 
 /** The host stores the response with the delivery: a page of names is enough. */
 const mostNamed = 50;
@@ -36,8 +35,8 @@ export interface IntakeDeps {
   readonly speaksFor?: ((forge: string, url: string) => boolean) | undefined;
   /** Without it, pull requests are not previewed. */
   readonly reports?: () => Pick<Reports, "openInto" | "proposing"> | undefined;
-  /** The record of what was written to commits; without it, nothing can be requested again. */
-  readonly written?: Pick<Reports, "statuses" | "saveStatuses"> | undefined;
+  /** Counts reruns; without it, what is written already is not written again. */
+  readonly written?: Pick<Reports, "addRerun"> | undefined;
   readonly log: Logger;
   readonly clock?: Clock;
   /** Called for each authentic delivery of a forge with the number of affected deployments and pull requests. */
@@ -144,7 +143,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     if (first === undefined) return { ...nothing, reason: "no deployment follows this repository" };
     const key = { forge, repoName, commit };
     // First, so that the jobs write even what is there already: the host waits for a new run.
-    if (written !== undefined) await requestAgain(written, key);
+    await written?.addRerun(key);
     const proposing = await findProposing(key, repos);
     const previews = proposing.map((one) => toPreview(one, "pull-request", delivery, receivedAt));
     const queued = await enqueue([...previews, { kind: "commit-status", commit: key, repo: first }]);

@@ -75,6 +75,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
+  const rerunsKey = (commit: CommitKey) => `${prefix}:reruns:${digest(commitText(commit).toLowerCase())}`;
   const staleKey = (key: PullRequestKey) => `${prefix}:stale:${digest(pullRequestId(key))}`;
   const mergesKey = (commit: CommitKey) => `${prefix}:merges:${digest(commitText(commit).toLowerCase())}`;
   const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
@@ -155,6 +156,14 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       const key = statusesKey(commit);
       const writing = connection.multi().hset(key, Object.fromEntries(lines)).pexpire(key, keepStatusesMs);
       await inTime("store the statuses", async () => allOf(await writing.exec()));
+    },
+    async addRerun(commit) {
+      const key = rerunsKey(commit);
+      const writing = connection.multi().incr(key).pexpire(key, keepStatusesMs);
+      await inTime("record a rerun", async () => allOf(await writing.exec()));
+    },
+    async reruns(commit) {
+      return Number(await inTime("count the reruns", async () => connection.get(rerunsKey(commit)))) || 0;
     },
     async groupStatuses(commit) {
       const found = await inTime("return the status of a group", async () => connection.hgetall(groupsKey(commit)));

@@ -13,7 +13,7 @@ import { writeStatuses } from "./write-statuses.ts";
 
 export interface CommitStatusWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "setUnsettled" | "proposing" | "mergedAs">;
+  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "reruns" | "setUnsettled" | "proposing" | "mergedAs">;
   readonly queue: Pick<Queue, "enqueue">;
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
   readonly secrets: Secrets;

@@ -6,7 +6,7 @@ import { writeStatuses } from "./write-statuses.ts";
 
 export interface GroupStatusDeps {
   readonly forges: ReadonlyMap<string, Pick<Forge, "setStatus">>;
-  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "groupStatuses" | "proposing">;
+  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "reruns" | "groupStatuses" | "proposing">;
 }
 
 /**

@@ -6,7 +6,7 @@ import { isPreviewLine } from "./statuses.ts";
 
 export interface StatusesDeps {
   readonly forge: Pick<Forge, "setStatus">;
-  readonly reports: Pick<Reports, "statuses" | "saveStatuses">;
+  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "reruns">;
 }
 
 /** Throws the forge's error at the first write that fails; earlier writes are recorded. */
@@ -16,30 +16,19 @@ export async function writeStatuses(
   wanted: readonly CommitStatus[],
   signal?: AbortSignal,
 ): Promise<void> {
-  const known = new Map((await reports.statuses(commit)).map((status) => [status.context, status]));
-  const differing = wanted.filter((status) => !isSame(known.get(status.context), status));
+  // Read before the host is asked: a rerun requested while this is written is not answered by it.
+  const [recorded, reruns] = await Promise.all([reports.statuses(commit), reports.reruns(commit)]);
+  const known = new Map(recorded.map((status) => [status.context, status]));
+  const differing = wanted.filter((status) => !isSame(known.get(status.context), status, reruns));
   const written: CommitStatus[] = [];
   try {
     for (const line of differing) {
       const status = { ...line, shown: known.get(line.context)?.shown };
-      written.push(toRecord(status, await forge.setStatus(commit, status, signal)));
+      written.push(toRecord(status, await forge.setStatus(commit, status, signal), reruns));
     }
   } finally {
     if (written.length > 0) await reports.saveStatuses(commit, written);
   }
-}
-
-/** Not the identifier of any details. */
-const requested = "requested";
-
-/** Records that what check runs show on the commit has to be written again, although it is there already. */
-export async function requestAgain(reports: StatusesDeps["reports"], commit: CommitKey): Promise<void> {
-  const lines = (await reports.statuses(commit)).filter(({ shown }) => shown !== undefined);
-  if (lines.length > 0)
-    await reports.saveStatuses(
-      commit,
-      lines.map((line) => ({ ...line, shown: requested })),
-    );
 }
 
 /** Ends statuses that pull requests left pending on a commit. */
@@ -88,19 +77,20 @@ function saysTheSame(known: CommitStatus | undefined, { state, description }: Co
   return known?.state === state && known.description === description;
 }
 
-function isSame(known: CommitStatus | undefined, status: CommitStatus): boolean {
+function isSame(known: CommitStatus | undefined, status: CommitStatus, reruns: number): boolean {
   if (!saysTheSame(known, status) || known?.url !== status.url) return false;
   // A commit status shows no details, so that other details are no reason to write it again.
-  return known?.shown === undefined || known.shown === idOf(status);
+  return known?.shown === undefined || known.shown === idOf(status, reruns);
 }
 
-function toRecord({ details, shown: _, ...line }: CommitStatus, form: StatusForm): CommitStatus {
-  return form === "check" ? { ...line, shown: idOf({ details }) } : line;
+function toRecord({ details, shown: _, ...line }: CommitStatus, form: StatusForm, reruns: number): CommitStatus {
+  return form === "check" ? { ...line, shown: idOf({ details }, reruns) } : line;
 }
 
-function idOf({ details }: Pick<CommitStatus, "details">): string {
+/** After a rerun, a check run has to be written again, also with the same details. */
+function idOf({ details }: Pick<CommitStatus, "details">, reruns: number): string {
   return createHash("sha256")
-    .update(JSON.stringify(details ?? null))
+    .update(JSON.stringify([reruns, details ?? null]))
     .digest("hex")
     .slice(0, 16);
 }

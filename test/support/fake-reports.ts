@@ -16,6 +16,7 @@ export function fakeReports() {
   const statuses = new Map<string, readonly CommitStatus[]>();
   const groups = new Map<string, ReadonlyMap<string, CommitStatus>>();
   /** By repository, then by commit. */
+  const reruns = new Map<string, number>();
   const unsettled = new Map<string, Map<string, CommitKey>>();
   /** By `pullRequestText`. */
   const refused = new Map<string, PullRequestKey>();
@@ -59,6 +60,9 @@ export function fakeReports() {
       const byContext = new Map([...known, ...those].map((status) => [status.context, status]));
       return Promise.resolve(void statuses.set(commitText(commit), [...byContext.values()]));
     },
+    addRerun: (commit) =>
+      Promise.resolve(void reruns.set(commitText(commit), (reruns.get(commitText(commit)) ?? 0) + 1)),
+    reruns: (commit) => Promise.resolve(reruns.get(commitText(commit)) ?? 0),
     setUnsettled(commit, repo, is) {
       const there = unsettled.get(repo) ?? new Map<string, CommitKey>();
       unsettled.set(repo, there);

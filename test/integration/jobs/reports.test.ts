@@ -138,6 +138,14 @@ test("statuses of a commit are stored side by side, whichever replica saves them
   expect(contexts.toSorted()).toEqual(["__proto__", pending.context].toSorted());
 });
 
+test("reruns of a commit are counted, whichever replica is asked", async () => {
+  const { reports, another } = await useReports();
+  expect(await reports.reruns(commit)).toBe(0);
+  await Promise.all([reports.addRerun(commit), another().addRerun({ ...commit, repoName: "ORG/shop" })]);
+  expect(await another().reruns(commit)).toBe(2);
+  expect(await reports.reruns({ ...commit, commit: "e".repeat(40) })).toBe(0);
+});
+
 test("statuses are returned as they were last saved", async () => {
   const { reports, another } = await useReports();
   expect(await reports.statuses(commit)).toEqual([]);
@@ -259,6 +267,8 @@ test.each(["frozen", "stopped"] as const)(
       reports.openInto(repo, "main"),
       reports.statuses(commit),
       reports.saveStatuses(commit, [pending]),
+      reports.addRerun(commit),
+      reports.reruns(commit),
       reports.setUnsettled(commit, repo, true),
       reports.unsettled(repo),
       reports.setRefused(aPullRequestKey(), true),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CommitStatus } from "../../../src/model.ts";
-import { requestAgain, writeStatuses } from "../../../src/reporting/write-statuses.ts";
+import { writeStatuses } from "../../../src/reporting/write-statuses.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 import { fakeReports } from "../../support/fake-reports.ts";
 
@@ -47,9 +47,23 @@ test("check runs that are requested again are written once more, and commit stat
     const [forge, reports] = [fakeForge({ form }), fakeReports()];
     const write = () => writeStatuses({ forge, reports }, commit, [line("a"), line("b")]);
     await write();
-    await requestAgain(reports, commit);
+    await reports.addRerun(commit);
     for (let i = 0; i < 2; i++) await write();
     expect(forge.statuses).toHaveLength(form === "check" ? 4 : 2);
     expect(await reports.statuses(commit)).toMatchObject([line("a"), line("b")]);
   }
+});
+
+test("a check run that is requested again while it is being written is written once more", async () => {
+  const [forge, reports] = [fakeForge({ form: "check" }), fakeReports()];
+  const busy = {
+    async setStatus(...asked: Parameters<typeof forge.setStatus>) {
+      const form = await forge.setStatus(...asked);
+      // The host shows it, so that its button can be pressed, before it is recorded.
+      if (forge.statuses.length === 1) await reports.addRerun(commit);
+      return form;
+    },
+  };
+  for (let i = 0; i < 3; i++) await writeStatuses({ forge: busy, reports }, commit, [line("a")]);
+  expect(forge.statuses).toHaveLength(2);
 });
