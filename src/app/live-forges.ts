@@ -3,11 +3,13 @@ import { changedForgeConfigs } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { findAccount } from "../forge/account.ts";
 import { type LoginChecks, startLoginChecks } from "../forge/login-checks.ts";
-import { createHostWebhooks } from "../forge/create-host-webhooks.ts";
+import { createHostWebhooks, type HostWebhooksOptions } from "../forge/create-host-webhooks.ts";
 import { toWebhookSource } from "../forge/create-webhook-source.ts";
+import { createRest, type Rest } from "../forge/rest.ts";
 import { createIsHostedBy, createSpeaksFor, type SpeaksFor } from "../forge/forge-hosts.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import type { ForgeConfig } from "../config.ts";
+import { around } from "../kit/around.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
 import type { Forge, HostWebhooks } from "../ports.ts";
@@ -32,15 +34,23 @@ export interface LiveForges {
 export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promise<LiveForges> {
   const forges = new Map<string, Forge>();
   const webhookSources = new Map<string, WebhookSource>();
+  const rests = new Map<string, Rest>();
+  const { clock, log } = deps;
 
   async function open(all: readonly ForgeConfig[]): Promise<void> {
     for (const forge of all.filter(({ webhooks }) => webhooks)) webhookSources.set(forge.id, toWebhookSource(forge));
-    const withApi = all.map(async (forge) => [forge.id, await openForge(forge, live.now, deps)] as const);
-    for (const [id, forge] of await Promise.all(withApi)) if (forge) forges.set(id, forge);
+    const withApi = all.map(async (forge) => {
+      const rest = createRest(forge.id, clock, (until) => deps.metrics.outside.forgeRests(forge.id, until));
+      return [forge.id, rest, await openForge(forge, live.now, rest, deps)] as const;
+    });
+    for (const [id, rest, forge] of await Promise.all(withApi)) {
+      if (forge === undefined) continue;
+      forges.set(id, forge);
+      rests.set(id, rest);
+    }
   }
 
-  const { clock, log } = deps;
-  const logins = startLoginChecks({ forges: () => accountsOf(live.now.forges, log), clock, log });
+  const logins = startLoginChecks({ forges: () => accountsOf(live.now.forges, rests, log), clock, log });
   live.onChange((next, previous) => {
     const changed = changedForgeConfigs(previous.forges, next.forges);
     open(changed).then(
@@ -49,7 +59,7 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
     );
   });
   await open(live.now.forges);
-  const hostWebhooks = createHostWebhooksOf(live, deps);
+  const hostWebhooks = createHostWebhooksOf(live, rests, deps);
   const all = live.now.forges;
   const speaksFor = createSpeaksFor(all);
   return {
@@ -74,23 +84,31 @@ function createHostsOfRepo(all: readonly ForgeConfig[], speaksFor: SpeaksFor): L
 }
 
 /** One for each forge, until its configuration changes. They share the metric of the rate limit with the forge. */
-function createHostWebhooksOf(live: LiveConfig, deps: ForgesDeps): LiveForges["hostWebhooks"] {
+function createHostWebhooksOf(
+  live: LiveConfig,
+  rests: ReadonlyMap<string, Rest>,
+  deps: ForgesDeps,
+): LiveForges["hostWebhooks"] {
   const known = new WeakMap<ForgeConfig, HostWebhooks>();
+  const open = (options: HostWebhooksOptions, rest: Rest) =>
+    around<HostWebhooks>(createHostWebhooks(options), { find: (next, ...asked) => rest.ask(() => next(...asked)) });
   return function hostWebhooks(id) {
     const forge = live.now.forges.find((one) => one.id === id);
     const login = forge && loginOf(forge);
-    if (forge === undefined || login === undefined) return undefined;
-    const made =
-      known.get(forge) ?? createHostWebhooks({ ...forge, login, onAnswer: noteRateLimit(id, deps), log: deps.log });
+    const rest = rests.get(id);
+    if (forge === undefined || login === undefined || rest === undefined) return undefined;
+    const made = known.get(forge) ?? open({ ...forge, login, onAnswer: noteRateLimit(id, deps), log: deps.log }, rest);
     known.set(forge, made);
     return made;
   };
 }
 
-function accountsOf(forges: readonly ForgeConfig[], log: Logger) {
+function accountsOf(forges: readonly ForgeConfig[], rests: ReadonlyMap<string, Rest>, log: Logger) {
   return forges.flatMap((forge) => {
     const { id, kind, apiUrl } = forge;
     const login = loginOf(forge);
-    return login === undefined ? [] : [{ id, account: () => findAccount({ kind, apiUrl, login, log }) }];
+    const rest = rests.get(id);
+    if (login === undefined || rest === undefined) return [];
+    return [{ id, account: () => rest.ask(() => findAccount({ kind, apiUrl, login, log })) }];
   });
 }

@@ -17,7 +17,7 @@ import type { SpeaksFor } from "../forge/forge-hosts.ts";
 import { usualStatusName, withStatusName } from "../forge/status-name.ts";
 import { createObservedForge } from "../forge/observed-forge.ts";
 import { findRateLimit } from "../forge/rate-limit.ts";
-import { createRestingForge } from "../forge/resting-forge.ts";
+import { type Rest, withRest } from "../forge/rest.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
@@ -89,17 +89,19 @@ export type ForgesDeps = Pick<PreviewsDeps, "metrics" | "clock" | "log">;
 export async function openForge(
   config: ForgeConfig,
   { statusName }: Pick<Config, "statusName">,
+  rest: Rest,
   deps: ForgesDeps,
 ): Promise<Forge | undefined> {
   const login = loginOf(config);
   if (login === undefined) return undefined;
   const { id, kind, apiUrl, webUrl, reportAs } = config;
-  const { clock, log, metrics } = deps;
-  const { outside } = metrics;
+  const { log, metrics } = deps;
   const onAnswer = noteRateLimit(id, deps);
   const made = await createForge({ id, kind, apiUrl, webUrl, login, reportAs, onAnswer, log });
-  const forge = createObservedForge(withStatusName(made, statusName), (...what) => outside.forgeAsked(id, ...what));
-  return createRestingForge(forge, clock, (until) => outside.forgeRests(id, until));
+  const forge = createObservedForge(withStatusName(made, statusName), (...what) =>
+    metrics.outside.forgeAsked(id, ...what),
+  );
+  return withRest(forge, rest);
 }
 
 /** Takes the headers of a forge's responses. */

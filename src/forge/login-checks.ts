@@ -42,6 +42,8 @@ export function startLoginChecks({ forges, clock, log }: LoginChecksDeps): Login
       const expires = expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() };
       report(id, "info", { user: name, ...expires }, "forge login works");
     } catch (error) {
+      // Not a word about the login, and the host is not asked while it wants no requests.
+      if (error instanceof ForgeError && error.problem === "rate-limited") return;
       const why = (error as Error).message;
       report(id, "warn", { error: why }, "forge login failed");
       // No answer says nothing about the login.

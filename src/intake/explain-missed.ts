@@ -60,7 +60,7 @@ export function createExplainMissed(deps: ExplainMissedDeps): ExplainMissed {
       for (const hook of ours) read.push(await readAttempts(hook, since - earlierMs, signal));
       return findMissReason(read, similar, acceptedIds(await deliveries.latest(forge)));
     } catch (error) {
-      if (!(error instanceof ForgeError)) throw error;
+      if (!(error instanceof ForgeError) || error.problem === "rate-limited") throw error;
       return { kind: "unreadable", detail: error.message };
     }
   }
@@ -74,7 +74,8 @@ export function createExplainMissed(deps: ExplainMissedDeps): ExplainMissed {
       queue = queue.then(async () => {
         if (stopped.signal.aborted) return;
         await explainNow(forge, missed).catch((error: unknown) => {
-          // Redis is unavailable, which its monitoring reports, or the host is slow.
+          // Redis is unavailable, which its monitoring reports, or the host is slow or wants no requests at present.
+          if (error instanceof ForgeError && error.problem === "rate-limited") explained.delete(key);
           log.debug(
             { forge, repo: missed.repo, error: (error as Error).message },
             "could not explain missing webhooks",

@@ -12,8 +12,8 @@ export interface ForgeProxy {
   readonly apiUrl: string;
   /** `METHOD /path?query` of all requests since `clear`. */
   readonly requests: string[];
-  /** Answers all further requests with this fault. */
-  fail(fault: Fault): void;
+  /** Answers all further requests with this fault, or only those whose `METHOD /path?query` matches. */
+  fail(fault: Fault, only?: RegExp): void;
   /** Limits further lists to this page size, whatever size is requested. */
   shrinkPages(size: number): void;
   /** Removes all faults and recorded requests. */
@@ -23,7 +23,7 @@ export interface ForgeProxy {
 export async function useForgeProxy(apiUrl: string): Promise<ForgeProxy> {
   const behind = new URL(apiUrl);
   const requests: string[] = [];
-  let fault: Fault | undefined;
+  let fault: { readonly answer: Fault; readonly only: RegExp } | undefined;
   let pageSize: number | undefined;
 
   function shrink(path: string): string {
@@ -35,8 +35,9 @@ export async function useForgeProxy(apiUrl: string): Promise<ForgeProxy> {
   }
 
   const server = createServer((req, res) => {
-    requests.push(`${req.method} ${req.url}`);
-    if (fault) return fault(req, res);
+    const request = `${req.method} ${req.url}`;
+    requests.push(request);
+    if (fault?.only.test(request)) return fault.answer(req, res);
     const { hostname, port, host } = behind;
     const headers = { ...req.headers, host };
     const path = pageSize === undefined ? req.url : shrink(req.url ?? "/");
@@ -58,7 +59,7 @@ export async function useForgeProxy(apiUrl: string): Promise<ForgeProxy> {
   return {
     apiUrl: `http://127.0.0.1:${port}${behind.pathname}`,
     requests,
-    fail: (next) => void (fault = next),
+    fail: (answer, only = /^/) => void (fault = { answer, only }),
     shrinkPages: (size) => void (pageSize = size),
     clear() {
       fault = undefined;

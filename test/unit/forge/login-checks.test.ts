@@ -48,6 +48,14 @@ test("nothing is said before the host has answered, nor while a login works", as
   expect(await answers(async () => ({ name: "bot", expiresAt: now + 15 * 86_400_000 }))).toEqual([]);
 });
 
+test("a login that could not be checked because of a rate limit is not reported as failed", async () => {
+  const { answers, logged } = useForge();
+  await answers(async () => ({ name: "bot" }));
+  const limited = new ForgeError("rate-limited", "requests are paused for 30 s", { retryAfterMs: 30_000 });
+  expect(await answers(() => Promise.reject(limited))).toEqual([]);
+  expect(logged()).toEqual(["forge login works"]);
+});
+
 test("a refused login is an error, about the deployments of that host, until it is accepted again", async () => {
   const { answers } = useForge();
   const refused = await answers(() => Promise.reject(rejected));

@@ -1,16 +1,17 @@
 import { expect, test } from "vitest";
-import { createRestingForge } from "../../../src/forge/resting-forge.ts";
+import { createRest, withRest } from "../../../src/forge/rest.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 
 function useResting() {
   const clock = { time: 1_000, now: () => clock.time };
   const forge = fakeForge();
   const { key } = forge.put(7);
-  return { clock, forge, key, resting: createRestingForge(forge, clock) };
+  const rest = createRest(forge.id, clock);
+  return { clock, forge, key, rest, resting: withRest(forge, rest) };
 }
 
 test("a rate-limited forge gets no request until the wait that it asked for is over", async () => {
-  const { clock, forge, key, resting } = useResting();
+  const { clock, forge, key, rest, resting } = useResting();
   forge.fail("rate-limited", 30_000);
   await expect(resting.pullRequest(key)).rejects.toMatchObject({ problem: "rate-limited", retryAfterMs: 30_000 });
   forge.fail();
@@ -19,6 +20,8 @@ test("a rate-limited forge gets no request until the wait that it asked for is o
     () => resting.ownComments(key),
     () => resting.openPullRequests(key.repoName),
     () => resting.closedPullRequests(key.repoName, 0),
+    // What is sent with the same login, but not by the forge.
+    () => rest.ask(() => forge.ownComments(key)),
   ];
   for (const call of calls) {
     await expect(call()).rejects.toMatchObject({ problem: "rate-limited", retryAfterMs: 20_000 });
