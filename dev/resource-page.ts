@@ -36,6 +36,8 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
     "The environment of the git host that it is reported to; `none`: it is not. [Environments](deployments.md#environments-of-the-git-host)",
   environmentUrl:
     "Where users reach what is deployed (http or https). [Environments](deployments.md#environments-of-the-git-host)",
+  servedUrl:
+    "Where the project's first Ingress or HTTPRoute serves it, as the server has recorded it. [Environments](deployments.md#environments-of-the-git-host)",
   environmentTier:
     "`production`, `staging`, `testing`, `development` or `other`. [Environments](deployments.md#environments-of-the-git-host)",
   confirmPrune: "Confirms a blocked prune. [Prune and delete](deployments.md#prune-and-delete)",

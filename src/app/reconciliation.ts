@@ -1,5 +1,6 @@
 /** Reconciliations, and what may be skipped in them. */
 import { notesIncludes } from "../reconcile/note-includes.ts";
+import { notesServedUrl } from "../reconcile/note-served-url.ts";
 import { around } from "../kit/around.ts";
 import { readKubernetesVersion } from "../kube/cluster-facts.ts";
 import type { Overrides } from "../ports.ts";
@@ -14,10 +15,14 @@ import { createSkippingParts } from "./skipping.ts";
 export function createReconciliation(infrastructure: Infrastructure, overrides: Overrides | undefined) {
   const { config, live, client, queue, retries, metrics, deploymentMetrics, auditLog } = infrastructure;
   const skippingParts = config.sweep.skipping ? createSkippingParts(infrastructure) : undefined;
+  const noting = around(
+    around(skippingParts?.parts ?? parts, notesIncludes({ ...infrastructure, findReads: findOutsideReads })),
+    notesServedUrl({ ...infrastructure, isWanted: () => live.now.forges.some((forge) => forge.deployments) }),
+  );
   const reconcile = createReconcile({
     ...infrastructure,
     overrides,
-    parts: around(skippingParts?.parts ?? parts, notesIncludes({ ...infrastructure, findReads: findOutsideReads })),
+    parts: noting,
     clusterId: () => client.clusterId(),
     lastMove: (repo) => queue.lastMove(repo),
     markMoved: (repo) => queue.markMoved(repo),

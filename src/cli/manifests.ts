@@ -35,7 +35,7 @@ function asStored(document: unknown): unknown {
 }
 
 /** Annotations that the server or its users write, which an applied manifest leaves in place. */
-const keptAnnotations = [annotation.includes, annotation.reads, annotation.allowPreview];
+const keptAnnotations = [annotation.includes, annotation.reads, annotation.servedUrl, annotation.allowPreview];
 
 /** The deployments, with those of the manifests in place of the ones of the same name. */
 export function withManifests(

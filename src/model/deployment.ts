@@ -149,6 +149,8 @@ export const annotation = {
   environment: "towline.dev/environment",
   /** Where users reach what is deployed: a link on the git host's pages. */
   environmentUrl: "towline.dev/environment-url",
+  /** Where its Ingress or HTTPRoute serves it, as the server has written it; see served-url.ts. */
+  servedUrl: "towline.dev/served-url",
   /** `production`, `staging`, `testing`, `development` or `other`. */
   environmentTier: "towline.dev/environment-tier",
   /** The longest time between two full reconciliations, even if nothing can have changed. */

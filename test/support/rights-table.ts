@@ -76,7 +76,11 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
     }),
     "record in its annotations what the project includes": change({
       metadata: {
-        annotations: { "towline.dev/includes": "https://git.example.com/library", "towline.dev/reads": "base" },
+        annotations: {
+          "towline.dev/includes": "https://git.example.com/library",
+          "towline.dev/reads": "base",
+          "towline.dev/served-url": "https://shop.example.com/",
+        },
       },
     }),
     "add Towline's finalizer": change({ metadata: { finalizers: ["finalizers.gitops.kluctl.io"] } }),

@@ -6,6 +6,8 @@ export interface HostEnvironment {
   /** `undefined`: the deployment is not reported to environments. */
   readonly name: string | undefined;
   readonly url?: string | undefined;
+  /** Where its objects serve it, for an environment to which nobody gave a URL. */
+  readonly servedUrl?: string | undefined;
   readonly tier?: EnvironmentTier | undefined;
   /** What is invalid in the annotations, and therefore ignored. */
   readonly problems: readonly string[];
@@ -29,9 +31,10 @@ export function environmentOf(
   const usual = toName(task === usualTask ? target : `${task}/${target}`);
   const name = readName(annotations[annotation.environment], usual);
   const url = readUrl(annotations[annotation.environmentUrl]);
+  const served = readUrl(annotations[annotation.servedUrl]);
   const tier = readTier(annotations[annotation.environmentTier]);
   const problems = [name, url, tier].flatMap(({ problem }) => problem ?? []);
-  return { name: name.value, url: url.value, tier: tier.value, problems };
+  return { name: name.value, url: url.value, servedUrl: served.value, tier: tier.value, problems };
 }
 
 interface Read<T> {

@@ -35,9 +35,9 @@ export interface EnvironmentStep {
   readonly toRecord: (id: string | undefined) => PostedDeployment;
 }
 
-type About = Pick<HostEnvironment, "url" | "tier">;
+type About = Pick<HostEnvironment, "url" | "servedUrl" | "tier">;
 
-interface Group extends About {
+interface Group extends Pick<About, "url" | "tier"> {
   readonly environment: string;
   readonly ref: string;
   readonly members: readonly Follower[];
@@ -78,17 +78,21 @@ function groupsOf(followers: readonly Follower[], task: string): Group[] {
   return grouped.map((all) => ({
     environment: all[0]?.environment ?? "",
     ref: all[0]?.ref ?? "",
-    url: all.find(({ about }) => about.url !== undefined)?.about.url,
-    tier: all.find(({ about }) => about.tier !== undefined)?.about.tier,
+    url: firstOf(all, "url") ?? firstOf(all, "servedUrl"),
+    tier: firstOf(all, "tier"),
     members: all.map(({ follower }) => follower),
   }));
 }
 
+function firstOf<K extends keyof About>(members: readonly Member[], field: K): About[K] {
+  return members.find(({ about }) => about[field] !== undefined)?.about[field];
+}
+
 function toMember(follower: Follower, task: string): Member | undefined {
   const { ref, deployment } = follower;
-  const { name: environment, url, tier } = environmentOf(deployment, task);
+  const { name: environment, ...about } = environmentOf(deployment, task);
   if (environment === undefined || ref === undefined) return undefined;
-  return { environment, ref, follower, about: { url, tier } };
+  return { environment, ref, follower, about };
 }
 
 function stepOf(

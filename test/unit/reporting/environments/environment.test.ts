@@ -73,3 +73,10 @@ test("the tier is one that GitLab knows", () => {
     expect.stringContaining('"live" is not known; use production, staging'),
   ]);
 });
+
+test("where the objects serve it is known besides the link, and an invalid record is nobody's mistake to mend", () => {
+  const served = (text: string) =>
+    environmentOf(aDeployment({ annotations: { "towline.dev/served-url": text } }), "towline");
+  expect(served("https://shop.example.com/")).toMatchObject({ url: undefined, servedUrl: "https://shop.example.com/" });
+  expect(served("javascript:alert(1)")).toMatchObject({ servedUrl: undefined, problems: [] });
+});

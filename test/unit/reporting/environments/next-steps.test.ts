@@ -222,6 +222,20 @@ test("a new link or tier is written to the deployment that is there", () => {
   expect(settle(b, follower(deployed(b), b, { annotations }))).toEqual([]);
 });
 
+test("without a link, the environment's is where the first of its deployments is served", () => {
+  const { settle, posted } = host();
+  const served = (name: string) => ({ annotations: { "towline.dev/served-url": `https://${name}.example.com/` } });
+  const linked = { annotations: { "towline.dev/environment-url": "https://example.com/" } };
+  const all = (web: object) => [
+    follower(deployed(b), b, { ...named("api"), ...served("api") }),
+    follower(deployed(b), b, { ...named("web"), ...web }),
+  ];
+  settle(b, ...all(served("web")));
+  expect([...posted.values()]).toMatchObject([{ url: "https://api.example.com/" }]);
+  settle(b, ...all(linked));
+  expect([...posted.values()]).toMatchObject([{ url: "https://example.com/" }]);
+});
+
 test("deployments of different branches in one environment do not replace each other", () => {
   const { settle } = host();
   const source = { url: "https://git.example.com/org/shop", ref: { branch: "release" }, path: "" };
