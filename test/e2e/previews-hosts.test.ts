@@ -104,11 +104,25 @@ test("if its App is uninstalled, the server says where to install it, still depl
   const { logins } = local.host;
   const { installation } = logins;
   const pulls = await useLocalPullRequests(world, local);
-  const project = (color: string) => aProject({ namespace, data: { color } });
+  const backend = { service: { name: "web", port: { number: 80 } } };
+  const http = { paths: [{ path: "/", pathType: "Prefix", backend }] };
+  const ingress = {
+    ...{ apiVersion: "networking.k8s.io/v1", kind: "Ingress", metadata: { name: "web", namespace } },
+    spec: { rules: [{ host: "shop.example.com", http }], tls: [{ hosts: ["shop.example.com"] }] },
+  };
+  const project = (color: string) => aProject({ namespace, data: { color }, objects: { "ingress.yml": ingress } });
   const red = await pulls.push(project("red"));
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(pulls.repo.url));
-  await pulls.shows(red, { towline: "success: deployed: 1 new" });
+  await pulls.shows(red, { towline: "success: deployed: 2 new" });
+  const environments = () =>
+    local.host.repository.deployments.map(({ environment, sha, statuses }) => ({
+      environment,
+      sha,
+      last: statuses.at(-1),
+    }));
+  const last = { state: "success", environment_url: "https://shop.example.com/" };
+  await expect.poll(environments, patience).toMatchObject([{ environment: "prod", sha: red, last }]);
 
   logins.uninstall();
   const more = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "more", namespace } };

@@ -39,7 +39,7 @@ export type GithubLogins = ReturnType<typeof createGithubLogins>;
 
 /** Permissions of the App that `towline init` creates, and of one from before it wrote check runs. */
 const appPermissions: Readonly<Record<"checks" | "statuses", Permissions>> = {
-  checks: { pull_requests: "write", checks: "write", statuses: "write", metadata: "read" },
+  checks: { pull_requests: "write", checks: "write", statuses: "write", deployments: "write", metadata: "read" },
   statuses: { pull_requests: "write", statuses: "write", metadata: "read" },
 };
 

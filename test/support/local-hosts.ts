@@ -75,7 +75,11 @@ export async function useLocalGithub(as: "app" | "token"): Promise<LocalGithub> 
     apiUrl: host.apiUrl,
     repoName: host.repoName,
     repoUrl: host.repoUrl,
-    variables: { TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret, ...login },
+    variables: {
+      TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret,
+      TOWLINE_GITHUB_DEPLOYMENTS: String(as === "app"),
+      ...login,
+    },
     words: { failure: "failure", canceled: as === "app" ? "cancelled" : "error" },
     open: (head, { fork }) => Promise.resolve({ ...repository.open({ fork, ...(head && { head }) }), fork }),
     push: (number, head) => repository.push(number, head),
