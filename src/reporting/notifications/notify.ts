@@ -6,9 +6,6 @@ import type { Logger } from "../../log.ts";
 import {
   type AnyDeployment,
   followsGit,
-  type GitDeployment,
-  type NoticeLink,
-  type Notification,
   type NotifyRequest,
   type Outcome,
   type RepoId,
@@ -16,15 +13,15 @@ import {
   slotOf,
 } from "../../model.ts";
 import type { Clock, Deployments, Notifier, SentNotifications, SentVersion } from "../../ports.ts";
-import { plural } from "../../preview/summary.ts";
 import { digestsOf } from "./digests.ts";
 import { holdBack } from "./holding.ts";
 import { type Notice, noticesOf } from "./notices.ts";
+import { type NotificationDeps, toNotification } from "./notification.ts";
 import { firstRecord, planSteps, type NotifyStep, type StepMessage } from "./planning.ts";
 import { withinHour, withoutPast, withSteps } from "./recording.ts";
 import { destinationsOf } from "./routing.ts";
 
-export interface NotifyDeps {
+export interface NotifyDeps extends NotificationDeps {
   readonly config: () => NotificationsConfig;
   /** `undefined` if there is no such target any more. */
   readonly notifierOf: (target: string) => Promise<Notifier | undefined>;
@@ -32,11 +29,6 @@ export interface NotifyDeps {
   /** What is true apart from the deployments. */
   readonly otherNotices: (deployments: readonly AnyDeployment[]) => Promise<readonly Notice[]>;
   readonly record: SentNotifications;
-  /** With the login of that deployment, so that nobody learns more than what the deployment may read. */
-  readonly describeCommit: (deployment: GitDeployment, commit: string) => Promise<CommitWords>;
-  /** Public address of the page, without a slash at its end; `undefined`: none is known. */
-  readonly pageUrl: () => string | undefined;
-  readonly clusterName: () => Promise<string>;
   /** Requests the target again after this time. */
   readonly again: (target: string, afterMs: number) => void;
   /** Names this process. */
@@ -44,14 +36,6 @@ export interface NotifyDeps {
   readonly observe: (target: string, result: "sent" | "changed" | "later" | "refused") => void;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-/** What a message says about a commit; all of it may be unknown. */
-export interface CommitWords {
-  readonly title?: string | undefined;
-  readonly author?: string | undefined;
-  readonly url?: string | undefined;
-  readonly pullRequest?: { readonly label: string; readonly url: string } | undefined;
 }
 
 const notSyncedMs = 1_000;
@@ -190,7 +174,7 @@ export function createNotify(deps: NotifyDeps) {
     const attempts = sending?.id === message.id ? sending.attempts : 0;
     let ref = message.sent;
     if (attempts < mostAttempts) {
-      const notification = await toNotification(message, steps);
+      const notification = await toNotification(message, steps, deps);
       const mark = { id: message.id, by: deps.identity, at: clock.now(), attempts: attempts + 1 };
       await save(work, { sending: mark });
       const { sent, announce } = message;
@@ -260,42 +244,6 @@ export function createNotify(deps: NotifyDeps) {
     }
     return isLate ? "late" : "refused";
   }
-
-  async function toNotification(message: StepMessage, steps: readonly NotifyStep[]): Promise<Notification> {
-    const { id, state, kind, severity, title, lines, linesLeftOut, succeeded, at, notice, object } = message;
-    const { commit } = notice ?? {};
-    const follower = notice?.deployments.find((one) => followsGit(one));
-    const said = follower && commit ? await deps.describeCommit(follower, commit) : {};
-    const facts = [
-      ...(commit ? [{ label: "Commit", value: [commit.slice(0, 7), said.title].filter(Boolean).join(" ") }] : []),
-      ...(said.author ? [{ label: "Author", value: said.author }] : []),
-      ...(succeeded > 0 ? [{ label: "Succeeded", value: plural(succeeded, "deployment") }] : []),
-    ];
-    const links = [
-      ...(said.url ? [{ label: "Commit", url: said.url }] : []),
-      ...(said.pullRequest ? [said.pullRequest] : []),
-      ...(notice?.url ? [{ label: "Pull request", url: notice.url }] : []),
-      ...linkToPage(deps.pageUrl(), message),
-    ];
-    return {
-      ...{ id, state, kind, severity, title, lines, linesLeftOut, facts, links, at },
-      thread: steps.length === 1 ? (steps[0]?.key ?? id) : id,
-      object,
-      cluster: await deps.clusterName(),
-    };
-  }
 }
 
 const later = (afterMs: number, why: string): Outcome => ({ kind: "later", afterMs, why });
-
-/** Where the page shows it: a commit in all its deployments, or the deployment that needs somebody. */
-function linkToPage(pageUrl: string | undefined, { notice, kind }: StepMessage): NoticeLink[] {
-  if (pageUrl === undefined || notice === undefined) return [];
-  const [first, ...others] = notice.deployments;
-  if (kind === "webhooks") return [{ label: "Deliveries", url: `${pageUrl}/#/deliveries` }];
-  if (kind === "preview") return [{ label: "Pull requests", url: `${pageUrl}/#/pull-requests` }];
-  if (kind === "deploy" && notice.commit !== undefined && others.length > 0)
-    return [{ label: "Rollout", url: `${pageUrl}/#/commit/${encodeURIComponent(notice.commit)}` }];
-  const path = others.length === 0 && first ? `/${first.key.namespace}/${first.key.name}` : "";
-  return [{ label: path === "" ? "Deployments" : "Deployment", url: `${pageUrl}/#/deployments${path}` }];
-}

@@ -69,7 +69,7 @@ const samples: readonly Sample[] = [
   {
     kind: "webhooks",
     state: "open",
-    title: "github: webhooks do not arrive, so pushes are deployed late",
+    title: "github: webhooks are not arriving, so pushes are deployed late",
     lines: [
       {
         name: "github.com/acme/shop",

@@ -39,7 +39,7 @@ export function severityOf(state: NoticeState, lines: readonly Pick<NoticeLine, 
 
 function titleOf({ kind, about, commit, lines, unchanged }: Notice, state: NoticeState): string {
   if (kind === "preview") return `${about}: the preview failed`;
-  if (kind === "webhooks") return `${about}: webhooks do not arrive, so pushes are deployed late`;
+  if (kind === "webhooks") return `${about}: webhooks are not arriving, so pushes are deployed late`;
   if (kind === "login")
     return `${about}: the login ${lines.some((line) => line.state === "failed") ? "is refused" : "expires soon"}`;
   if (kind !== "deploy") return stateTitle(kind, about, lines.length);
@@ -87,7 +87,8 @@ const endWords: Readonly<Record<NoticeKind, string>> = {
   prune: "no prune waits for confirmation any more",
   overdue: "checked again",
   preview: "the preview does not fail any more",
-  webhooks: "webhooks arrive again",
+  // True as well if Redis has lost the record.
+  webhooks: "no missed pushes any more",
   login: "the login works, and is not about to expire",
 };
 
