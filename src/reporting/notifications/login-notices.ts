@@ -45,6 +45,6 @@ function linesOf({ refused, expiresAt }: LoginState, now: number): NoticeLine[] 
   if (refused !== undefined)
     return [{ name: "login", state: "failed", text: `${refused.why}; since ${utcText(refused.since)} or earlier` }];
   if (expiresAt === undefined || !expiresSoon({ expiresAt }, now)) return [];
-  const text = `expires at ${utcText(expiresAt)}: create a new token and configure it before then`;
+  const text = `${utcText(expiresAt)}; create a new token and configure it before then`;
   return [{ name: "expiry", state: "warning", text }];
 }

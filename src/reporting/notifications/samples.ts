@@ -86,7 +86,7 @@ const samples: readonly Sample[] = [
       {
         name: "expiry",
         state: "warning",
-        text: "expires at 2026-12-10 05:00 UTC: create a new token and configure it before then",
+        text: "2026-12-10 05:00 UTC; create a new token and configure it before then",
       },
     ],
   },
