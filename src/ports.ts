@@ -289,6 +289,16 @@ export interface Forge {
   /** Replaces the commit's status of this name, in either form. Returns the form in which it is shown now. */
   setStatus(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<StatusForm>;
   /**
+   * The same for several, one after the other, until one is refused. Calls `onShown` for each that is shown, with its form.
+   * Absent on hosts where this takes no fewer requests.
+   */
+  setStatuses?(
+    commit: CommitKey,
+    statuses: readonly CommitStatus[],
+    onShown: (status: CommitStatus, form: StatusForm) => void,
+    signal?: AbortSignal,
+  ): Promise<void>;
+  /**
    * Brings the commit's deployment in line: the one with this id or, without one, the one that is there already, or a new
    * one. Returns its id, if the host can show its state. Absent on hosts without environments.
    */

@@ -12,6 +12,7 @@ const operations: Readonly<Record<ForgeOperation, true>> = {
   updateComment: true,
   deleteComment: true,
   setStatus: true,
+  setStatuses: true,
   setDeployment: true,
 };
 

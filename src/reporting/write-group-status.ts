@@ -5,7 +5,7 @@ import { aggregateContext, isPreviewLine, sharedStatuses } from "./statuses.ts";
 import { writeStatuses } from "./write-statuses.ts";
 
 export interface GroupStatusDeps {
-  readonly forges: ReadonlyMap<string, Pick<Forge, "setStatus">>;
+  readonly forges: ReadonlyMap<string, Pick<Forge, "setStatus" | "setStatuses">>;
   readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "reruns" | "groupStatuses" | "proposing">;
 }
 

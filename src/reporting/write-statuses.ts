@@ -5,7 +5,7 @@ import type { Forge, Reports } from "../ports.ts";
 import { isPreviewLine } from "./statuses.ts";
 
 export interface StatusesDeps {
-  readonly forge: Pick<Forge, "setStatus">;
+  readonly forge: Pick<Forge, "setStatus" | "setStatuses">;
   readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "reruns">;
 }
 
@@ -20,12 +20,14 @@ export async function writeStatuses(
   const [recorded, reruns] = await Promise.all([reports.statuses(commit), reports.reruns(commit)]);
   const known = new Map(recorded.map((status) => [status.context, status]));
   const differing = wanted.filter((status) => !isSame(known.get(status.context), status, reruns));
+  if (differing.length === 0) return;
+  const statuses = differing.map((line) => ({ ...line, shown: known.get(line.context)?.shown }));
   const written: CommitStatus[] = [];
+  const onShown = (status: CommitStatus, form: StatusForm) => void written.push(toRecord(status, form, reruns));
   try {
-    for (const line of differing) {
-      const status = { ...line, shown: known.get(line.context)?.shown };
-      written.push(toRecord(status, await forge.setStatus(commit, status, signal), reruns));
-    }
+    if (forge.setStatuses !== undefined && statuses.length > 1) {
+      await forge.setStatuses(commit, statuses, onShown, signal);
+    } else for (const status of statuses) onShown(status, await forge.setStatus(commit, status, signal));
   } finally {
     if (written.length > 0) await reports.saveStatuses(commit, written);
   }

@@ -57,6 +57,7 @@ export const checkRoutes: readonly Route[] = [
       const sent = body as Sent;
       const { name = "", head_sha: sha = "" } = sent;
       if (!repository.commits.has(sha)) return refusal(422, `No commit found for SHA: ${sha}`, []);
+      if (name === "") return refusal(422, "Invalid request. For 'properties/name', is too short.", []);
       const problem = problemOf(sent);
       if (problem !== undefined) return problem;
       const made: GithubCheckRun = {

@@ -15,6 +15,8 @@ const maxTitleLength = 140;
 const perPage = 100;
 /** GitHub keeps a thousand runs of one name. */
 const maxPages = 10;
+/** For all names together. */
+const oncePages = 2;
 
 /** Of those, a required check accepts success, neutral and skipped. */
 const conclusions: Readonly<Record<Exclude<CommitStatus["state"], "pending">, string>> = {
@@ -32,10 +34,6 @@ export function createChecks(client: Client, app: AppClient) {
    * GitHub never lets a completed run change its result. Of several runs with one name, the newest counts: so a new run
    * replaces it.
    */
-  async function write(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<void> {
-    await writeAfter(await findNewest(commit, status.context, signal), commit, status, signal);
-  }
-
   async function writeAfter(newest: Run | undefined, commit: CommitKey, status: CommitStatus, signal?: AbortSignal) {
     const call = checkCall(commit, signal);
     const run = toRun(status);
@@ -48,30 +46,60 @@ export function createChecks(client: Client, app: AppClient) {
     }
   }
 
-  /** The App's newest run of this name on the commit. */
-  async function findNewest(commit: CommitKey, name: string, signal?: AbortSignal): Promise<Run | undefined> {
+  /** The App's newest runs of these names on the commit: with one request, unless the commit has very many runs. */
+  async function findNewest(
+    commit: CommitKey,
+    names: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<ReadonlyMap<string, Run>> {
+    const newest = new Map<string, Run>();
+    const take = (runs: readonly Run[]) => {
+      for (const run of runs) if (run.id > (newest.get(run.name)?.id ?? 0)) newest.set(run.name, run);
+    };
+    const together = names.length > 1 ? await list(commit, {}, oncePages, signal) : undefined;
+    if (together !== undefined) take(together);
+    else for (const check_name of names) take((await list(commit, { check_name }, maxPages, signal)) ?? []);
+    return newest;
+  }
+
+  /** The App's own runs. With more pages than this, `undefined` or, of one name, those of the first pages. */
+  async function list(
+    commit: CommitKey,
+    filter: { readonly check_name?: string },
+    pages: number,
+    signal: AbortSignal | undefined,
+  ): Promise<readonly Run[] | undefined> {
     const call = checkCall(commit, signal);
     const app_id = await app.id(call);
-    const asked = { ref: commit.commit, check_name: name, app_id, filter: "all", per_page: perPage };
+    const asked = { ref: commit.commit, ...filter, app_id, filter: "all", per_page: perPage };
     const own: Run[] = [];
-    for (let page = 1; page <= maxPages; page++) {
+    for (let page = 1; page <= pages; page++) {
       const route = "GET /repos/{owner}/{repo}/commits/{ref}/check-runs";
       const answer = await client.ask(route, { ...asked, page }, call);
       const { check_runs: runs } = client.read(checkRunsAnswer, answer, call);
-      own.push(...runs.filter((run) => run.name === name && run.app?.id === app_id));
-      if (runs.length < perPage) break;
+      const named = runs.filter(({ name }) => filter.check_name === undefined || name === filter.check_name);
+      own.push(...named.filter((run) => run.app?.id === app_id));
+      if (runs.length < perPage) return own;
     }
-    return own.reduce<Run | undefined>((newest, run) => (newest && newest.id > run.id ? newest : run), undefined);
+    return filter.check_name === undefined ? undefined : own;
   }
 
   return {
-    write,
-    /** Ends an earlier run that would block a merge. Runs cannot be deleted. */
-    async end(commit: CommitKey, context: string, signal?: AbortSignal): Promise<void> {
-      const newest = await findNewest(commit, context, signal);
-      if (newest === undefined || (newest.status === "completed" && accepted.includes(newest.conclusion))) return;
-      const description = "replaced by the commit status of this name";
-      await writeAfter(newest, commit, { context, state: "success", neutral: true, description }, signal);
+    /** Reads what is there, and returns a function that writes one of these statuses at a time. */
+    async open(commit: CommitKey, statuses: readonly CommitStatus[], signal?: AbortSignal) {
+      const names = statuses.map(({ context }) => context);
+      const newest = await findNewest(commit, names, signal);
+      return (status: CommitStatus) => writeAfter(newest.get(status.context), commit, status, signal);
+    },
+    /** Ends earlier runs that would block a merge. Runs cannot be deleted. */
+    async end(commit: CommitKey, contexts: readonly string[], signal?: AbortSignal): Promise<void> {
+      const newest = await findNewest(commit, contexts, signal);
+      for (const context of contexts) {
+        const run = newest.get(context);
+        if (run === undefined || (run.status === "completed" && accepted.includes(run.conclusion))) continue;
+        const description = "replaced by the commit status of this name";
+        await writeAfter(run, commit, { context, state: "success", neutral: true, description }, signal);
+      }
     },
   };
 }

@@ -1,5 +1,5 @@
 /** GitHub and GitHub Enterprise, as a user or as an App: https://docs.github.com/rest */
-import type { PullRequest, PullRequestKey, RepoId } from "../../model.ts";
+import type { PullRequest, PullRequestKey, RepoId, StatusForm } from "../../model.ts";
 import type { Forge } from "../../ports.ts";
 import type { ForgeOptions } from "../forge-options.ts";
 import { isClosedSince } from "../payload.ts";
@@ -19,7 +19,7 @@ import { maxSummaryBytes } from "./checks.ts";
 import { type GithubCall, createClient } from "./client.ts";
 import { createSetDeployment } from "./deployments.ts";
 import { createTokenLogin } from "./login.ts";
-import { createGithubSetStatus } from "./set-status.ts";
+import { createGithubSetStatuses } from "./set-status.ts";
 import { createWire } from "./wire.ts";
 
 /**
@@ -87,6 +87,7 @@ export function createGithubForge(options: ForgeOptions): Forge {
     return fresh;
   }
 
+  const setStatuses = createGithubSetStatuses({ client, reportAs, log });
   return {
     id,
     kind: "github",
@@ -167,7 +168,13 @@ export function createGithubForge(options: ForgeOptions): Forge {
       await client.find("DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}", { comment_id: comment }, call);
     },
 
-    setStatus: createGithubSetStatus({ client, reportAs, log }),
+    async setStatus(commit, status, signal) {
+      let shownAs: StatusForm = "status";
+      await setStatuses(commit, [status], (_status, form) => (shownAs = form), signal);
+      return shownAs;
+    },
+    // Only for check runs something has to be read before and after.
+    ...(client.app && { setStatuses }),
 
     setDeployment: createSetDeployment(client),
   };

@@ -1,11 +1,11 @@
 /**
- * Shows a status as a check run or as a commit status. GitHub counts both: a required name passes only if the run and the
+ * Shows statuses as check runs or as commit statuses. GitHub counts both: a required name passes only if the run and the
  * status with this name do. So whichever of them is written, the other one is ended afterwards if it is there. In this
  * order, a required name is answered at every moment, and never passes in between.
  */
 import { createBoundedMap } from "../../kit/bounded-map.ts";
 import type { Logger } from "../../log.ts";
-import type { CommitKey, CommitStatus } from "../../model.ts";
+import type { CommitKey, CommitStatus, StatusForm } from "../../model.ts";
 import type { Forge } from "../../ports.ts";
 import type { ReportAs } from "../forge-options.ts";
 import { checkCall, createChecks } from "./checks.ts";
@@ -22,38 +22,63 @@ export interface SetStatusDeps {
 export const howToGrantChecks =
   "add the permission Checks: read and write to the App, and accept the change where it is installed";
 
+type SetStatuses = NonNullable<Forge["setStatuses"]>;
+
 /** Owners of repositories. */
 const maxWarned = 1_000;
 
-export function createGithubSetStatus({ client, reportAs, log }: SetStatusDeps): Forge["setStatus"] {
+export function createGithubSetStatuses({ client, reportAs, log }: SetStatusDeps): SetStatuses {
   const statuses = createStatuses(client);
   const { app } = client;
   if (app === undefined) {
-    return async (commit, status, signal) => {
-      await statuses.write(commit, status, signal);
-      return "status";
+    return async (commit, all, onShown, signal) => {
+      for (const status of all) {
+        await statuses.write(commit, status, signal);
+        onShown(status, "status");
+      }
     };
   }
   const checks = createChecks(client, app);
   const warned = createBoundedMap<true>({ entries: maxWarned });
 
-  return async function setStatus(commit, status, signal) {
-    const mayCheck = await mayWriteChecks(app, commit, status, signal);
+  return async function setStatuses(commit, all, onShown, signal) {
+    const left = [...all];
+    const mayCheck = await mayWriteChecks(app, commit, all, signal);
     if (reportAs === "auto" && !mayCheck) warnOfLack(commit);
     if (reportAs === "checks" || (reportAs === "auto" && mayCheck)) {
       try {
-        await checks.write(commit, status, signal);
-        if (await app.mayWrite(statusCall(commit, signal))) await statuses.end(commit, status.context, signal);
-        return "check";
+        return await show("check", await checks.open(commit, left, signal), async (contexts) => {
+          if (await app.mayWrite(statusCall(commit, signal))) await statuses.end(commit, contexts, signal);
+        });
       } catch (error) {
         // The permission may have been withdrawn since it was read.
         const isDenied = reportAs === "auto" && isProblem(error, "unauthorized");
         if (!isDenied || (await app.mayWrite(checkCall(commit, signal), { fresh: true }))) throw error;
       }
     }
-    await statuses.write(commit, status, signal);
-    if (await app.mayWrite(checkCall(commit, signal))) await checks.end(commit, status.context, signal);
-    return "status";
+    const write = (status: CommitStatus) => statuses.write(commit, status, signal);
+    return show("status", write, async (contexts) => {
+      if (await app.mayWrite(checkCall(commit, signal))) await checks.end(commit, contexts, signal);
+    });
+
+    /** Writes what is left in one form, and then ends the other form of what was written, also if one is refused. */
+    async function show(
+      form: StatusForm,
+      write: (status: CommitStatus) => Promise<void>,
+      endOthers: (contexts: readonly string[]) => Promise<void>,
+    ): Promise<void> {
+      const written: CommitStatus[] = [];
+      try {
+        for (const status of left) {
+          await write(status);
+          written.push(status);
+        }
+      } finally {
+        if (written.length > 0) await endOthers(written.map(({ context }) => context));
+        left.splice(0, written.length);
+        for (const status of written) onShown(status, form);
+      }
+    }
   };
 
   function warnOfLack({ forge, repoName }: CommitKey): void {
@@ -72,9 +97,10 @@ export function createGithubSetStatus({ client, reportAs, log }: SetStatusDeps):
 async function mayWriteChecks(
   app: AppClient,
   commit: CommitKey,
-  { shown }: CommitStatus,
+  statuses: readonly CommitStatus[],
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const call = checkCall(commit, signal);
-  return (await app.mayWrite(call)) || (shown !== undefined && (await app.mayWrite(call, { fresh: true })));
+  const areShown = statuses.some(({ shown }) => shown !== undefined);
+  return (await app.mayWrite(call)) || (areShown && (await app.mayWrite(call, { fresh: true })));
 }

@@ -35,25 +35,38 @@ export function createStatuses(client: Client) {
 
   return {
     write,
-    /** Ends an earlier status that would block a merge. Statuses cannot be deleted. */
-    async end(commit: CommitKey, context: string, signal?: AbortSignal): Promise<void> {
-      const state = await find(commit, context, signal);
-      if (state === undefined || state === "success") return;
-      await write(commit, { context, state: "success", description: "replaced by the check run of this name" }, signal);
+    /** Ends earlier statuses that would block a merge. Statuses cannot be deleted. */
+    async end(commit: CommitKey, contexts: readonly string[], signal?: AbortSignal): Promise<void> {
+      const states = await findStates(commit, contexts, signal);
+      for (const context of contexts) {
+        const state = states.get(context.toLowerCase());
+        if (state === undefined || state === "success") continue;
+        const description = "replaced by the check run of this name";
+        await write(commit, { context, state: "success", description }, signal);
+      }
     },
   };
 
-  /** Returns the state of the newest status of this name. GitHub compares names without regard to case. */
-  async function find(commit: CommitKey, context: string, signal?: AbortSignal): Promise<string | undefined> {
+  /** The states of the newest statuses of these names, by name in lower case: GitHub ignores the case of names. */
+  async function findStates(
+    commit: CommitKey,
+    contexts: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>> {
     const call = statusCall(commit, signal);
-    for (let page = 1; page <= maxPages; page++) {
+    const wanted = new Set(contexts.map((context) => context.toLowerCase()));
+    const found = new Map<string, string>();
+    for (let page = 1; page <= maxPages && found.size < wanted.size; page++) {
       const asked = { ref: commit.commit, per_page: perPage, page };
       const answer = await client.ask("GET /repos/{owner}/{repo}/commits/{ref}/status", asked, call);
       const { statuses } = client.read(combinedStatusAnswer, answer, call);
-      const found = statuses.find((one) => one.context.toLowerCase() === context.toLowerCase());
-      if (found !== undefined || statuses.length < perPage) return found?.state;
+      for (const { context, state } of statuses) {
+        const name = context.toLowerCase();
+        if (wanted.has(name) && !found.has(name)) found.set(name, state);
+      }
+      if (statuses.length < perPage) break;
     }
-    return undefined;
+    return found;
   }
 }
 

@@ -123,6 +123,87 @@ describe("the text of a run", () => {
   });
 });
 
+describe("several at once", () => {
+  const names = ["towline/shop/api", "towline/shop/db", "towline/shop/web", "towline"];
+  const all = (state: CommitStatus["state"]) => names.map((context) => ({ context, state, description: "1 changed" }));
+  const setAll = async ({ forge, commit }: Opened, statuses: readonly CommitStatus[]) => {
+    const shown: string[] = [];
+    await forge.setStatuses?.(commit, statuses, ({ context }, form) => void shown.push(`${form} ${context}`));
+    return shown;
+  };
+  /** Those that are not about tokens. */
+  const requestsTo = ({ answered }: GithubHost) => answered.filter((line) => !/\/app\b|installation/.test(line));
+
+  test("take two reads and a write each, whatever is there", async () => {
+    const opened = await useOpened();
+    const { host } = opened;
+    expect(await setAll(opened, all("pending"))).toEqual(names.map((name) => `check ${name}`));
+    expect(requestsTo(host)).toHaveLength(2 + names.length);
+    host.answered.length = 0;
+    await setAll(opened, all("success"));
+    expect(requestsTo(host)).toHaveLength(2 + names.length);
+    expect(resultsOf(opened)).toEqual(names.map((name) => [name, "success"]));
+    host.answered.length = 0;
+    await setAll(opened, all("failure").slice(0, 2));
+    expect(writesTo(host)).toEqual(["POST check-runs", "POST check-runs"]);
+  });
+
+  test("complete the right runs also if there are hundreds", async () => {
+    const opened = await useOpened();
+    const { checkRuns } = opened;
+    await setAll(opened, all("pending"));
+    for (let id = 10; id <= 250; id++) checkRuns.push({ ...checkRuns[0]!, id, name: "other", annotations: [] });
+    await setAll(opened, all("success"));
+    expect(resultsOf(opened).slice(0, 4)).toEqual(names.map((name) => [name, "success"]));
+    expect(checkRuns).toHaveLength(245);
+  });
+
+  test("end what was written in the other form, and nothing else", async () => {
+    const opened = await useOpened();
+    const { host, commit, statuses, switched } = opened;
+    const before = [
+      { ...pending, context: names[1]! },
+      { ...success, context: names[2]! },
+      { ...failure, context: "other" },
+    ];
+    for (const status of before) await switched("statuses").setStatus(commit, status);
+    host.answered.length = 0;
+    await setAll(opened, all("success"));
+    expect(writesTo(host)).toEqual([...names.map(() => "POST check-runs"), "POST statuses"]);
+    expect(statuses.at(-1)).toMatchObject({ context: names[1], state: "success" });
+    await switched("statuses").setStatuses?.(commit, all("failure"), () => undefined);
+    expect(statuses.slice(4).map(({ context, state }) => [context, state])).toEqual(
+      names.map((name) => [name, "failure"]),
+    );
+    // These runs would not block a merge.
+    expect(resultsOf(opened)).toEqual(names.map((name) => [name, "success"]));
+  });
+
+  test("show those before a refusal, and end their other form", async () => {
+    const opened = await useOpened();
+    const { host, commit, statuses, switched } = opened;
+    await switched("statuses").setStatus(commit, { ...pending, context: names[0]! });
+    const shown: string[] = [];
+    const broken = all("success").map((status, at) => (at === 1 ? { ...status, context: "" } : status));
+    const setting = opened.forge.setStatuses?.(commit, broken, ({ context }) => void shown.push(context));
+    await expect(setting).rejects.toMatchObject({ problem: "refused" });
+    expect(shown).toEqual([names[0]]);
+    expect(statuses.at(-1)).toMatchObject({ context: names[0], state: "success" });
+    expect(host.repository.checkRuns).toHaveLength(1);
+  });
+
+  test("continue as statuses when the permission is withdrawn", async () => {
+    const opened = await useOpened();
+    const { host, statuses } = opened;
+    await setAll(opened, all("pending").slice(0, 1));
+    const { installation, installationTokens } = host.logins;
+    installation!.permissions = { statuses: "write", metadata: "read" };
+    for (const token of installationTokens) token.expiresAt = 0;
+    expect(await setAll(opened, all("success"))).toEqual(names.map((name) => `status ${name}`));
+    expect(statuses.map(({ context }) => context)).toEqual(names);
+  });
+});
+
 describe("the same name is never answered twice", () => {
   test.each([pending, failure])("a status that is $state ends after the run that replaces it", async (before) => {
     const opened = await useOpened();

@@ -67,3 +67,33 @@ test("a check run that is requested again while it is being written is written o
   for (let i = 0; i < 3; i++) await writeStatuses({ forge: busy, reports }, commit, [line("a")]);
   expect(forge.statuses).toHaveLength(2);
 });
+
+test("several go to a host that takes them together, and those that it shows are remembered", async () => {
+  const [forge, reports] = [fakeForge(), fakeReports()];
+  const asked: string[][] = [];
+  const together = {
+    ...forge,
+    async setStatuses(
+      _: unknown,
+      statuses: readonly CommitStatus[],
+      onShown: (status: CommitStatus, form: "check") => void,
+    ) {
+      asked.push(statuses.map(({ context }) => context));
+      for (const status of statuses) {
+        if (status.context === "c") throw new Error("refused");
+        onShown(status, "check");
+      }
+    },
+  };
+  const write = (contexts: readonly string[]) =>
+    writeStatuses({ forge: together, reports }, commit, contexts.map(line));
+  await expect(write(["a", "b", "c"])).rejects.toThrow("refused");
+  expect((await reports.statuses(commit)).map(({ context }) => context)).toEqual(["a", "b"]);
+  await write(["a", "b", "d", "e"]);
+  await write(["a", "e"]);
+  expect(asked).toEqual([
+    ["a", "b", "c"],
+    ["d", "e"],
+  ]);
+  expect(forge.statuses).toEqual([]);
+});
