@@ -9,7 +9,9 @@ import { repoId, withoutLogin } from "./repo-url.ts";
 
 export interface Include {
   readonly url: string;
-  /** Full names of the refs that it may follow; empty: the default branch. */
+  /**
+   * Full names of the refs that it may follow; empty: the default branch. A commit that it is pinned to stands for itself.
+   */
   readonly refs: readonly string[];
 }
 
@@ -21,19 +23,21 @@ const longestUrl = 500;
 const [mostRefs, longestRef] = [10, 300];
 
 /**
- * Found in kluctl's result. What is pinned to a commit never changes, and is left out. A form that is not known is
- * ignored: its pushes are found at the interval.
+ * Found in kluctl's result. What is pinned to a commit never changes, and is left out, unless the project includes the
+ * repository at another ref as well: a preview cannot tell the two apart. A form that is not known is ignored: its pushes
+ * are found at the interval.
  */
 export function includesOf({ deployment }: Fields): Include[] {
   const found = new Map<string, Include>();
+  const pinned = new Map<string, Include>();
 
   function add(value: unknown): void {
     const { url, ref } = fieldsOf(value);
     if (typeof url !== "string" || url === "" || url.length > longestUrl || /\s/.test(url)) return;
     const refs = refsOf(ref);
     if (refs === undefined) return;
-    const clean = withoutLogin(url);
-    found.set(JSON.stringify([clean, refs]), { url: clean, refs });
+    const include = { url: withoutLogin(url), refs };
+    (refs.some(isCommit) ? pinned : found).set(JSON.stringify(include), include);
   }
 
   function addVars(value: unknown): void {
@@ -54,10 +58,11 @@ export function includesOf({ deployment }: Fields): Include[] {
   }
 
   walk(fieldsOf(deployment));
-  return [...found.values()];
+  const moving = new Set([...found.values()].map(({ url }) => repoId(url)));
+  return [...found.values(), ...[...pinned.values()].filter(({ url }) => moving.has(repoId(url)))];
 }
 
-/** `undefined`: it can not move. */
+/** `undefined`: it cannot be recorded. */
 function refsOf(value: unknown): string[] | undefined {
   if (typeof value === "string" && value !== "") {
     if (!isName(value)) return undefined;
@@ -66,7 +71,7 @@ function refsOf(value: unknown): string[] | undefined {
   }
   const { branch, tag, commit } = fieldsOf(value);
   if ([branch, tag].some((name) => typeof name === "string" && !isName(name))) return undefined;
-  if (typeof commit === "string" && commit !== "") return undefined;
+  if (typeof commit === "string" && commit !== "") return [isName(commit) ? commit : "unknown"];
   if (typeof tag === "string" && tag !== "") return [`refs/tags/${tag}`];
   return typeof branch === "string" && branch !== "" ? [`refs/heads/${branch}`] : [];
 }
@@ -93,6 +98,28 @@ export function parseIncludes(text: string | undefined): Include[] {
 export function includedBy({ annotations }: Pick<AnyDeployment, "annotations">): ReadonlySet<RepoId> {
   const repos = parseIncludes(annotations[annotation.includes]).map(({ url }) => repoId(url));
   return new Set(repos.filter((repo) => repo !== undefined));
+}
+
+/**
+ * The includes of one of these repositories; `undefined` if there may be more than the annotation has room for.
+ */
+export function includesFrom(
+  { annotations }: Pick<AnyDeployment, "annotations">,
+  repos: ReadonlySet<RepoId>,
+): Include[] | undefined {
+  const all = parseIncludes(annotations[annotation.includes]);
+  return all.length < mostIncludes ? all.filter(({ url }) => isOf(url, repos)) : undefined;
+}
+
+/** Whether the URL is that of one of these repositories. */
+export function isOf(url: string, repos: ReadonlySet<RepoId>): boolean {
+  const repo = repoId(url);
+  return repo !== undefined && repos.has(repo);
+}
+
+/** Full names of refs start differently. */
+function isCommit(ref: string): boolean {
+  return !ref.startsWith("refs/");
 }
 
 function isName(ref: string): boolean {

@@ -26,9 +26,13 @@ test("projects, variables and charts of other repositories are found, however de
   ]);
 });
 
-test("a repository that is included twice is recorded once, and one that is pinned to a commit not at all", () => {
-  const deployments = [{ git: { url } }, { git: { url } }, { git: { url, ref: { commit: "1".repeat(40) } } }];
+test("a repository that is included twice is recorded once, and one that is pinned to a commit only beside another ref", () => {
+  const pinned = { git: { url, ref: { commit: "1".repeat(40) } } };
+  const deployments = [{ git: { url } }, { git: { url } }];
   expect(includesOf({ deployment: { deployments } })).toEqual([{ url, refs: [] }]);
+  expect(includesOf({ deployment: { deployments: [pinned] } })).toEqual([]);
+  const both = includesOf({ deployment: { deployments: [pinned, ...deployments] } });
+  expect(both.map(({ refs }) => refs)).toEqual([[], ["1".repeat(40)]]);
 });
 
 test("logins in URLs are not recorded", () => {
