@@ -65,7 +65,7 @@ export async function startPreviewRunner(
   await slots.sweep();
 
   async function render(
-    { run, call }: Task,
+    { run, call, overrides = [] }: Task,
     { slot, projectDir, access }: RunnerPlace,
     send: (file: string) => Promise<void>,
     signal: AbortSignal,
@@ -78,7 +78,10 @@ export async function startPreviewRunner(
     try {
       const { data = {}, webIdentity } = run.decryption ?? {};
       const secrets = [...Object.values(data), webIdentity?.token ?? ""].filter((secret) => secret !== "");
-      const placed = { ...run, secrets, cold: true, slot, projectDir };
+      const localOverrides = overrides.map(({ host, path, dir }) => ({
+        ...{ repoKey: { type: "git", host, path } as const, isGroup: false, path: join(slot, dir) },
+      }));
+      const placed = { ...run, secrets, cold: true, slot, projectDir, localOverrides };
       if (call.command === "render") await kluctl.renderInto(placed, call.options, sendIt, signal);
       else await kluctl.diffInto(placed, call.options, sendIt, signal);
     } finally {

@@ -19,6 +19,7 @@ import {
   toDiffCall,
   toOfflineRun,
   toRenderCall,
+  toTaskOverrides,
   toTaskRun,
 } from "../preview-runner/task.ts";
 import { createWorkDirectories, removeDirectory } from "../kit/work-directories.ts";
@@ -65,8 +66,9 @@ export function withRunner({
     const scrub = createScrubber(secretsOf(run));
     const toWords = (text: string) => scrub(toPlainText(text));
     try {
-      const task = { ...sent.toTask(access), projectDir: relative(slot, run.projectDir) };
-      const outcome = await dispatch.run({ task, slot, result, accept: sent.accept }, signal);
+      const { overrides, others } = toTaskOverrides(run.localOverrides ?? []);
+      const task = { ...sent.toTask(access), projectDir: relative(slot, run.projectDir), overrides };
+      const outcome = await dispatch.run({ task, slot, others, result, accept: sent.accept }, signal);
       throwFailure(outcome, toWords, (error) => sent.explain(error, access));
       const ended = { exitCode: 0, stdout: "", stderr: "" };
       const read = await readOutcome(ended, result, (file, size) => sent.read(file, size, signal), toWords);

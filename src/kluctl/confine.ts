@@ -3,8 +3,8 @@ import type { AnyRun } from "./job-files.ts";
 
 export interface Confine {
   /**
-   * Called once for each confined run. `slot` is the directory with the clone, the only files of the server that the
-   * run may read. If it throws, the run fails with that error.
+   * Called once for each confined run. `slot` is the directory with the clone: besides `localOverrides`, the only
+   * files of the server that the run may read. If it throws, the run fails with that error.
    */
   readonly open: (run: AnyRun, slot: string, signal: AbortSignal) => Promise<ConfinedAccess>;
 }

@@ -132,12 +132,12 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
   function jailFor(
     place: JailedPlace,
     binary: Binary,
-    { job, slot, ports }: { job: OwnDirectory; slot: string; ports: readonly number[] },
+    { job, reads, ports }: { job: OwnDirectory; reads: readonly string[]; ports: readonly number[] },
   ): Jail {
     const { files, network, abi } = demands;
     const trusted = ["SSL_CERT_FILE", "SSL_CERT_DIR"].flatMap((name) => own[name]?.split(":") ?? []);
     return {
-      read: [...systemRead, ...trusted, slot],
+      read: [...systemRead, ...trusted, ...reads],
       execute: [...systemPrograms, binary.path, ...place.programs],
       write: [job.path, "/dev/null"],
       ports,
@@ -151,8 +151,8 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     };
   }
 
-  async function admit(place: JailedPlace, job: OwnDirectory, slot: string) {
-    const { env, end } = await place.admit([slot, ...job.included]);
+  async function admit(place: JailedPlace, job: OwnDirectory, reads: readonly string[]) {
+    const { env, end } = await place.admit([...reads, ...job.included]);
     return { env: { ...own, ...place.ways.env, ...job.env, ...env }, end };
   }
 
@@ -191,9 +191,9 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     const place = await renderers.open(binary);
     try {
       const job = await directories.createOwn(place.unpacked);
-      const admission = await admit(place, job, project);
+      const admission = await admit(place, job, [project]);
       try {
-        const jail = jailFor(place, binary, { job, slot: project, ports: [] });
+        const jail = jailFor(place, binary, { job, reads: [project], ports: [] });
         const inside = [...args, `--render-output-dir=${join(job.path, "rendered")}`, ...place.ways.flags];
         await render({ ...inJail(jail, binary.path, inside), env: admission.env, cwd: job.path });
       } finally {
@@ -265,7 +265,8 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       if (slot === undefined) throw new Error("a confined run needs a slot");
       const opening = offline ? Promise.resolve(noAccess) : confine.open(run, slot, signal);
       const [job, access] = await both(directories.createOwn(place.unpacked), opening);
-      const admission = await admit(place, job, slot);
+      const reads = [slot, ...(run.localOverrides ?? []).map(({ path }) => path)];
+      const admission = await admit(place, job, reads);
       const start = place.start();
       deps.observe?.(start === "warm" ? "warm" : deps.warm ? "fallback" : "cold");
       const memory = watchMemory(deps.memory ?? readContainerMemory);
@@ -276,7 +277,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
         env: { ...admission.env, ...access.env },
         flags: place.ways.flags,
         overfull: AbortSignal.any([room.signal, memory.signal]),
-        jailed: (command, args) => inJail(jailFor(place, binary, { job, slot, ports: access.ports }), command, args),
+        jailed: (command, args) => inJail(jailFor(place, binary, { job, reads, ports: access.ports }), command, args),
         async close() {
           admission.end();
           room.stop();

@@ -298,7 +298,10 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       await keyring.import(keys.pgpKeys, wanted);
       const secrets = secretsOf(run);
       const scrub = createScrubber(secrets);
-      const overrides = run.localOverrides?.map(({ path }) => path);
+      const overrides = run.localOverrides?.map(({ path, repoKey }) => ({
+        path,
+        name: run.cold ? `${repoKey.host}/${repoKey.path}` : "a working copy",
+      }));
       const places = { jobDir: job.path, projectDir: files.projectDir, overrides };
       const toWords = (text: string) => scrub(explainHostKey(toStableWords(text, places)));
       const { deployment, reconcileId, cold } = run;

@@ -3,8 +3,8 @@
 export interface Places {
   readonly jobDir: string;
   readonly projectDir: string;
-  /** Directories that override what the project includes. */
-  readonly overrides?: readonly string[] | undefined;
+  /** Directories that override what the project includes, and what they are called. */
+  readonly overrides?: readonly { readonly path: string; readonly name: string }[] | undefined;
 }
 
 /**
@@ -13,7 +13,7 @@ export interface Places {
  */
 export function toStableWords(text: string, { jobDir, projectDir, overrides = [] }: Places): string {
   return overrides
-    .reduce((words, path) => words.replaceAll(path, "a working copy"), text)
+    .reduce((words, { path, name }) => words.replaceAll(path, name), text)
     .replaceAll(`${projectDir}/`, "")
     .replaceAll(projectDir, "the project")
     .replaceAll(`${jobDir}/`, "")

@@ -1,6 +1,7 @@
 /** The merge of a pull request into its base. */
 import type { ChangedPaths } from "./forge.ts";
 import type { Repository } from "./source.ts";
+import type { LocalOverride } from "./source-override.ts";
 
 export interface MergeSource extends Repository {
   /** The full hashes of both commits. */
@@ -38,6 +39,8 @@ export interface Placed {
   /** The directory that contains the clone and nothing else. */
   readonly slot: string;
   readonly projectDir: string;
+  /** Clones, as read-only as the project's, that take the place of what it includes. */
+  readonly overrides?: readonly LocalOverride[] | undefined;
 }
 
 export interface Stubbed extends Placed {

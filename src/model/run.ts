@@ -59,7 +59,7 @@ export interface Run extends Partial<Identity> {
   readonly cold?: boolean | undefined;
   /**
    * The directory that contains the project's clone and nothing else: of the server's files, a confined run may read
-   * only this.
+   * only this, and the directories in `localOverrides`.
    */
   readonly slot?: string | undefined;
   /** The hosts that a confined run may reach, in the format of `preview.hosts`. */

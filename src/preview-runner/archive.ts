@@ -32,22 +32,40 @@ export interface SlotLimits {
 
 export const slotLimits: SlotLimits = { entries: 400_000, links: 50_000, bytes: 1024 ** 3, nameBytes: 64 * 1024 ** 2 };
 
+/** A directory that becomes one in the archive's root. */
+export interface PackedDirectory {
+  readonly name: string;
+  readonly dir: string;
+}
+
 /**
  * Streams everything below the directory except `.git`, which contains the history of every branch, and special files.
  */
-export function pack(dir: string, limits: SlotLimits): AsyncGenerator<Buffer> {
-  return inChunks(packEntries(dir, counting(limits)));
+export function pack(dir: string, limits: SlotLimits, others: readonly PackedDirectory[] = []): AsyncGenerator<Buffer> {
+  return inChunks(packAll(dir, others, counting(limits)));
 }
 
-async function* packEntries(dir: string, count: Count): AsyncGenerator<Buffer> {
-  const toHead = (kind: Kind, name: string, size: number): Buffer => {
-    count(kind, name, size);
-    const head = Buffer.alloc(headBytes);
-    head.writeUInt8(kinds.indexOf(kind), 0);
-    head.writeUInt16BE(name.length, 1);
-    head.writeUIntBE(size, 3, 6);
-    return Buffer.concat([head, Buffer.from(name, "latin1")]);
-  };
+async function* packAll(dir: string, others: readonly PackedDirectory[], count: Count): AsyncGenerator<Buffer> {
+  yield* packEntries(dir, "", count);
+  for (const other of others) {
+    yield headOf("directory", other.name, 0, count);
+    yield* packEntries(other.dir, `${other.name}/`, count);
+  }
+  yield headOf("end", "", 0, count);
+}
+
+function headOf(kind: Kind, name: string, size: number, count: Count): Buffer {
+  count(kind, name, size);
+  const head = Buffer.alloc(headBytes);
+  head.writeUInt8(kinds.indexOf(kind), 0);
+  head.writeUInt16BE(name.length, 1);
+  head.writeUIntBE(size, 3, 6);
+  return Buffer.concat([head, Buffer.from(name, "latin1")]);
+}
+
+/** `prefix`: of the names in the archive. */
+async function* packEntries(dir: string, prefix: string, count: Count): AsyncGenerator<Buffer> {
+  const toHead = (kind: Kind, name: string, size: number) => headOf(kind, `${prefix}${name}`, size, count);
 
   async function* packFile(name: string): AsyncGenerator<Buffer> {
     const file = await open(locate(dir, name), constants.O_RDONLY | constants.O_NOFOLLOW);
@@ -80,7 +98,6 @@ async function* packEntries(dir: string, count: Count): AsyncGenerator<Buffer> {
       }
     }
   }
-  yield toHead("end", "", 0);
 }
 
 /** Joins small pieces into chunks, because sending many small ones is expensive. */

@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 import tls from "node:tls";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { ArchiveError } from "../kit/untar.ts";
-import { pack, slotLimits, type SlotLimits } from "./archive.ts";
+import { pack, type PackedDirectory, slotLimits, type SlotLimits } from "./archive.ts";
 import { bounded, identity, readJson, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
 import { accessOf, type TaskOutcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";
 
@@ -44,6 +44,8 @@ export interface Assignment {
   readonly task: Task;
   /** The directory that contains the clone and nothing else. */
   readonly slot: string;
+  /** More directories, with the names that they get in the runner's slot. */
+  readonly others?: readonly PackedDirectory[] | undefined;
   /** The path that kluctl's result is written to, unchanged. */
   readonly result: string;
   /** Throws the error that the run should fail with if such a runner is not acceptable. */
@@ -157,7 +159,7 @@ export function createDispatch({
   }
 
   return {
-    run({ task, slot, result, accept }, signal) {
+    run({ task, slot, others, result, accept }, signal) {
       let isAccepted = false;
       const admit = inOrder();
       return converse<TaskOutcome>(signal, async (ask, talk) => {
@@ -172,7 +174,7 @@ export function createDispatch({
           case "/slot":
             talk.within(task.run.timeoutMs + overtimeMs, "did not end the run in time");
             ask.stream.respond({ ":status": 200 });
-            return pipeline(pack(slot, limits), ask.stream).catch((error: unknown) => {
+            return pipeline(pack(slot, limits, others), ask.stream).catch((error: unknown) => {
               if (!(error instanceof ArchiveError)) throw error;
               throw new PrepareError(`the merge cannot be sent to the preview runner: ${error.message}`);
             });

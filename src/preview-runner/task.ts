@@ -1,6 +1,6 @@
 /** What a server sends to its preview runner, and what it gets back. Nothing runs unless both have the same version. */
 import { z } from "zod";
-import { type DiffOptions, noCredentials, type RenderOptions, type Run } from "../model.ts";
+import { type DiffOptions, type LocalOverride, noCredentials, type RenderOptions, type Run } from "../model.ts";
 
 const text = z.string();
 const optional = z.string().optional();
@@ -61,11 +61,33 @@ const diff = z.object({
 /** Renders from files alone, without access to the server or anything else. */
 const render = z.object({ command: z.literal("render"), options: z.object({ kubernetesVersion: optional }) });
 
+/** Never that of a project's clone, and never outside of the slot. */
+const overrideName = /^override-\d{1,2}$/;
+
+/** The overrides of a task, and the directories that have to be sent with it. */
+export function toTaskOverrides(localOverrides: readonly LocalOverride[]) {
+  const dirs = [...new Set(localOverrides.map(({ path }) => path))];
+  const nameOf = (path: string) => `override-${dirs.indexOf(path)}`;
+  return {
+    overrides: localOverrides.map(({ repoKey, path }) => ({
+      host: repoKey.host,
+      path: repoKey.path,
+      dir: nameOf(path),
+    })),
+    others: dirs.map((dir) => ({ name: nameOf(dir), dir })),
+  };
+}
+
 export const taskSchema = z.object({
   call: z.discriminatedUnion("command", [diff, render]),
   run,
-  /** Relative to the slot. */
+  /** Relative to the slot, like the directories of the overrides. */
   projectDir: text,
+  /** Clones that take the place of repositories that the project includes. */
+  overrides: z
+    .array(z.object({ host: text, path: text, dir: z.string().regex(overrideName) }))
+    .max(20)
+    .optional(),
 });
 
 export type Task = z.output<typeof taskSchema>;

@@ -1,5 +1,5 @@
 /** Translates a deployment's spec into kluctl's options. Pure. */
-import type { Checkout, Credentials, Deployment, DeployOptions, Held, Identity, Run } from "../model.ts";
+import type { Checkout, Credentials, Deployment, DeployOptions, Held, Identity, LocalOverride, Run } from "../model.ts";
 
 export interface RunContext {
   readonly reconcileId: string;
@@ -11,11 +11,12 @@ export interface RunContext {
   readonly timeoutMs: number;
   readonly cold?: boolean | undefined;
   readonly slot?: string | undefined;
+  readonly localOverrides?: readonly LocalOverride[] | undefined;
   readonly hosts?: readonly string[] | undefined;
 }
 
 export function toRun({ key, spec }: Deployment, context: RunContext): Run {
-  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold, slot, hosts } = context;
+  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold, slot, localOverrides, hosts } = context;
   return {
     ...identity,
     deployment: key,
@@ -34,6 +35,7 @@ export function toRun({ key, spec }: Deployment, context: RunContext): Run {
     timeoutMs,
     cold,
     slot,
+    localOverrides,
     hosts,
     held,
   };

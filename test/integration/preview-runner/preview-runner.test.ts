@@ -14,7 +14,13 @@ import { slotLimits } from "../../../src/preview-runner/archive.ts";
 import { type Assignment, createDispatch, type DispatchDeps } from "../../../src/preview-runner/dispatch.ts";
 import { sessionOptions, tlsOptions, toKey } from "../../../src/preview-runner/link.ts";
 import { type RunnerDeps, startRunner } from "../../../src/preview-runner/runner.ts";
-import { type TaskAccess, toDiffCall, toRenderCall, toTaskRun } from "../../../src/preview-runner/task.ts";
+import {
+  type TaskAccess,
+  toDiffCall,
+  toRenderCall,
+  toTaskOverrides,
+  toTaskRun,
+} from "../../../src/preview-runner/task.ts";
 import { createWorkDirectories, removeDirectory } from "../../../src/kit/work-directories.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { useTempDir } from "../../support/world.ts";
@@ -108,6 +114,28 @@ test("a runner receives the slot's files, returns the result and keeps nothing",
   expect(seen).toEqual({ content: "color: red", entries: "clone", target: "" });
   expect(await readFile(assignment.result, "utf8")).toBe("what kluctl wrote");
   await expect.poll(() => readdir(dir)).toEqual([]);
+});
+
+test("clones that take the place of included repositories arrive beside the project's", async () => {
+  const seen: string[] = [];
+  const { dispatch } = await useRunner({
+    async render({ overrides = [] }, { slot }) {
+      for (const { host, path, dir } of overrides) seen.push(host, path, await readFile(join(slot, dir, "a"), "utf8"));
+      seen.push((await readdir(slot)).toSorted().join());
+    },
+  });
+  const assignment = await useAssignment();
+  const library = await useTempDir();
+  await writeFile(join(library, "a"), "red");
+  await mkdir(join(library, ".git"));
+  const repoKey = { type: "git", host: "git.example.com", path: "org/library" } as const;
+  const { overrides, others } = toTaskOverrides([{ repoKey, isGroup: false, path: library }]);
+  const task = { ...assignment.task, overrides };
+  expect(await dispatch().run({ ...assignment, task, others }, never)).toEqual({ done: true });
+  expect(seen).toEqual(["git.example.com", "org/library", "red", "clone,override-0"]);
+
+  const outside = { ...assignment.task, overrides: [{ host: "", path: "", dir: "../elsewhere" }] };
+  await expect(dispatch().run({ ...assignment, task: outside }, never)).rejects.toThrow();
 });
 
 test("links arrive unchanged, wherever they point, and no file is written through one", async () => {

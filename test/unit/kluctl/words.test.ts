@@ -55,6 +55,10 @@ test("the same error has the same text in each run", () => {
     `in ${jobDir}/base/0/git-cloned/library-HEAD-435062394/deployment.yml`,
   ].join("\n");
 
+  const overrides = [{ path: "/data/merges/7/clone", name: "git.example.com/org/library" }];
+  expect(toStableWords("/data/merges/7/clone/app/a.yml: no", { jobDir, projectDir, overrides })).toBe(
+    "git.example.com/org/library/app/a.yml: no",
+  );
   expect(toStableWords(text, { jobDir, projectDir })).toBe(
     "failed to load includes for the project: nope does not exist\nopen app/x.yaml: no such file\nin library-HEAD/deployment.yml",
   );
