@@ -25,6 +25,8 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
     "The files and directories outside of the deployment's directory that its files name, one a line, as the server has recorded them. [Monorepos](monorepos.md#files-outside-the-directory)",
   preview:
     '`"false"`: this deployment is not previewed on pull requests. [Pull requests](pull-requests.md#which-deployments-are-previewed)',
+  previewIn:
+    "Repositories that the project includes, and whose pull requests show what they would change in this deployment. [Libraries](pull-requests.md#pull-requests-in-a-library)",
   previewDecrypt:
     '`"true"`: isolated previews decrypt encrypted files. [Encrypted files](preview-security.md#encrypted-files)',
   ignoreChanges: "Fields whose changes previews fold and do not count. [Noise](pull-requests.md#noise)",

@@ -215,8 +215,8 @@ export interface Queue {
 export interface Reports {
   save(report: Report): Promise<void>;
   find(key: PullRequestKey): Promise<Report | undefined>;
-  /** The open pull requests into that branch that have a report. */
-  openInto(repo: RepoId, branch: string): Promise<readonly PullRequestKey[]>;
+  /** The open pull requests into that branch, or any, that have a report. */
+  openInto(repo: RepoId, branch: string | undefined): Promise<readonly PullRequestKey[]>;
   /** The reports of open pull requests that propose this commit. */
   proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
   /** Records that the report that was started then is outdated, and when the next one is to follow. */

@@ -11,6 +11,7 @@ import {
   type Deployment,
   type GitDeployment,
   followsGit,
+  isMalformed,
   type MalformedDeployment,
   type PullRequest,
   type PullRequestKey,
@@ -19,6 +20,7 @@ import {
 } from "../../src/model.ts";
 import type { Clock, Deployments, Forge } from "../../src/ports.ts";
 import { isOpen } from "../../src/model/report.ts";
+import { librariesOf } from "../../src/preview/match-consumers.ts";
 import { pullRequestId } from "../../src/redis/keys.ts";
 import type { JobQueue } from "../queue.ts";
 import type { OpenReport, PullRequestReports } from "../../src/redis/reports.ts";
@@ -227,5 +229,8 @@ function previewedRepos(deployments: readonly (Deployment | MalformedDeployment)
       one.spec.source.ref.tag === undefined &&
       !isSwitchedOff(one, annotation.preview),
   );
-  return [...new Set(previewed.map(({ repo }) => repo))];
+  const included = deployments.flatMap((one) =>
+    isMalformed(one) || one.deletionTimestamp !== undefined ? [] : librariesOf(one).map(({ repo }) => repo),
+  );
+  return [...new Set([...previewed.map(({ repo }) => repo), ...included])];
 }

@@ -52,6 +52,8 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
       pullRequest: toPullRequest(copy),
       previous: undefined,
       deployments,
+      including: [], // the working copy is that of the deployments' own repository
+      repo: deployments[0]?.repo,
       attempt: 1,
       lastAttempt: true,
       signal,

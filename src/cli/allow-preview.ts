@@ -8,6 +8,7 @@ import { apiOf } from "../apis/apis.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { annotation, followsGit, type GitDeployment, keyText, parsePullRequestText } from "../model.ts";
 import { type Allowance, isFullHash, longestAllowanceMs, withAllowance } from "../preview/allowances.ts";
+import { librariesOf } from "../preview/match-consumers.ts";
 import { createReader, listAllDeployments } from "./list-deployments.ts";
 import { clusterConfig, type ClusterFlags, type FoundDeployment, whyUnwatched } from "./cluster.ts";
 import type { ProgramDeps } from "./commands.ts";
@@ -22,7 +23,10 @@ interface Found extends FoundDeployment {
   readonly deployment: GitDeployment;
 }
 
-/** Prints the outcome for each deployment that follows the repository. False if one of them could not be updated. */
+/**
+ * Prints the outcome for each deployment that follows the repository, or includes it and may be shown there. False if one
+ * of them could not be updated.
+ */
 export async function allowPreview(
   { pullRequest, commit }: Allowing,
   flags: ClusterFlags,
@@ -46,8 +50,10 @@ export async function allowPreview(
   try {
     const all = (await listAllDeployments(client, { ...cluster, err })).filter(isOfGit);
     const end = `/${named.repoName.toLowerCase()}`;
+    const isOfRepo = (deployment: GitDeployment) =>
+      [deployment.repo, ...librariesOf(deployment).map(({ repo }) => repo)].some((repo) => repo.endsWith(end));
     const following = all.filter(
-      ({ deployment: { repo, key } }) => repo.endsWith(end) && whyUnwatched(key.namespace, cluster) === undefined,
+      ({ deployment }) => isOfRepo(deployment) && whyUnwatched(deployment.key.namespace, cluster) === undefined,
     );
     if (following.length === 0) {
       throw new Error(`no KluctlDeployment in the watched namespaces follows ${named.repoName}`);

@@ -92,11 +92,16 @@ export function createExplainer({ deployments, config }: ExplainerDeps) {
     const receipt = await accept(event);
     const repos = "repoUrls" in event ? [...new Set(event.repoUrls.map((url) => repoId(url) ?? url))] : [];
     const candidates = repos.flatMap((repo) => tracking(repo as RepoId));
+    const consumers = (repos as RepoId[]).flatMap(including);
     const pull =
       event.kind === "pull-request" && requests.some(({ kind }) => kind === "preview")
         ? matchPullRequest(event, candidates)
         : undefined;
-    const previewed = (pull?.concerned ?? []).filter((deployment) => mayBePreviewed(event, deployment, config));
+    const shown = consumers.filter(followsGit).filter(({ key }) => receipt.including?.includes(keyText(key)));
+    const concerned = pull === undefined ? [] : [...pull.concerned, ...new Set(shown)];
+    const previewed = concerned
+      .filter((deployment) => mayBePreviewed(event, deployment, config))
+      .map(({ key }) => keyText(key));
     return {
       forge: event.forge,
       genuine: verdict?.genuine ?? "unknown",
@@ -105,11 +110,12 @@ export function createExplainer({ deployments, config }: ExplainerDeps) {
       remembered,
       jobs: requests.length,
       matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
-      previews: previewed.map(({ key }) => keyText(key)),
+      previews: previewed,
       ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],
-      reason: receipt.reason ?? (pull && reasonWithoutPreview(event, candidates.length, previewed.length)),
+      reason:
+        receipt.reason ?? (pull && reasonWithoutPreview(event, candidates.length + consumers.length, previewed.length)),
       repos,
-      others: withoutCandidates(sources, [...candidates, ...(repos as RepoId[]).flatMap(including)]),
+      others: withoutCandidates(sources, [...candidates, ...consumers]),
     };
   };
 }

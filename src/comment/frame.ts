@@ -44,11 +44,12 @@ export function describeVerdict(report: Report, markup: Markup): string {
   }
 }
 
-function describeMerge({ state, previews, baseBranch }: Report, { code, strong }: Markup): string {
+function describeMerge({ state, previews, baseBranch, unshown = [] }: Report, { code, strong }: Markup): string {
   const totals = totalsOf(previews);
   const { deployments, working } = totals;
   if (deployments === 0) {
-    return state === "working" ? "checking what merging would change …" : "merging affects no deployment";
+    if (state === "working") return "checking what merging would change …";
+    return unshown.length > 0 ? "no deployment can be compared" : "merging affects no deployment";
   }
   if (state === "working" || working > 0) {
     const live = areIsolated(previews) ? code(baseBranch) : "the live cluster";
@@ -97,6 +98,7 @@ export function describeNotes(report: Report, markup: Markup): string[] {
   const done = previews.filter((preview) => preview.state !== "working").length;
   if (state === "working" && done > 0) notes.push(`${grouped(done)} of ${plural(previews.length, "deployment")} done.`);
   if (state === "done" && obstacle === undefined) notes.push(...describeSuspended(previews));
+  if (state === "done" && obstacle === undefined) notes.push(...describeConsumers(report, markup));
   if (isOpen(report) && obstacle === undefined) notes.push(...describeOrder(previews, code));
   if (isOpen(report) && restarts >= manyRestarts && obstacle === undefined) {
     const since = base === undefined ? "" : ` since ${code(shortHash(base))}`;
@@ -129,6 +131,18 @@ function describeFollowers(previews: readonly Preview[]): string {
   const but =
     suspended > 0 ? `, except for ${grouped(suspended)} that ${suspended === 1 ? "is" : "are"} suspended` : "";
   return `Affected deployments are updated automatically${but}.`;
+}
+
+/** The deployments that do not follow the repository, but include it. */
+function describeConsumers({ previews, unshown = [], beyond = 0 }: Report, { code, sentence }: Markup): string[] {
+  const shown = previews.filter(({ includes }) => includes).length;
+  const [include, are, they] = shown === 1 ? ["includes", "It is", "it"] : ["include", "They are", "they"];
+  return [
+    shown > 0 &&
+      `${plural(shown, "deployment")} ${include} this repository. ${are} rendered at the commit that ${they} ${shown === 1 ? "follows" : "follow"}, with the merge in place of what ${they} ${include}.`,
+    ...unshown.map(({ deployment, reason }) => `${code(deployment)} is not compared: ${sentence(reason)}.`),
+    beyond > 0 && `${plural(beyond, "more deployment")} of this kind ${beyond === 1 ? "is" : "are"} not compared.`,
+  ].filter((note) => note !== false);
 }
 
 /** Says above the table if a merge deploys nothing, or not everything. */

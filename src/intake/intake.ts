@@ -2,9 +2,12 @@
 import type { Logger } from "../log.ts";
 import { matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";
+import { matchPullRequest } from "../preview/match.ts";
+import { librariesOf, matchConsumers } from "../preview/match-consumers.ts";
 import {
   type CommitKey,
   type CommitStatusRequest,
+  type Deployment,
   type GitEvent,
   keyText,
   type MergeGroupEvent,
@@ -75,7 +78,9 @@ export function createIntake(deps: IntakeDeps): Accept {
     const followedRepos = distinct(candidates.map(({ repo }) => repo));
     // A job for an include gets no earlier answer for its own repository either: there is one record for both.
     const repos = distinct([...followedRepos, ...requests.flatMap(({ repo }) => repo ?? [])]);
-    const based = await findBased(event, followedRepos);
+    const libraries = consumers.flatMap((one) => librariesOf(one).map(({ repo }) => repo));
+    const shown = libraries.filter((repo) => spelled.has(repo));
+    const based = await findBased(event, distinct([...followedRepos, ...shown]));
     const { delivery } = event;
     const wanted = [
       ...requests.map((request) => ({ ...request, receivedAt })),
@@ -111,13 +116,28 @@ export function createIntake(deps: IntakeDeps): Accept {
     return [{ kind: "commit-status", commit: { forge, repoName, commit: after }, repo: first.repo }];
   }
 
+  /** The deployments that include the repository and do not follow it. */
+  function consumersOf(event: Pick<PullRequestEvent, "repoUrls" | "baseBranch">): Deployment[] {
+    const spelled = reposOf(event);
+    const followers = matchPullRequest(
+      event,
+      [...spelled].flatMap((repo) => tracking(repo)),
+    ).concerned;
+    return distinct([...spelled].flatMap((repo) => including(repo))).filter(
+      (one) => !followers.some((follower) => follower.uid === one.uid),
+    );
+  }
+
   /** Also if no deployment follows the repository: its status may be required and has to resolve. */
   async function acceptPullRequest(event: PullRequestEvent, receivedAt: number): Promise<Receipt> {
     const { forge, repoName, number, delivery } = event;
     const reason = reasonNotToPreview(event);
     if (reason !== undefined) return { delivery, matched: 0, queued: 0, ignored: [], reason };
     const queued = await enqueue([toPreview({ forge, repoName, number }, "pull-request", delivery, receivedAt)]);
-    return { delivery, matched: 0, previews: 1, queued, ignored: [] };
+    const { concerned, unshown, ignored } = matchConsumers(event, consumersOf(event));
+    const named = concerned.slice(0, mostNamed).map(({ key }) => keyText(key));
+    const more = named.length > 0 ? { including: named } : {};
+    return { delivery, matched: 0, previews: 1, ...more, queued, ignored: [...unshown, ...ignored] };
   }
 
   /** Also if nothing is previewed: the merge queue waits for a required check. */
@@ -138,15 +158,19 @@ export function createIntake(deps: IntakeDeps): Accept {
     const { forge, repoName, commit, delivery } = event;
     const nothing = { delivery, matched: 0, queued: 0, ignored: [] };
     if (!forges.has(forge)) return { ...nothing, reason: noLogin(forge) };
-    const repos = distinct([...reposOf(event)].flatMap((repo) => tracking(repo)).map(({ repo }) => repo));
-    const [first] = repos;
-    if (first === undefined) return { ...nothing, reason: "no deployment follows this repository" };
+    const spelled = reposOf(event);
+    const followed = distinct([...spelled].flatMap((repo) => tracking(repo)).map(({ repo }) => repo));
+    const libraries = [...spelled].flatMap((repo) => including(repo)).flatMap((one) => librariesOf(one));
+    const repos = distinct([...followed, ...libraries.map(({ repo }) => repo).filter((repo) => spelled.has(repo))]);
+    const [first] = followed;
+    if (repos.length === 0) return { ...nothing, reason: "no deployment follows this repository" };
     const key = { forge, repoName, commit };
     // First, so that the jobs write even what is there already: the host waits for a new run.
     await written?.addRerun(key);
     const proposing = await findProposing(key, repos);
     const previews = proposing.map((one) => toPreview(one, "pull-request", delivery, receivedAt));
-    const queued = await enqueue([...previews, { kind: "commit-status", commit: key, repo: first }]);
+    const statuses = first === undefined ? [] : [{ kind: "commit-status", commit: key, repo: first } as const];
+    const queued = await enqueue([...previews, ...statuses]);
     return { ...nothing, previews: previews.length, queued };
   }
 

@@ -131,6 +131,11 @@ export const annotation = {
   /** `"false"`: pull requests are not previewed for this deployment. */
   preview: "towline.dev/preview",
   /**
+   * Comma- or newline-separated repositories that its project includes: their pull requests show what they would change in
+   * this deployment, to everybody who can read them.
+   */
+  previewIn: "towline.dev/preview-in",
+  /**
    * `"true"`: isolated previews decrypt with the deployment's keys, so anyone who can push a branch can read all
    * secrets.
    */

@@ -13,7 +13,10 @@ export interface Receipt {
   readonly matched: number;
   /** The first of them, as `namespace/name`. */
   readonly deployments?: readonly string[] | undefined;
-  /** Those among `deployments` that only include the repository: their own commit stays the same. */
+  /**
+   * For a push, those among `deployments` that only include the repository: their own commit stays the same. For a pull
+   * request, those that include it and may be shown there.
+   */
   readonly including?: readonly string[] | undefined;
   /** The number of pull requests that are previewed because of it. */
   readonly previews?: number | undefined;

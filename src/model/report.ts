@@ -104,6 +104,8 @@ const Preview = z.object({
   unattributed: z.string().optional(),
   /** Rendered without the cluster and compared with the base rendered in the same way: nothing in it is live state. */
   isolated: z.literal(true).optional(),
+  /** It does not follow the repository, but includes it. */
+  includes: z.literal(true).optional(),
   /**
    * Encrypted values are replaced by placeholders. `files`: the number of the project's files with encrypted values;
    * `changed`: those in which such values changed.
@@ -171,6 +173,10 @@ export const Report = z.object({
   mendable: z.boolean().optional(),
   /** One for each affected deployment. */
   previews: z.array(Preview),
+  /** Deployments that include the repository and are not previewed, with reasons. */
+  unshown: z.array(z.object({ deployment: z.string(), reason: z.string() })).optional(),
+  /** How many more deployments include it than are previewed. */
+  beyond: count.optional(),
   /** Previous heads whose statuses may still be pending; newest first. */
   earlierHeads: z.array(z.string()),
   /** How many times in a row the preview was restarted because the base moved before it could be shown. */

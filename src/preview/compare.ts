@@ -9,8 +9,10 @@ import { changeWaits } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { dependenciesOf } from "../guards/depends-on.ts";
 import { findLargePrune, type LargePrune, type PruneGuard } from "../guards/pruning.ts";
+import type { Include } from "../model/includes.ts";
 import { type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
 import { redactText } from "../redact/redact-text.ts";
+import { BrokenBaseError } from "./broken-base.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { diffDecrypted, diffUndecrypted } from "./diffs.ts";
 import { locateError } from "./locate-error.ts";
@@ -27,6 +29,15 @@ export interface PreviewTarget {
   readonly merge: Merged | { readonly error: unknown };
   /** The commit that the merge's own changes are relative to; its base if left out. */
   readonly base?: string | undefined;
+  /** It does not follow the repository of the merge, but includes it. */
+  readonly consumer?: ConsumerFacts | undefined;
+}
+
+export interface ConsumerFacts {
+  /** See ConsumerMerge; absent if there is no merge. */
+  readonly ownCommit?: ((signal: AbortSignal) => Promise<string>) | undefined;
+  /** Why a render with these includes is not what the merge would give; `undefined` if it is. */
+  readonly findOthers?: ((included: readonly Include[]) => string | undefined) | undefined;
 }
 
 export interface CompareDeps {
@@ -82,10 +93,13 @@ export async function compare(
 ): Promise<PreviewResult> {
   const { deployment } = target;
   let knownSecrets = [...credentialSecrets(target.credentials), ...(deps.settings.serverSecrets ?? [])];
-  const working = toWorking(deployment, cluster);
+  const working = toWorking(deployment, cluster, { includes: target.consumer !== undefined });
   try {
     const { serviceAccount, confined = false } = deps.settings;
-    const decrypts = !confined || deployment.annotations[annotation.previewDecrypt]?.trim() === "true";
+    // The annotation is about users who can push to the deployment's own repository.
+    const isAllowed =
+      target.consumer === undefined && deployment.annotations[annotation.previewDecrypt]?.trim() === "true";
+    const decrypts = !confined || isAllowed;
     const identity = await deps.readIdentity(deployment, { serviceAccount, decrypts, byToken: confined });
     knownSecrets = [...knownSecrets, ...identity.secrets];
     const comparing = { target, identity, deps, log, signal };
@@ -115,7 +129,7 @@ export async function compare(
     return { preview: { ...working, ...found, state: "done", approval, drift, ...rest }, mendable };
   } catch (error) {
     const { message, retry } = toFailure(error);
-    const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
+    const failed = retry === "person" && isOfTheMerge(error, target) ? "render" : "run";
     const failure = makeVisible(await redactText(message, knownSecrets));
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
     // Only an operator can fix a refusal.
@@ -171,12 +185,19 @@ function findPruneThatWaits(
 }
 
 /** Whether an error is caused by the files of the merge, not by credentials, the network or kluctl itself. */
-export function isOfTheMerge(error: unknown): boolean {
+export function isOfTheMerge(error: unknown, { consumer }: Pick<PreviewTarget, "consumer">): boolean {
+  if (error instanceof BrokenBaseError) return false;
+  // The path is one in the deployment's own repository.
+  if (consumer !== undefined && error instanceof SourceError) return false;
   return error instanceof PrepareError || (error instanceof SourceError && error.problem === "path-not-found");
 }
 
 /** The preview of a deployment before it has been compared. */
-export function toWorking(deployment: GitDeployment, cluster: string, { isolated = false } = {}): Preview {
+export function toWorking(
+  deployment: GitDeployment,
+  cluster: string,
+  { isolated = false, includes = false } = {},
+): Preview {
   const { key, spec, status } = deployment;
   const { keys: dependsOn } = dependenciesOf(deployment);
   const drifted = status.lastDriftDetectionResult?.document["objects"];
@@ -195,6 +216,7 @@ export function toWorking(deployment: GitDeployment, cluster: string, { isolated
     warnings: [],
     ...(dependsOn.length > 0 && { dependsOn: [...dependsOn] }),
     ...(isolated && { isolated }),
+    ...(includes && { includes }),
   };
 }
 

@@ -1,5 +1,5 @@
 /** The diffs that make up the preview of one deployment: of the merge, of the base, and of what is deployed. */
-import { SourceError } from "../errors.ts";
+import { PrepareError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import {
   type CommandResult,
@@ -9,11 +9,13 @@ import {
   manualResultField,
   type Placed,
 } from "../model.ts";
+import { includesOf } from "../model/includes.ts";
 import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
 import type { Preview } from "../model/report.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
 import { toDeployOptions, toRun } from "../reconcile/run.ts";
 import type { DiffReferences } from "./attribute.ts";
+import { BrokenBaseError } from "./broken-base.ts";
 import type { CompareDeps, PreviewTarget } from "./compare.ts";
 import { describeEncrypted, explainUndecrypted } from "./encrypted-files.ts";
 import { hostsOf } from "./reach.ts";
@@ -40,7 +42,11 @@ export interface PreviewDiffs {
 /** Compares with the decryption keys of the deployment. */
 export async function diffDecrypted(comparing: Comparing): Promise<PreviewDiffs> {
   const { merge, base, path } = openMerge(comparing);
-  const result = await diff(await merge.project(path, comparing.signal), comparing);
+  const result = await diffMerge(
+    () => merge.project(path, comparing.signal),
+    comparing,
+    () => merge.project(path, comparing.signal, base),
+  );
   const place = (commit: string) => merge.project(path, comparing.signal, commit);
   return { result, ...(await compareReferences(result, base, place, comparing)) };
 }
@@ -54,7 +60,9 @@ export async function diffUndecrypted(comparing: Comparing): Promise<PreviewDiff
   const { merge, base: commit, path } = openMerge(comparing);
   let mayHaveBeenEncrypted = mayHoldOlderValues(target.deployment);
   const [merged] = await Promise.all([merge.stubbed(path, signal), merge.baseHosts(signal)]);
-  const result = await diff(merged, comparing).catch((error: unknown) => {
+  const placeMerged = () => Promise.resolve(merged);
+  const placeBase = () => merge.stubbed(path, signal, commit);
+  const result = await diffMerge(placeMerged, comparing, placeBase).catch((error: unknown) => {
     throw explainUndecrypted(error);
   });
   const base = await merge.stubbed(path, signal, commit).catch((error: unknown) => giveUp(error));
@@ -81,6 +89,40 @@ export async function diffUndecrypted(comparing: Comparing): Promise<PreviewDiff
     signal.throwIfAborted();
     if (!(error instanceof SourceError && error.problem === "path-not-found")) mayHaveBeenEncrypted = true;
     log.info({ ...target.deployment.key }, "the base branch cannot be compared");
+  }
+}
+
+/**
+ * The diff of the merge. If the deployment only includes the repository, its own project may be broken, and it may include
+ * more than is recorded: neither is for the pull request to answer for.
+ */
+async function diffMerge(
+  placeMerged: () => Promise<Placed>,
+  comparing: Comparing,
+  placeBase: () => Promise<Placed>,
+): Promise<CommandResult> {
+  const { consumer } = comparing.target;
+  if (consumer === undefined) return diff(await placeMerged(), comparing);
+  const result = await diffOrBlame(placeMerged, comparing, placeBase);
+  const others = consumer.findOthers?.(includesOf(result.document));
+  if (others !== undefined) throw new BrokenBaseError(`This cannot be shown: ${others}.`);
+  return result;
+}
+
+async function diffOrBlame(
+  placeMerged: () => Promise<Placed>,
+  comparing: Comparing,
+  placeBase: () => Promise<Placed>,
+): Promise<CommandResult> {
+  try {
+    return await diff(await placeMerged(), comparing);
+  } catch (error) {
+    if (!(error instanceof PrepareError)) throw error;
+    const before: unknown = await diff(await placeBase(), comparing).catch((reason: unknown) => reason);
+    comparing.signal.throwIfAborted();
+    if (!(before instanceof PrepareError)) throw error;
+    const words = "The project cannot be rendered without the pull request either.";
+    throw new BrokenBaseError(`${words}\n\n${before.message}`, { cause: before });
   }
 }
 
@@ -126,11 +168,13 @@ async function compareReferences(
   const { target, identity, deps, log, signal } = comparing;
   const { deployment } = target;
   try {
+    const own = await target.consumer?.ownCommit?.(signal);
     const references = await findReferences({
       deployment,
+      own,
       merged,
       base,
-      variant: JSON.stringify([identity.decryption !== undefined, deps.settings.serviceAccount]),
+      variant: JSON.stringify([identity.decryption !== undefined, deps.settings.serviceAccount, own]),
       known: deps.references,
       signal,
       place,
@@ -162,7 +206,7 @@ function timeoutOf({ spec }: GitDeployment): number {
  * Runs without a lease: it is read-only, and neither waits for the deployment's own reconciliations nor delays them.
  */
 async function diff(
-  { projectDir, slot }: Placed,
+  { projectDir, slot, overrides }: Placed,
   { target, identity, deps, log, signal }: Comparing,
 ): Promise<CommandResult> {
   const { deployment, credentials, merge } = target;
@@ -178,6 +222,7 @@ async function diff(
     timeoutMs: timeoutOf(deployment),
     cold: true,
     slot,
+    localOverrides: overrides,
     hosts: hostsOf(deployment, credentials, baseHosts),
   });
   const result = await deps.kluctl.diff(run, toDeployOptions(deployment, true), signal);

@@ -1,7 +1,7 @@
 /** What is known of a pull request so far, and how it becomes a report. Pure. */
 import { describeIgnored } from "../intake/match.ts";
 import type { Ignored } from "../model/receipt.ts";
-import type { GitDeployment, PullRequest } from "../model.ts";
+import type { PullRequest, RepoId } from "../model.ts";
 import type { Preview, Report } from "../model/report.ts";
 import { earlierHeads, restarts } from "./previous.ts";
 import { cut, makeVisible } from "./visible-text.ts";
@@ -12,6 +12,10 @@ export interface Findings {
   mendable?: boolean;
   previews: readonly Preview[];
   ignored: readonly Ignored[];
+  /** See MatchedConsumers. */
+  unshown?: readonly Ignored[];
+  /** How many more deployments include the repository than are previewed. */
+  beyond?: number;
   /** What must not appear in any message. */
   secrets: readonly string[];
 }
@@ -19,17 +23,21 @@ export interface Findings {
 export interface Subject {
   readonly pullRequest: PullRequest;
   readonly previous: Report | undefined;
-  readonly deployments: readonly GitDeployment[];
+  /** The identity of its repository, as deployments know it. */
+  readonly repo: RepoId | undefined;
 }
 
 const longestTitle = 200;
+/** Each has a line in the comment. */
+const mostUnshown = 10;
 
 /** Without `finishedAt` the work is still in progress. */
 export function toReport(
-  { pullRequest, previous, deployments }: Subject,
-  { base, obstacle, mendable, previews }: Findings,
+  { pullRequest, previous, repo }: Subject,
+  { base, obstacle, mendable, previews, unshown = [], beyond = 0 }: Findings,
   { startedAt, finishedAt }: { startedAt: number; finishedAt?: number },
 ): Report {
+  const rest = beyond + Math.max(0, unshown.length - mostUnshown);
   const { key, url, head, baseBranch, title, author, createdAt } = pullRequest;
   return {
     v: 1,
@@ -38,7 +46,7 @@ export function toReport(
     title: title && cut(makeVisible(title.replaceAll(/\s+/g, " ").trim()), longestTitle),
     author,
     openedAt: createdAt,
-    repo: deployments[0]?.repo,
+    repo,
     baseBranch,
     head,
     base,
@@ -46,6 +54,8 @@ export function toReport(
     obstacle,
     mendable,
     previews: [...previews],
+    ...(unshown.length > 0 && { unshown: unshown.slice(0, mostUnshown) }),
+    ...(rest > 0 && { beyond: rest }),
     earlierHeads: earlierHeads(previous, head),
     restarts: restarts(previous, pullRequest, base, startedAt),
     startedAt,

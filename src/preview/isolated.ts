@@ -20,6 +20,7 @@ import {
   type PreviewTarget,
   toWorking,
 } from "./compare.ts";
+import { BrokenBaseError } from "./broken-base.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { describeEncrypted } from "./encrypted-files.ts";
 import { compareRendersSafely } from "./render-diff.ts";
@@ -29,7 +30,7 @@ import { makeVisible } from "./visible-text.ts";
 const longestRenderMs = 120_000;
 
 /** An error that the proposed commit did not cause. */
-class BaseError extends PrepareError {}
+class BaseError extends BrokenBaseError {}
 
 /** Never rejects: failures are reported, and the previews of other deployments continue. */
 export async function compareIsolated(
@@ -41,7 +42,7 @@ export async function compareIsolated(
 ): Promise<PreviewResult> {
   const { deployment } = target;
   const knownSecrets = [...credentialSecrets(target.credentials), ...(deps.settings.serverSecrets ?? [])];
-  const working = toWorking(deployment, cluster, { isolated: true });
+  const working = toWorking(deployment, cluster, { isolated: true, includes: target.consumer !== undefined });
   try {
     const { result, encrypted } = await deps.limit(() => renderBoth(target, deps, log, signal), { signal });
     const ignoreChanges = deployment.annotations[annotation.ignoreChanges];
@@ -50,7 +51,7 @@ export async function compareIsolated(
     return { preview: { ...working, ...found, state: "done", ...(encrypted && { encrypted }) } };
   } catch (error) {
     const { message, retry } = toIsolatedFailure(error);
-    const isToBlame = retry === "person" && isOfTheMerge(error) && !isWithoutCluster(error);
+    const isToBlame = retry === "person" && isOfTheMerge(error, target) && !isWithoutCluster(error);
     const failure = makeVisible(await redactText(message, knownSecrets));
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
     const failed = isToBlame ? "render" : "run";
@@ -84,7 +85,7 @@ async function renderBoth(
     encrypted: describeEncrypted(path, merged.encrypted, base?.encrypted),
   };
 
-  async function render({ projectDir, slot }: Stubbed): Promise<CommandResult> {
+  async function render({ projectDir, slot, overrides }: Stubbed): Promise<CommandResult> {
     const reconcileId = deps.newId();
     const startedAt = deps.clock.now();
     const run = toRun(deployment, {
@@ -95,6 +96,7 @@ async function renderBoth(
       timeoutMs: Math.min(loopTimeoutMs(deployment.spec), longestRenderMs),
       cold: true,
       slot,
+      localOverrides: overrides,
     });
     const result = await deps.kluctl.render({ ...run, context: undefined }, { kubernetesVersion }, signal);
     log.info({ ...deployment.key, reconcileID: reconcileId, ms: deps.clock.now() - startedAt }, "fork rendered");

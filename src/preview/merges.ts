@@ -13,11 +13,16 @@ import {
 } from "../model.ts";
 import type { Secrets, Sources } from "../ports.ts";
 import { credentialsKey, readCredentials } from "../access/credentials.ts";
+import { type ConsumerMerges, createConsumerMerges } from "./consumer-merges.ts";
+import { includesFrom } from "../model/includes.ts";
 import { type RepositoryFacts, matchPullRequest } from "./match.ts";
+import { type MatchedConsumers, matchConsumers, reposOfUrls } from "./match-consumers.ts";
 
 interface Group {
   readonly deployments: readonly GitDeployment[];
   readonly credentials: Credentials;
+  /** They do not follow the repository, but include it. */
+  readonly includes?: true | undefined;
 }
 
 export interface MergedGroup extends Group {
@@ -27,6 +32,8 @@ export interface MergedGroup extends Group {
   readonly tip?: string | undefined;
   readonly known: RepositoryFacts;
   readonly merge: Merged;
+  /** For deployments that include the repository. */
+  readonly consumers?: ConsumerMerges | undefined;
 }
 
 export interface FailedGroup extends Group {
@@ -38,8 +45,14 @@ export type MergedOrNot =
   | MergedGroup
   | FailedGroup
   | { readonly kind: "conflict"; readonly base: string; readonly paths: readonly string[] }
-  /** Now that the default branch is known: no deployment follows the base branch. */
-  | { readonly kind: "nobody"; readonly base: string; readonly ignored: readonly Ignored[] };
+  | Unconcerned;
+
+/** Now that the default branch is known: no deployment follows the base branch. */
+interface Unconcerned extends Partial<Pick<MatchedConsumers, "unshown">> {
+  readonly kind: "nobody";
+  readonly base: string;
+  readonly ignored: readonly Ignored[];
+}
 
 /**
  * No branch of the repository points at the pull request's head. Perhaps no user with write access has pushed it,
@@ -63,20 +76,44 @@ export interface MergesDeps {
   readonly sources: Pick<Sources, "heads" | "commitsAt" | "merge">;
 }
 
+/** The deployments that a pull request may concern. */
+export interface Candidates {
+  /** They follow its repository. */
+  readonly followers: readonly GitDeployment[];
+  /** They include it, and may be shown. */
+  readonly consumers: readonly GitDeployment[];
+}
+
+/** Deployments that read the repository at this URL with the same logins. */
+interface Readers extends Pick<Group, "deployments" | "includes"> {
+  readonly url: string;
+}
+
 /** Never rejects, so that no merge is leaked: the caller releases the merges even if some of them failed. */
 export async function mergeForEachLogin(
   pullRequest: PullRequest,
-  candidates: readonly GitDeployment[],
+  { followers, consumers }: Candidates,
   deps: MergesDeps,
   signal: AbortSignal,
 ): Promise<MergedOrNot[]> {
-  const groups = Map.groupBy(candidates, credentialsKey);
-  return Promise.all([...groups.values()].map((group) => mergeForLogin(pullRequest, group, deps, signal)));
+  const following = Map.groupBy(followers, credentialsKey);
+  const repos = reposOfUrls(pullRequest.repoUrls);
+  const urlOf = (deployment: GitDeployment) => includesFrom(deployment, repos)?.[0]?.url ?? "";
+  const including = Map.groupBy(consumers, (one) => JSON.stringify([credentialsKey(one), urlOf(one)]));
+  const readers: Readers[] = [
+    ...[...following.values()].map((deployments) => ({ deployments, url: deployments[0]?.spec.source.url ?? "" })),
+    ...[...including.values()].map((deployments) => ({
+      deployments,
+      url: deployments[0] === undefined ? "" : urlOf(deployments[0]),
+      includes: true as const,
+    })),
+  ];
+  return Promise.all(readers.map((one) => mergeForLogin(pullRequest, one, deps, signal)));
 }
 
 async function mergeForLogin(
   pullRequest: PullRequest,
-  candidates: readonly GitDeployment[],
+  { deployments: candidates, url, includes }: Readers,
   { secrets, sources }: MergesDeps,
   signal: AbortSignal,
 ): Promise<MergedOrNot> {
@@ -85,23 +122,27 @@ async function mergeForLogin(
   try {
     const [first] = candidates as [GitDeployment, ...GitDeployment[]];
     credentials = await readCredentials(first, secrets);
-    const repository = { url: first.spec.source.url, credentials: credentials.git };
+    const repository = { url, credentials: credentials.git };
     // Always fetched: a webhook about the pull request does not contain the current commit of the base branch.
     const heads = await sources.heads(repository, undefined, signal);
     const { defaultRef } = heads;
     const base = heads.commits.get(`refs/heads/${baseBranch}`);
     if (base === undefined) throw new SourceError("ref-not-found", `there is no branch ${baseBranch} to merge into`);
-    const { concerned: deployments, ignored } = matchPullRequest(pullRequest, candidates, { defaultRef });
-    if (deployments.length === 0) return { kind: "nobody", base, ignored };
+    const match = includes ? matchConsumers : matchPullRequest;
+    const { concerned, ...others } = match(pullRequest, candidates, { defaultRef });
+    if (concerned.length === 0) return { kind: "nobody", base, ...others };
     if (pullRequest.fork) await checkProposed(pullRequest, repository, sources, signal);
     else if (!isBranchTip(head, heads)) throw new HeadOnNoBranch(head);
     // Merges exactly this commit, wherever its branch is by now.
     const merge: Merge = await sources.merge({ ...repository, head, base }, signal);
     if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
     const known = { defaultRef, changed: merge.changed };
-    return { kind: "merged", deployments: candidates, credentials, base, known, merge };
+    const group = { deployments: candidates, credentials, includes };
+    const repos = reposOfUrls(pullRequest.repoUrls);
+    const consumers = includes && createConsumerMerges({ library: merge, repos, credentials, sources });
+    return { kind: "merged", ...group, base, known, merge, consumers };
   } catch (error) {
-    return { kind: "failed", deployments: candidates, credentials, error };
+    return { kind: "failed", deployments: candidates, credentials, includes, error };
   }
 }
 

@@ -3,12 +3,15 @@ import { QueueUnavailableError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import {
   type Attempt,
+  type Deployment,
+  followsGit,
   type GitDeployment,
   keyText,
   type Outcome,
   type PreviewRequest,
   type PullRequest,
   pullRequestText,
+  type RepoId,
 } from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { Report } from "../model/report.ts";
@@ -20,6 +23,7 @@ import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { compareIsolated } from "./isolated.ts";
 import { matchPullRequest } from "./match.ts";
+import { matchConsumers } from "./match-consumers.ts";
 import { HeadNotProposed, HeadOnNoBranch, mergeForEachLogin, type MergedOrNot, type MergesDeps } from "./merges.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
 
@@ -45,24 +49,36 @@ export interface OpenPullRequest extends Attempt {
   readonly previous: Report | undefined;
   /** The deployments that follow its base repository, on any branch. */
   readonly deployments: readonly GitDeployment[];
+  /** Those that include it, at any ref. */
+  readonly including: readonly Deployment[];
+  readonly repo: RepoId | undefined;
   readonly log: Logger;
   readonly save: (report: Report) => Promise<void>;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
 export const earlyAfterMs = 2_000;
+/** Hundreds of deployments may include a library, each with a login of its own. The comment shows equal results once. */
+const mostConsumers = 50;
 
 export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promise<Outcome> {
   const { pullRequest, signal, log } = open;
   const startedAt = deps.clock.now();
   const matched = matchPullRequest(pullRequest, open.deployments);
+  const followers = new Set(matched.concerned);
+  const others = open.including.filter((one) => !followsGit(one) || !followers.has(one));
+  const included = matchConsumers(pullRequest, others);
   const { forks } = deps.settings;
+  const consumers = included.concerned.slice(0, mostConsumers);
+  const concerned = [...matched.concerned, ...consumers];
   const { allowed, isolated, withheld } = pullRequest.fork
-    ? sortFork(pullRequest, matched.concerned, forks, startedAt)
-    : { allowed: matched.concerned, isolated: [], withheld: [] };
+    ? sortFork(pullRequest, concerned, forks, startedAt)
+    : { allowed: concerned, isolated: [], withheld: [] };
   const candidates = [...allowed, ...isolated];
-  const ignored = [...matched.ignored, ...withheld];
-  const findings: Findings = { previews: [], ignored, secrets: deps.settings.serverSecrets ?? [] };
+  const ignored = [...matched.ignored, ...included.ignored, ...withheld];
+  const { unshown } = included;
+  const beyond = included.concerned.length - consumers.length;
+  const findings: Findings = { previews: [], ignored, unshown, beyond, secrets: deps.settings.serverSecrets ?? [] };
   const notRendered = { kind: "fork", agit: pullRequest.agit, why: forks?.refusal } as const;
 
   async function finish(finishedAt = deps.clock.now()): Promise<void> {
@@ -88,7 +104,11 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   };
   const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, announce }, signal);
   try {
-    const merges = await mergeForEachLogin(pullRequest, candidates, deps, signal);
+    const sorted = {
+      followers: candidates.filter((one) => followers.has(one)),
+      consumers: candidates.filter((one) => !followers.has(one)),
+    };
+    const merges = await mergeForEachLogin(pullRequest, sorted, deps, signal);
     if (pullRequest.fork && allowed.length > 0 && merges.some(({ kind }) => kind === "merged")) {
       deps.audit?.({
         action: "preview-fork",
@@ -184,15 +204,16 @@ export async function compareMerges(
       findings.obstacle = { kind: "conflict", paths };
       return 0;
     }
-    const { targets, ignored, secrets, unreadable } = toTargets(pullRequest, merges);
+    const { targets, ignored, unshown, secrets, unreadable } = toTargets(pullRequest, merges);
     findings.ignored = [...findings.ignored, ...ignored];
+    findings.unshown = [...(findings.unshown ?? []), ...unshown];
     findings.secrets = [...findings.secrets, ...secrets];
     if (unreadable && (unreadable.everywhere || !lastAttempt)) throw unreadable.error;
 
     const cluster = await deps.clusterName();
     const isIsolated = (deployment: GitDeployment) => isolated.includes(deployment);
-    const previews = targets.map(({ deployment }) =>
-      toWorking(deployment, cluster, { isolated: isIsolated(deployment) }),
+    const previews = targets.map(({ deployment, consumer }) =>
+      toWorking(deployment, cluster, { isolated: isIsolated(deployment), includes: consumer !== undefined }),
     );
     findings.previews = previews;
     early.again();

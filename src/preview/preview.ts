@@ -6,11 +6,11 @@ import { QueueUnavailableError, RemoteBusyError, SupersededError } from "../erro
 import type { Logger } from "../log.ts";
 import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
 import type { Deployments, Forge, Queue, Reports, Sources } from "../ports.ts";
-import { repoId } from "../model/repo-url.ts";
 import type { Report } from "../model/report.ts";
 import { toReport } from "./findings.ts";
 import { fitReport } from "./fit-report.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
+import { librariesOf, reposOfUrls } from "./match-consumers.ts";
 import { type OpenDeps, previewOpen } from "./open.ts";
 
 export interface PreviewDeps extends OpenDeps {
@@ -20,7 +20,7 @@ export interface PreviewDeps extends OpenDeps {
   readonly speaksFor: (forge: string, url: string) => boolean;
   /** The forges with credentials for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
-  readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
+  readonly deployments: Pick<Deployments, "tracking" | "including"> & { synced(): boolean };
   readonly reports: Pick<Reports, "find" | "save" | "setRefused">;
   readonly queue: Pick<Queue, "enqueue">;
   /** Absent: no repository is known to be slow. */
@@ -71,19 +71,18 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const previous = await deps.reports.find(key);
     if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are disabled (preview.enabled)" };
-    const deployments = tracking(pullRequest);
-    const slow = deployments.find(({ repo }) => deps.slowForMs?.(repo) !== undefined);
-    if (slow !== undefined)
-      return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow.repo, slowMs).message };
-    return previewOpen({ pullRequest, cause, previous, deployments, ...attempt, log, save, sleep }, deps);
+    const readers = readersOf(pullRequest);
+    const slow = [...readers.repos].find((repo) => deps.slowForMs?.(repo) !== undefined);
+    if (slow !== undefined) return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow, slowMs).message };
+    return previewOpen({ ...readers, cause, previous, ...attempt, log, save, sleep }, deps);
   }
 
   /** There may be a comment without a stored report: it must not look as if the pull request were open. */
   async function close(pullRequest: ClosedPullRequest, previous: Report | undefined): Promise<Outcome> {
     const now = deps.clock.now();
     const unknown = { previews: [], ignored: [], secrets: [] };
-    const deployments = tracking(pullRequest);
-    const fresh = toReport({ pullRequest, previous, deployments }, unknown, { startedAt: now });
+    const { repo } = readersOf(pullRequest);
+    const fresh = toReport({ pullRequest, previous, repo }, unknown, { startedAt: now });
     const report = previous === undefined ? fresh : withFinalHead(previous, fresh);
     const { state, mergeCommit } = pullRequest;
     const { title, author, openedAt } = fresh;
@@ -103,10 +102,19 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
   }
 
   /** A forge's pull request is no reason to render content of a repository on another forge, and to show it there. */
-  function tracking({ key: { forge }, repoUrls }: PullRequest) {
-    const own = repoUrls.filter((url) => deps.speaksFor(forge, url));
-    const repos = new Set(own.map(repoId).filter((repo) => repo !== undefined));
-    return [...repos].flatMap((repo) => deps.deployments.tracking(repo));
+  function readersOf(pullRequest: PullRequest) {
+    const repoUrls = pullRequest.repoUrls.filter((url) => deps.speaksFor(pullRequest.key.forge, url));
+    const repos = reposOfUrls(repoUrls);
+    const deployments = [...repos].flatMap((repo) => deps.deployments.tracking(repo));
+    const including = [...new Set([...repos].flatMap((repo) => deps.deployments.including(repo)))];
+    const library = [...repos].find((repo) => including.some((one) => librariesOf(one).some((of) => of.repo === repo)));
+    return {
+      pullRequest: { ...pullRequest, repoUrls },
+      repos,
+      deployments,
+      including,
+      repo: deployments[0]?.repo ?? library,
+    };
   }
 
   /** The report is stored first, because the report job reads it. */

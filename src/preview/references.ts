@@ -36,6 +36,11 @@ export interface ReferencesInput {
   readonly merged: CommandResult;
   /** The base's commit. */
   readonly base: string;
+  /**
+   * If the base is that of a repository which the project includes: the commit of its own repository. At which commit of
+   * the other one it was deployed is not recorded.
+   */
+  readonly own?: string | undefined;
   /** Whatever else a diff depends on. */
   readonly variant: string;
   readonly known: KnownReferences;
@@ -108,7 +113,7 @@ async function findDeployed(
   const commit = deployedCommitOf(last);
   // Most commits change nothing in most deployments.
   if (commit === input.base || last.document["renderedObjectsHash"] === base.objectsHash) return base;
-  if (commit === undefined) return undefined;
+  if (commit === undefined || commit === input.own) return undefined;
   return compareReference(commit, input).catch(() => {
     input.onUnknown();
     return undefined;

@@ -130,12 +130,13 @@ function share(some: number, all: number): string {
 const longestVerdict = 140;
 
 /** Describes the whole pull request in at most 140 characters. */
-export function describeReport(report: Pick<Report, "state" | "obstacle" | "previews">): string {
+export function describeReport(report: Pick<Report, "state" | "obstacle" | "previews" | "unshown">): string {
   if (report.state === "merged") return "merged";
   if (report.state === "closed") return "closed without merging";
   if (report.obstacle !== undefined) return describeObstacle(report.obstacle);
   const { deployments, working } = totalsOf(report.previews);
-  if (deployments === 0) return report.state === "working" ? "looking for deployments" : "no deployment is affected";
+  if (deployments === 0 && report.state === "working") return "looking for deployments";
+  if (deployments === 0) return report.unshown?.length ? "no deployment can be compared" : "no deployment is affected";
   if (working > 0 || report.state === "working") return `comparing ${share(working || deployments, deployments)}`;
   const problems = describeProblems(report.previews);
   const effect = effectOf(report.previews);

@@ -1,16 +1,20 @@
 /** Derives the deployments to compare from the merges. Pure, except that it releases merges. */
 import type { Ignored } from "../model/receipt.ts";
-import { keyText, type PullRequest } from "../model.ts";
+import { type GitDeployment, keyText, type PullRequest } from "../model.ts";
+import { type Include, isOf } from "../model/includes.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { PreviewTarget } from "./compare.ts";
 import { matchPullRequest } from "./match.ts";
-import type { MergedOrNot } from "./merges.ts";
+import { describeOthers, matchConsumers, otherIncludes, reposOfUrls } from "./match-consumers.ts";
+import type { FailedGroup, MergedGroup, MergedOrNot } from "./merges.ts";
 
 export interface Targets {
   /** Sorted by name. */
   readonly targets: readonly PreviewTarget[];
   readonly ignored: readonly Ignored[];
+  /** See MatchedConsumers. */
+  readonly unshown: readonly Ignored[];
   /** What must not appear in any message. */
   readonly secrets: readonly string[];
   /**
@@ -26,12 +30,23 @@ export function toTargets(
 ): Targets {
   const targets: PreviewTarget[] = [];
   const ignored: Ignored[] = [];
+  const unshown: Ignored[] = [];
   // It is one repository: what was read with one set of credentials is true for all.
   const known = merges.find((one) => one.kind === "merged")?.known;
   for (const one of merges) {
-    if (one.kind === "nobody") ignored.push(...one.ignored);
+    if (one.kind === "nobody") {
+      ignored.push(...one.ignored);
+      unshown.push(...(one.unshown ?? []));
+    }
     if (one.kind !== "merged" && one.kind !== "failed") continue;
     const { credentials } = one;
+    if (one.includes) {
+      const matched = matchConsumers(pullRequest, one.deployments, one.kind === "merged" ? one.known : known);
+      targets.push(...matched.concerned.map((deployment) => toConsumer(deployment, one, pullRequest)));
+      ignored.push(...matched.ignored);
+      unshown.push(...matched.unshown);
+      continue;
+    }
     const merge = one.kind === "merged" ? one.merge : { error: one.error };
     // Nothing of a merge queue is deployed: a group counts with those ahead of it.
     const base = one.kind === "merged" ? (one.tip ?? one.base) : undefined;
@@ -44,9 +59,31 @@ export function toTargets(
   return {
     targets: targets.sort((a, b) => (keyText(a.deployment.key) < keyText(b.deployment.key) ? -1 : 1)),
     ignored,
+    unshown,
     secrets: merges.flatMap((one) => ("credentials" in one ? credentialSecrets(one.credentials) : [])),
     unreadable: mendable && { error: mendable.error, everywhere: failed.length === merges.length },
   };
+}
+
+function toConsumer(
+  deployment: GitDeployment,
+  one: MergedGroup | FailedGroup,
+  { baseBranch, repoUrls }: Pick<PullRequest, "repoUrls" | "baseBranch">,
+): PreviewTarget {
+  const { credentials } = one;
+  if (one.kind === "failed") return { deployment, credentials, merge: { error: one.error }, consumer: {} };
+  if (one.consumers === undefined) throw new Error("a group that includes the repository has no merges");
+  const { merge, ownCommit } = one.consumers.mergeFor(deployment);
+  const repos = reposOfUrls(repoUrls);
+  const findOthers = (included: readonly Include[]) =>
+    describeOthers(
+      otherIncludes(
+        included.filter(({ url }) => isOf(url, repos)),
+        baseBranch,
+        one.known.defaultRef,
+      ),
+    );
+  return { deployment, credentials, merge, base: one.base, consumer: { ownCommit, findOthers } };
 }
 
 /** The base commit of the merge; if there are several merges, that of the first. */
@@ -60,5 +97,11 @@ export function findConflict(merges: readonly MergedOrNot[]): string[] | undefin
 }
 
 export async function release(merges: readonly MergedOrNot[]): Promise<void> {
-  await Promise.all(merges.filter((one) => one.kind === "merged").map(({ merge }) => merge.release()));
+  const merged = merges.filter((one) => one.kind === "merged");
+  await Promise.all(
+    merged.map(async ({ merge, consumers }) => {
+      await consumers?.release();
+      await merge.release();
+    }),
+  );
 }

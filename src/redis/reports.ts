@@ -108,7 +108,9 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
     },
     async openInto(repo, branch) {
       const all = await open(repo);
-      return all.filter(({ baseBranch }) => baseBranch === branch).map(({ pullRequest }) => pullRequest);
+      return all
+        .filter(({ baseBranch }) => branch === undefined || baseBranch === branch)
+        .map(({ pullRequest }) => pullRequest);
     },
     async save(report) {
       const { pullRequest, repo, baseBranch, head, mendable, startedAt } = report;

@@ -1,6 +1,7 @@
 /**
- * Queues new previews when something that open pull requests were compared with has changed, other than by a deploy: the
- * spec of a deployment, or the live objects that its last check found to differ. Each replica watches; the queue joins
+ * Queues new previews when something that open pull requests were compared with has changed: the spec of a deployment, or
+ * the live objects that its last check found to differ; and, in repositories that it includes, its own deploys. Those of
+ * the repository that it follows are watching.ts's. Each replica watches; the queue joins
  * equal requests.
  */
 import { isDeepStrictEqual } from "node:util";
@@ -15,6 +16,7 @@ import {
   pullRequestText,
 } from "../model.ts";
 import type { Queue, Reports } from "../ports.ts";
+import { librariesOf, type ShownLibrary } from "../preview/match-consumers.ts";
 
 export interface PreviewWatchDeps {
   readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
@@ -35,6 +37,10 @@ interface Changed {
   readonly deployment: GitDeployment;
   /** Pull requests that did not affect it may do so now. */
   readonly spec: boolean;
+  /** Those of its own repository are concerned. */
+  readonly own: boolean;
+  /** What it includes, and what it did until now. */
+  readonly libraries: readonly ShownLibrary[];
 }
 
 /** Returns a function that stops it. */
@@ -90,10 +96,10 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
       await Promise.all(late.map(markStale));
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue previews after a change in the cluster");
-      for (const { deployment, spec } of gathered) {
-        const name = keyText(deployment.key);
+      for (const one of gathered) {
+        const name = keyText(one.deployment.key);
         const newer = changed.get(name);
-        changed.set(name, { deployment: newer?.deployment ?? deployment, spec: spec || newer?.spec === true });
+        changed.set(name, newer ? join(one, newer) : one);
       }
       for (const { pullRequest } of due) previewedAt.delete(pullRequestText(pullRequest)); // none of them was previewed
       for (const request of due) owed.set(pullRequestText(request.pullRequest), request);
@@ -117,11 +123,12 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
 
   /** Deployments that follow the default branch have no name of it here, as for deploys. */
   async function toRequests(
-    { deployment: { key, repo, spec }, spec: isSpec }: Changed,
+    { deployment: { key, repo, spec }, spec: isSpec, own, libraries }: Changed,
     read: PreviewWatchDeps["reports"],
   ): Promise<PreviewRequest[]> {
     const { branch } = spec.source.ref;
-    const open = branch === undefined ? [] : await read.openInto(repo, branch);
+    const places = [...(own && branch !== undefined ? [{ repo, branch }] : []), ...libraries];
+    const open = (await Promise.all(places.map((place) => read.openInto(place.repo, place.branch)))).flat();
     const isAbout = async (pullRequest: PreviewRequest["pullRequest"]) => {
       const report = isSpec ? undefined : await read.find(pullRequest);
       return isSpec || report?.previews.some(({ deployment }) => keyText(deployment) === keyText(key)) === true;
@@ -135,14 +142,38 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
   deployments.onChange(({ kind, deployment, previous }) => {
     if (kind !== "changed" || previous === undefined) return;
     if (!followsGit(deployment) || !followsGit(previous)) return;
-    const spec = deployment.generation !== previous.generation;
-    if (!spec && !foundOthers(deployment, previous)) return;
+    const [libraries, before] = [librariesOf(deployment), librariesOf(previous)];
+    const isSpec = deployment.generation !== previous.generation;
+    const own = isSpec || foundOthers(deployment, previous);
+    // What must not be shown any more is removed, too.
+    const spec = isSpec || !isDeepStrictEqual(libraries, before);
+    const isDeployed = libraries.length > 0 && wasDeployed(deployment, previous);
+    if (!own && !spec && !isDeployed) return;
     const name = keyText(deployment.key);
-    changed.set(name, { deployment, spec: spec || changed.get(name)?.spec === true });
+    const earlier = changed.get(name);
+    const one = { deployment, spec, own, libraries: distinct([...libraries, ...before]) };
+    changed.set(name, earlier ? join(earlier, one) : one);
     plan(gatherMs);
   });
 
   return () => clearTimeout(planned?.timer);
+}
+
+function join(earlier: Changed, later: Changed): Changed {
+  return {
+    deployment: later.deployment,
+    spec: earlier.spec || later.spec,
+    own: earlier.own || later.own,
+    libraries: distinct([...earlier.libraries, ...later.libraries]),
+  };
+}
+
+function distinct(libraries: readonly ShownLibrary[]): ShownLibrary[] {
+  return [...new Map(libraries.map((one) => [JSON.stringify([one.repo, one.branch]), one])).values()];
+}
+
+function wasDeployed({ status: now }: GitDeployment, { status: before }: GitDeployment): boolean {
+  return now.lastDeployResult !== undefined && now.lastDeployResult.id !== before.lastDeployResult?.id;
 }
 
 /** Reads each branch's pull requests and each report once: a change may concern hundreds of deployments. */

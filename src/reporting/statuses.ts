@@ -77,10 +77,13 @@ export function areMany({ length }: readonly unknown[]): boolean {
   return length > mostLines;
 }
 
-/** A fork does not fail because it needs the cluster. */
-function stateOf({ state, counts, isolated, failed }: Preview): CommitStatus["state"] {
+/**
+ * A fork does not fail because it needs the cluster, and no pull request because of what is wrong with a deployment that
+ * only includes its repository.
+ */
+function stateOf({ state, counts, isolated, includes, failed }: Preview): CommitStatus["state"] {
   if (state === "working") return "pending";
-  if (isolated && failed === "run") return "success";
+  if ((isolated || includes) && failed === "run") return "success";
   return state === "failed" || counts.errors > 0 ? "failure" : "success";
 }
 

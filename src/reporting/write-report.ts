@@ -5,6 +5,7 @@
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
 import {
+  type AnyDeployment,
   type CommitKey,
   isMalformed,
   keyText,
@@ -12,6 +13,7 @@ import {
   type PullRequest,
   type PullRequestKey,
   pullRequestText,
+  type RepoId,
   type ReportRequest,
 } from "../model.ts";
 import type { Clock, Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
@@ -20,6 +22,7 @@ import { hasFinalVerdict } from "../comment/comment.ts";
 import { failureMark, renderFailure } from "../comment/rollout.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../access/credentials.ts";
+import { includesFrom } from "../model/includes.ts";
 import { failedIn, isForeign, isOpen, type Report, type RolloutLine } from "../model/report.ts";
 import { readyCondition } from "../reconcile/status/conditions.ts";
 import type { Marker } from "./marker.ts";
@@ -164,13 +167,15 @@ export function createReportWriter(deps: ReportWriterDeps) {
   }
 
   /** `undefined` if it cannot be read: a comment about a possibly old base is better than none. */
-  async function readBase({ previews, baseBranch }: Report, signal?: AbortSignal): Promise<string | undefined> {
-    const [first] = previews;
+  async function readBase({ previews, baseBranch, repo }: Report, signal?: AbortSignal): Promise<string | undefined> {
+    const first = previews.find(({ includes }) => !includes) ?? previews[0];
     const deployment = first && (await deps.deployments.get(first.deployment));
     if (deployment === undefined || isMalformed(deployment)) return undefined;
     try {
       const credentials = await readGitCredentials(deployment, deps.secrets);
-      const heads = await deps.sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
+      const url = first?.includes ? urlOfIncluded(deployment, repo) : deployment.spec.source.url;
+      if (url === undefined) return undefined;
+      const heads = await deps.sources.heads({ url, credentials }, undefined, signal);
       return heads.commits.get(`refs/heads/${baseBranch}`);
     } catch (error) {
       log.debug({ error: (error as Error).message }, "the base could not be read again");
@@ -203,10 +208,10 @@ export function createReportWriter(deps: ReportWriterDeps) {
   }
 
   async function postComment(forge: Forge, report: Report, signal: AbortSignal | undefined) {
-    const { pullRequest: key, previews, obstacle } = report;
+    const { pullRequest: key, previews, obstacle, unshown = [] } = report;
     const marker = await deps.markerOf(forge.id);
     const body = deps.render(report, { maxLength: forge.maxCommentLength, marker: marker.text(key) });
-    const concerned = previews.length > 0 || obstacle !== undefined;
+    const concerned = previews.length + unshown.length > 0 || obstacle !== undefined;
     const how = concerned && isOpen(report) ? "create" : "edit-only";
     const name = pullRequestText(key);
     // Comments by another process may predate a change of the watched namespaces.
@@ -267,6 +272,11 @@ export function createReportWriter(deps: ReportWriterDeps) {
 
 function commitOf({ pullRequest: { forge, repoName } }: Report, commit: string): CommitKey {
   return { forge, repoName, commit };
+}
+
+/** The repository's URL, as the deployment's project includes it. */
+function urlOfIncluded(deployment: AnyDeployment, repo: RepoId | undefined): string | undefined {
+  return repo && includesFrom(deployment, new Set([repo]))?.[0]?.url;
 }
 
 /** Combines the outcomes of the parts of one job: if one has to wait for a forge, the job runs again as a whole. */

@@ -1,9 +1,12 @@
 /** Previews of pull requests on a real Gitea, against a real cluster. */
 import type { KubernetesObject, V1Job } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
+import { stringify } from "yaml";
+import { annotation } from "../../src/model.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { deployShop, usePullRequests } from "../support/pull-requests.ts";
 import { patience } from "../support/patience.ts";
+import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
 test("a pull request shows the effect of merging it, its next commit updates the comment, and merging deploys", async () => {
@@ -52,6 +55,51 @@ test("a pull request shows the effect of merging it, its next commit updates the
   const record = await pull.comment("✅ `deployed: 1 changed`");
   expect(record).toContain(`**Rollout of \`${merge.slice(0, 7)}\`**`);
   expect(record).toMatch(/Result of the last preview[^]*green/);
+});
+
+test("a pull request in a library shows what merging changes in a deployment that includes it and may be shown", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const library = await usePullRequests(world);
+  const consumer = await library.gitea.repo("consumer");
+  await library.repo.push(aProject({ namespace, name: "shared" }));
+  const including = { deployments: [{ path: "app" }, { git: { url: library.repo.url, ref: { branch: "main" } } }] };
+  const own = { ...aProject({ namespace, name: "own" }), "deployment.yaml": stringify(including) };
+  await consumer.push(own);
+  const [shown, hidden] = [cluster.deployment("shown"), cluster.deployment("hidden")];
+  const spec = aSpec(consumer.url, { interval: "24h" });
+  await shown.create(spec, { [annotation.previewIn]: library.repo.url });
+  await hidden.create({ ...spec, suspend: true }, { [annotation.includes]: `${library.repo.url} refs/heads/main` });
+  await shown.reaches("Ready");
+
+  const pull = await library.open(aProject({ namespace, name: "shared", data: { color: "blue" } }));
+  const comment = await pull.comment("merging changes 1 deployment: 1 object changed");
+  expect(comment).toContain(`1 deployment includes this repository.`);
+  expect(comment).toMatch(/\/shared`[^]*data\.color:\n- +red\n\+ +blue/);
+  expect(comment).not.toContain(hidden.key);
+  expect(await cluster.data("shared")).toEqual({ color: "red" });
+  await expect
+    .poll(() => library.statuses(pull.head), patience)
+    .toEqual({
+      [`towline/${shown.key}`]: "success: 1 changed",
+      towline: "success: changes 1 deployment: 1 object changed",
+    });
+
+  // The consumer's own next deploy is not the pull request's doing.
+  const larger = aProject({ namespace, name: "own", data: { size: "large" } });
+  const after = await consumer.push({ ...larger, "deployment.yaml": own["deployment.yaml"] });
+  await sendPush(library.towline.webhooksUrl, { repo: consumer.url, after });
+  await expect.poll(() => cluster.data("own"), patience).toEqual({ size: "large" });
+  await pull.push(aProject({ namespace, name: "shared", data: { color: "{{ nobody.knows.it }}" } }));
+  expect(await pull.comment("would fail")).toContain("nobody");
+  await pull.push(aProject({ namespace, name: "shared", data: { color: "green" } }));
+  expect(await pull.comment("green")).toContain("merging changes 1 deployment: 1 object changed");
+
+  await pull.merge();
+  await pull.comment("Towline: merged into");
+  await expect.poll(() => cluster.data("shared"), patience).toEqual({ color: "green" });
+  expect((await shown.settles()).status?.["observedCommit"]).toBe(after);
 });
 
 test("after a merge whose rollout fails, the comment says so", async () => {

@@ -27,7 +27,7 @@ export function fakeReports() {
     openInto: (repo, branch) =>
       Promise.resolve(
         [...saved.values()]
-          .filter((report) => report.repo === repo && report.baseBranch === branch)
+          .filter((report) => report.repo === repo && (branch === undefined || report.baseBranch === branch))
           .filter(({ state }) => state === "working" || state === "done")
           .map(({ pullRequest }) => pullRequest),
       ),

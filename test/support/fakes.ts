@@ -1,4 +1,5 @@
 /** Fakes of the ports: they keep state in Maps and lists, which tests inspect. */
+import { includedBy } from "../../src/model/includes.ts";
 import { pino } from "pino";
 import type {
   ChangedPaths,
@@ -64,7 +65,8 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
       return Promise.resolve(wrong ? { ...deployment, problem: "not the spec" } : patched);
     },
     tracking: (repo) => [...objects.values()].filter((d): d is GitDeployment => followsGit(d) && d.repo === repo),
-    including: () => [],
+    including: (repo) =>
+      [...objects.values()].filter((d): d is Deployment => !isMalformed(d) && includedBy(d).has(repo)),
     patchStatus({ key }, patch) {
       patches.push(patch);
       const { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError } = patch;
@@ -192,12 +194,15 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const changed: { paths: readonly string[] } = { paths: [] };
   /** The freshness that each question about refs and each checkout required. */
   const required: (Freshness | undefined)[] = [];
+  /** The URL of each question about refs. */
+  const asked: string[] = [];
   /** The commit that each checkout passed as the previous one. */
   const seen: (string | undefined)[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
-    heads(_repository, freshness) {
+    heads({ url }, freshness) {
       required.push(freshness);
+      asked.push(url);
       return failing.error ? Promise.reject(failing.error) : Promise.resolve(heads());
     },
     commitsAt: (_repository, names) =>
@@ -248,7 +253,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       });
     },
   };
-  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, required, seen };
+  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, required, asked, seen };
 }
 
 export function fakeLeases() {

@@ -5,17 +5,20 @@ import { useFakeApiServer } from "../../support/fake-api-server.ts";
 
 const sha = "3f2c1ab7f0c94d1b8c5e2a6d0f3b9e8a7c6d5e4f";
 
-test("a fork's commit is allowed in every deployment that follows the repository, and in no other", async () => {
+test("a fork's commit is allowed in every deployment that follows the repository or may be shown there, and in no other", async () => {
   const api = await useFakeApiServer();
   const git = (url: string) => ({ spec: { source: { git: { url, ref: { branch: "main" } } }, interval: "5m" } });
   const ours = ["staging", "prod"].map((name) => api.add(name, git("https://git.example.com/org/shop.git")));
   const other = api.add("other", git("https://git.example.com/org/workshop"));
+  const consumer = api.add("consumer", git("https://git.example.com/org/workshop"));
+  const included = { [annotation.includes]: "https://git.example.com/org/shop", [annotation.previewIn]: "git.example.com/org/shop" }; // prettier-ignore
+  consumer.metadata.annotations = included;
   const allow = (...argv: string[]) => towline(["preview", "--allow", ...argv, "--kubeconfig", api.kubeconfig]);
 
   const { code, out, err } = await allow("gitea:Org/shop#7", sha.toUpperCase());
   expect({ code, err }).toEqual({ code: 0, err: "" });
   expect(out).toMatch(
-    /^shop\/prod: gitea:Org\/shop#7 may be previewed at 3f2c1ab until 2\S+Z\nshop\/staging: [^\n]+\n$/,
+    /^shop\/consumer: [^\n]+\nshop\/prod: gitea:Org\/shop#7 may be previewed at 3f2c1ab until 2\S+Z\nshop\/staging: [^\n]+\n$/,
   );
   for (const { metadata } of ours) {
     expect(JSON.parse(metadata.annotations?.[annotation.allowPreview] ?? "")).toEqual([

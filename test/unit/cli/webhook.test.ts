@@ -105,6 +105,27 @@ test("a pull request is explained by the deployments that its preview would comp
   expect(without.out).toContain("no preview: forge github has no login for its API");
 });
 
+test("a pull request in a library is explained by the deployments that include it", async () => {
+  const url = "https://github.com/example/library.git";
+  const including = (name: string, more = "") =>
+    deployment(name, "https://github.com/example/shop").replace(
+      "namespace: shop }",
+      `namespace: shop, annotations: { towline.dev/includes: "${url} refs/heads/main"${more} } }`,
+    );
+  const shown = including("staging", `, towline.dev/preview-in: ${url}`);
+  const call = ["webhook", "explain", "--manifests", useManifests(shown, including("prod"))];
+  const given = githubPullRequest("opened", { name: "example/library", url }, { number: 7, head: "3".repeat(40) });
+  const login = {
+    TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret,
+    TOWLINE_GITHUB_TOKEN: "a-token-of-github",
+    TOWLINE_PREVIEW_ENABLED: "true",
+  };
+  const { code, out } = await towline(call, { env: login, input: recorded(given) });
+  expect(out).toContain("would be previewed (1)\n  shop/staging\n");
+  expect(out).toMatch(/shop\/prod +includes the branch, but its annotation towline.dev\/preview-in does not name/);
+  expect(code).toBe(0);
+});
+
 test("a delivery that cannot be read or belongs to no forge is reported with what to do", async () => {
   const manifests = useManifests(deployment("staging", repository.clone_url));
   const explain = (input: string, variables: Record<string, string> = env) =>

@@ -293,6 +293,27 @@ test("the receipt lists a thousand ignored deployments, and the log names twenty
   expect(lines[0]).toMatchObject({ ignoredMore: 980 });
 });
 
+describe("a pull request in a library", () => {
+  const consumer = (name: string, shown: boolean) =>
+    aDeployment({
+      key: { namespace: "shop", name },
+      repo: repoId("https://git.example.com/org/consumer")!,
+      annotations: {
+        [annotation.includes]: "https://git.example.com/org/shop refs/heads/main",
+        ...(shown && { [annotation.previewIn]: "git.example.com/org/shop" }),
+      },
+    });
+
+  test("names the deployments that it is previewed for, and says why not for others", async () => {
+    const how = { previews: true, forges: ["github"] };
+    const { accept } = useIntakeWith(how, consumer("shown", true), consumer("hidden", false));
+    expect(await accept(pullRequest)).toMatchObject({
+      ...{ matched: 0, previews: 1, queued: 1, including: ["shop/shown"] },
+      ignored: [{ deployment: "shop/hidden", reason: expect.stringContaining("preview-in") as string }],
+    });
+  });
+});
+
 describe("a pull request", () => {
   const with7 = { forge: "github", repoName: "org/shop", number: 7 };
 

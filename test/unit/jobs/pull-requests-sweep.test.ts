@@ -2,7 +2,7 @@ import { pino } from "pino";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { type PullRequestsSweepDeps, startPullRequestsSweep } from "../../../jobs/sweeps/pull-requests-sweep.ts";
 import { ForgeError } from "../../../src/errors.ts";
-import type { Deployment, Request } from "../../../src/model.ts";
+import { annotation, type Deployment, type Request } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import type { Report } from "../../../src/model/report.ts";
 import { aDeployment } from "../../support/deployments.ts";
@@ -91,6 +91,18 @@ test("a pull request without a webhook is found, and only until it has a report"
   forge.put(1, { head: aReport().head, baseBranch: "release" });
   await pass(everyMs);
   expect(asked()).toEqual([1]);
+});
+
+test.each([
+  ["may be shown", "git.example.com/org/shop", [1]],
+  ["must not be shown", "git.example.com/org/other", []],
+])("those of a repository that a deployment includes are found if it %s there", async (_, previewIn, numbers) => {
+  const annotations = { [annotation.includes]: "https://git.example.com/org/shop", [annotation.previewIn]: previewIn };
+  const consumer = aDeployment({ repo: repoId("https://elsewhere.example.com/org/own")!, annotations });
+  const { forge, asked } = useSweep({ deployments: [consumer] });
+  forge.put(1);
+  await pass(minute);
+  expect(asked()).toEqual(numbers);
 });
 
 test("pull requests that were closed, merged or reopened without a webhook are found", async () => {

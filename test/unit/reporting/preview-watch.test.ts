@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Deployment, DeploymentChange } from "../../../src/model.ts";
+import { annotation, type Deployment, type DeploymentChange, type RepoId } from "../../../src/model.ts";
 import { startPreviewWatch } from "../../../src/reporting/preview-watch.ts";
-import { aDeployment } from "../../support/deployments.ts";
+import { aDeployment, aSummary } from "../../support/deployments.ts";
 import { aPreview, aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
 
@@ -66,6 +66,46 @@ test("a changed spec requests new previews of all open pull requests into its br
   change(checked("1"), checked("2", "a"));
   await vi.runAllTimersAsync();
   expect(numbersOf(queue)).toEqual([1, 2]);
+});
+
+/** Includes the library of pull requests 11 and 12, of which the first shows it. */
+const includesIt = (shown = true, status = {}) =>
+  aDeployment({
+    key,
+    status,
+    annotations: {
+      [annotation.includes]: "https://git.example.com/org/library",
+      ...(shown && { [annotation.previewIn]: "git.example.com/org/library" }),
+    },
+  });
+
+async function saveLibrary(reports: ReturnType<typeof fakeReports>) {
+  const repo = "git.example.com/org/library" as RepoId;
+  for (const [number, name] of [
+    [11, "prod"],
+    [12, "other"],
+  ] as const) {
+    const pullRequest = { ...aReport().pullRequest, number };
+    await reports.save(
+      aReport({ repo, pullRequest, previews: [aPreview({ deployment: { namespace: "shop", name } })] }),
+    );
+  }
+}
+
+const deployed = (id: string) => ({ lastDeployResult: aSummary({ id }) });
+
+test.each<[string, Deployment, Deployment, number[]]>([
+  ["a deploy", includesIt(true, deployed("1")), includesIt(true, deployed("2")), [11]],
+  ["a deploy, which must not be shown", includesIt(false, deployed("1")), includesIt(false, deployed("2")), []],
+  ["the annotation that shows it", includesIt(false), includesIt(true), [11, 12]],
+  ["the end of that annotation", includesIt(true), includesIt(false), [11, 12]],
+])("in a library that it includes, %s requests new previews", async (_, before, after, numbers) => {
+  const { change, queue, reports } = setUp();
+  await savePullRequests(reports);
+  await saveLibrary(reports);
+  change(before, after);
+  await vi.runAllTimersAsync();
+  expect(numbersOf(queue)).toEqual(numbers);
 });
 
 test.each<[string, Deployment, Deployment]>([

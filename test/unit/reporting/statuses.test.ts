@@ -54,6 +54,22 @@ test.each<[string, Partial<Report>, string[][]]>([
     ],
   ],
   [
+    "in a library, where a deployment that includes it cannot be compared",
+    { previews: [aPreview({ state: "failed", failed: "run", includes: true })] },
+    [
+      ["towline/shop/prod", "success"],
+      ["towline", "success"],
+    ],
+  ],
+  [
+    "in a library that breaks a deployment which includes it",
+    { previews: [aPreview({ state: "failed", failed: "render", includes: true })] },
+    [
+      ["towline/shop/prod", "failure"],
+      ["towline", "failure"],
+    ],
+  ],
+  [
     "from a fork that breaks the project",
     { previews: [aPreview({ state: "failed", failed: "render", isolated: true })] },
     [

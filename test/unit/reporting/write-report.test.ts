@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { pullRequestText, type StatusForm } from "../../../src/model.ts";
+import { annotation, pullRequestText, type StatusForm } from "../../../src/model.ts";
 import type { Report } from "../../../src/model/report.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
 import { createMarker } from "../../../src/reporting/marker.ts";
 import { createReportWriter } from "../../../src/reporting/write-report.ts";
 import { aDeployment } from "../../support/deployments.ts";
@@ -14,7 +15,7 @@ const { repo } = aDeployment();
 const seenAt = Date.parse("2026-01-01T00:01:00Z");
 const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a", owner: "" });
 
-async function setUp(overrides: Partial<Report> = {}, form?: StatusForm) {
+async function setUp(overrides: Partial<Report> = {}, form?: StatusForm, deployment = aDeployment()) {
   const forge = fakeForge({ form });
   forge.put(7, { head: headCommit });
   const reports = fakeReports();
@@ -22,7 +23,7 @@ async function setUp(overrides: Partial<Report> = {}, form?: StatusForm) {
   const queue = fakeQueue();
   const sources = fakeSources({ "refs/heads/main": baseCommit });
   let passed = 0;
-  const cluster = fakeDeployments(aDeployment());
+  const cluster = fakeDeployments(deployment);
   const writer = createReportWriter({
     forges: new Map([["gitea", forge]]),
     reports,
@@ -136,6 +137,25 @@ test.each<[string, Parameters<ReturnType<typeof fakeForge>["put"]>[1], string]>(
 
   expect(forge.calls).toEqual(["pullRequest"]);
   expect(queue.requests).toEqual([{ kind: "preview", pullRequest: key, cause: "pull-request" }]);
+});
+
+test("the base of a library is read under the URL that the shown deployment includes", async () => {
+  const library = "https://git.example.com/org/library";
+  const consumer = aDeployment({ annotations: { [annotation.includes]: `${library} refs/heads/main` } });
+  const previews = [aPreview({ includes: true })];
+  const { write, sources, bodies } = await setUp({ previews, repo: repoId(library) }, undefined, consumer);
+  expect(await write()).toEqual({ kind: "done" });
+  expect(sources.asked).toEqual([library]);
+  expect(bodies()).toHaveLength(1);
+  sources.refs["refs/heads/main"] = "c".repeat(40);
+  expect(await write()).toEqual({ kind: "skipped", why: "the base moved" });
+});
+
+test("a library's pull request that only says why nothing is compared gets its comment", async () => {
+  const unshown = [{ deployment: "shop/prod", reason: "it also includes this repository at `v1`" }];
+  const { write, bodies } = await setUp({ previews: [], unshown });
+  await write();
+  expect(bodies()).toHaveLength(1);
 });
 
 test("a report for a base that has moved is requested again, unless the base moves all the time", async () => {
