@@ -179,6 +179,8 @@ export const Report = z.object({
   beyond: count.optional(),
   /** Previous heads whose statuses may still be pending; newest first. */
   earlierHeads: z.array(z.string()),
+  /** What the previews of previous heads found, newest first. `at`: epoch milliseconds. */
+  earlierPreviews: z.array(z.object({ head: z.string(), verdict: z.string(), at: z.number() })).optional(),
   /** How many times in a row the preview was restarted because the base moved before it could be shown. */
   restarts: count,
   /**
@@ -197,6 +199,7 @@ export const Report = z.object({
 });
 
 export type Report = z.infer<typeof Report>;
+export type EarlierPreview = NonNullable<Report["earlierPreviews"]>[number];
 export type Preview = z.infer<typeof Preview>;
 export type PreviewObject = z.infer<typeof PreviewObject>;
 export type RolloutLine = z.infer<typeof RolloutLine>;

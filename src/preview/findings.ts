@@ -3,7 +3,7 @@ import { describeIgnored } from "../intake/match.ts";
 import type { Ignored } from "../model/receipt.ts";
 import type { PullRequest, RepoId } from "../model.ts";
 import type { Preview, Report } from "../model/report.ts";
-import { earlierHeads, restarts } from "./previous.ts";
+import { earlierHeads, earlierPreviews, restarts } from "./previous.ts";
 import { cut, makeVisible } from "./visible-text.ts";
 
 export interface Findings {
@@ -57,6 +57,7 @@ export function toReport(
     ...(unshown.length > 0 && { unshown: unshown.slice(0, mostUnshown) }),
     ...(rest > 0 && { beyond: rest }),
     earlierHeads: earlierHeads(previous, head),
+    earlierPreviews: earlierPreviews(previous, head),
     restarts: restarts(previous, pullRequest, base, startedAt),
     startedAt,
     finishedAt,

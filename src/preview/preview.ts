@@ -94,11 +94,11 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
    * The previous findings, with the head and base branch that the pull request had when it was closed. A report about another
    * head is never written: the report job requests a new preview instead, and that would produce the same report again.
    */
-  function withFinalHead(previous: Report, { head, baseBranch, earlierHeads }: Report): Report {
+  function withFinalHead(previous: Report, { head, baseBranch, earlierHeads, earlierPreviews }: Report): Report {
     const { head: before, baseBranch: into } = previous;
     return head === before && baseBranch === into
       ? previous
-      : { ...previous, head, baseBranch, earlierHeads, base: undefined };
+      : { ...previous, head, baseBranch, earlierHeads, earlierPreviews, base: undefined };
   }
 
   /** A forge's pull request is no reason to render content of a repository on another forge, and to show it there. */

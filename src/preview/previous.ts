@@ -1,8 +1,10 @@
 /** What a report keeps from the previous one. Pure. */
 import type { PullRequest } from "../model.ts";
-import type { Report } from "../model/report.ts";
+import type { EarlierPreview, Report } from "../model/report.ts";
+import { describeReport } from "./summary.ts";
 
 const keptHeads = 5;
+const keptPreviews = 20;
 /** A base branch that moves less often leaves enough time to show a preview. */
 const inARowMs = 2 * 60_000;
 
@@ -10,6 +12,18 @@ const inARowMs = 2 * 60_000;
 export function earlierHeads(previous: Report | undefined, head: string): string[] {
   if (previous === undefined) return [];
   return [...new Set([previous.head, ...previous.earlierHeads])].filter((one) => one !== head).slice(0, keptHeads);
+}
+
+/** What the previews of the heads before this one found; of each head, its last preview. */
+export function earlierPreviews(previous: Report | undefined, head: string): EarlierPreview[] | undefined {
+  if (previous === undefined || previous.head === head) return previous?.earlierPreviews;
+  const { state, finishedAt, startedAt } = previous;
+  // That it was closed afterwards does not change what was found.
+  const verdict =
+    state === "working" ? "superseded before it was compared" : describeReport({ ...previous, state: "done" });
+  const last = { head: previous.head, verdict, at: finishedAt ?? startedAt };
+  const earlier = (previous.earlierPreviews ?? []).filter((one) => one.head !== head && one.head !== last.head);
+  return [last, ...earlier].slice(0, keptPreviews);
 }
 
 /**

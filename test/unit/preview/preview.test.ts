@@ -239,7 +239,8 @@ describe("a pull request that is no longer open", () => {
     const { run, told } = aPreviewWorld([named("a")], { pullRequest: proposed, previous });
     expect(await run()).toEqual({ kind: "done" });
     const ended = { state: "merged", head, baseBranch: "release", base: undefined, earlierHeads: [old] };
-    expect(told).toEqual([{ ...previous, ...ended }]);
+    const earlierPreviews = [{ head: old, verdict: "superseded before it was compared", at: previous.finishedAt }];
+    expect(told).toEqual([{ ...previous, ...ended, earlierPreviews }]);
   });
 
   test("gets a report even if none was saved, because there may be a comment", async () => {

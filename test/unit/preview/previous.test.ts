@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { earlierHeads, restarts } from "../../../src/preview/previous.ts";
+import { earlierHeads, earlierPreviews, restarts } from "../../../src/preview/previous.ts";
 import type { Report } from "../../../src/model/report.ts";
-import { aReport } from "../../support/fake-reports.ts";
+import { aPreview, aReport } from "../../support/fake-reports.ts";
 
 const now = 1_000_000;
 const there = { head: "h1", baseBranch: "main" };
@@ -15,6 +15,33 @@ test("the last five earlier heads are kept, newest first, without the current on
   expect(earlierHeads(aReport({ head: "h2", earlierHeads: ["h1", "h0"] }), "h1")).toEqual(["h2", "h0"]);
   const many = ["h5", "h4", "h3", "h2", "h1"];
   expect(earlierHeads(aReport({ head: "h6", earlierHeads: many }), "h7")).toEqual(["h6", "h5", "h4", "h3", "h2"]);
+});
+
+test("what the previews of earlier heads found is kept, the last one of each head, and not without end", () => {
+  expect(earlierPreviews(undefined, "h1")).toBeUndefined();
+  const counts = { new: 0, changed: 1, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
+  const first = aReport({ head: "h1", previews: [aPreview({ counts })], finishedAt: 3_000 });
+  expect(earlierPreviews(first, "h1")).toBeUndefined();
+  const one = { head: "h1", verdict: "changes 1 deployment: 1 object changed", at: 3_000 };
+  expect(earlierPreviews(first, "h2")).toEqual([one]);
+  expect(earlierPreviews({ ...first, state: "closed" }, "h2")).toEqual([one]);
+
+  const working = aReport({
+    head: "h2",
+    state: "working",
+    finishedAt: undefined,
+    startedAt: 5_000,
+    earlierPreviews: [one],
+  });
+  expect(earlierPreviews(working, "h2")).toEqual([one]);
+  const two = { head: "h2", verdict: "superseded before it was compared", at: 5_000 };
+  expect(earlierPreviews(working, "h3")).toEqual([two, one]);
+  // The branch was reset to where it had been.
+  expect(earlierPreviews(working, "h1")).toEqual([two]);
+
+  const many = Array.from({ length: 20 }, (_, at) => ({ head: `old${at}`, verdict: "", at }));
+  const kept = earlierPreviews({ ...first, earlierPreviews: many }, "h2");
+  expect(kept?.map(({ head }) => head)).toEqual(["h1", ...many.slice(0, 19).map(({ head }) => head)]);
 });
 
 test.each<[string, Report | undefined, string | undefined, number]>([
