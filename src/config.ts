@@ -18,6 +18,7 @@ import {
   type logFormats,
   type logLevels,
   type pageRoles,
+  type pullRequestLinks,
   type reportForms,
 } from "./config/schema.ts";
 import { Secret } from "./config/secret.ts";
@@ -66,6 +67,8 @@ interface Listening {
 }
 
 export type PageRole = (typeof pageRoles)[number];
+/** What opens the page of a pull request from its comment. */
+type PullRequestLinkMode = (typeof pullRequestLinks)[number];
 
 /** At least one of `token`, `proxy` and `oidc` is set. */
 export interface PageConfig {
@@ -73,6 +76,7 @@ export interface PageConfig {
   readonly port: number;
   /** Without a slash at its end. */
   readonly publicUrl?: string | undefined;
+  readonly pullRequestLinks: PullRequestLinkMode;
   readonly token?: Secret | undefined;
   readonly tokenRole: PageRole;
   /** Authenticating proxy, which sets headers. */
@@ -459,6 +463,8 @@ function toPage({
   return {
     ...{ host, port, token, tokenRole, proxy, oidc, operatorGroups, namespacesByGroup, actAs, userPrefix, groupPrefix },
     publicUrl: (page.publicUrl ?? (oidc && new URL("/", oidc.redirectUrl).href))?.replace(/\/+$/, ""),
+    // A token is shared by few; with logins of their own, the readers of a comment have one.
+    pullRequestLinks: page.pullRequestLinks ?? (proxy || oidc ? "login" : "signed"),
     // Without groups, an authenticating proxy decides who has access.
     viewerGroups: viewerGroups.length + operatorGroups.length === 0 ? ["*"] : viewerGroups,
   };

@@ -47,6 +47,25 @@ export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await answerOf(await fetch(`/api/${path}`, signal ? { signal } : {}))) as T;
 }
 
+export interface Known<T> {
+  readonly value: T;
+  readonly tag: string | undefined;
+}
+
+/** Reads one pull request. `known`: what was read before, which is returned again if nothing has changed. */
+export async function askReport<T>(
+  path: string,
+  { link, known, signal }: { link: string | undefined; known: Known<T> | undefined; signal: AbortSignal },
+): Promise<Known<T>> {
+  const headers = {
+    ...(link !== undefined && { "X-Towline-Link": link }),
+    ...(known?.tag !== undefined && { "If-None-Match": known.tag }),
+  };
+  const res = await fetch(`/api/${path}`, { headers, signal });
+  if (res.status === 304 && known !== undefined) return known;
+  return { value: (await answerOf(res)) as T, tag: res.headers.get("etag") ?? undefined };
+}
+
 let proof: string | undefined;
 
 export async function askAccess(): Promise<Access> {

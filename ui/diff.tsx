@@ -1,6 +1,8 @@
 /** Objects that differ and their changes: in one column, or side by side on wide screens. */
 import { useEffect, useState } from "preact/hooks";
-import type { ShownChange, ShownObject, ShownObjects } from "../src/views/show-result.ts";
+import type { ShownPreviewObject } from "../src/views/show-report.ts";
+import type { ShownChange, ShownObjects } from "../src/views/show-result.ts";
+import { Sentence } from "./parts.tsx";
 import { useSetting } from "./settings.ts";
 import { narrow } from "./words.ts";
 
@@ -12,60 +14,142 @@ const openObjects = 20;
 const mostLines = 60;
 
 export function Objects({ objects, objectsLeftOut }: ShownObjects) {
-  const [view, setView] = useSetting<View>("diff", "unified", isView);
-  const isNarrow = useNarrow();
+  const diff = useDiffView();
   const differs = objects.some(({ changes }) => changes.length > 0);
   return (
     <div class="objects">
-      {differs && !isNarrow && (
-        <div class="switch" role="group" aria-label="Show differences">
-          <button type="button" aria-pressed={view === "unified"} onClick={() => setView("unified")}>
-            Unified
-          </button>
-          <button type="button" aria-pressed={view === "sides"} onClick={() => setView("sides")}>
-            Side by side
-          </button>
-        </div>
-      )}
-      {objects.map((object, index) => (
-        <ObjectSection key={index} object={object} begin={index < openObjects} view={isNarrow ? "unified" : view} />
-      ))}
-      {objectsLeftOut > 0 && <p class="quiet">and {objectsLeftOut} more objects</p>}
+      {differs && <DiffSwitch {...diff} />}
+      <ObjectList objects={objects} objectsLeftOut={objectsLeftOut} view={diff.view} />
     </div>
   );
 }
 
+interface DiffView {
+  readonly view: View;
+  readonly isNarrow: boolean;
+  onView(view: View): void;
+}
+
+/** How the user wants to see differences. */
+export function useDiffView(): DiffView {
+  const [view, onView] = useSetting<View>("diff", "unified", isView);
+  const isNarrow = useNarrow();
+  return { view: isNarrow ? "unified" : view, isNarrow, onView };
+}
+
+/** Narrow screens have no room for two columns. */
+export function DiffSwitch({ view, isNarrow, onView }: DiffView) {
+  if (isNarrow) return null;
+  return (
+    <div class="switch" role="group" aria-label="Show differences">
+      <button type="button" aria-pressed={view === "unified"} onClick={() => onView("unified")}>
+        Unified
+      </button>
+      <button type="button" aria-pressed={view === "sides"} onClick={() => onView("sides")}>
+        Side by side
+      </button>
+    </div>
+  );
+}
+
+interface ListProps {
+  readonly objects: readonly ShownPreviewObject[];
+  readonly objectsLeftOut: number;
+  readonly view: View;
+}
+
+export function ObjectList({ objects, objectsLeftOut, view }: ListProps) {
+  return (
+    <>
+      {objects.map((object, index) => (
+        <ObjectSection key={`${index} ${object.object}`} object={object} begin={index < openObjects} view={view} />
+      ))}
+      {objectsLeftOut > 0 && <p class="quiet">and {objectsLeftOut} more objects</p>}
+    </>
+  );
+}
+
 interface SectionProps {
-  readonly object: ShownObject;
+  readonly object: ShownPreviewObject;
   readonly begin: boolean;
   readonly view: View;
 }
 
-function ObjectSection({ object: { object, action, changes, changesLeftOut }, begin, view }: SectionProps) {
+function ObjectSection({ object, begin, view }: SectionProps) {
+  const { action, changes, changesLeftOut, linesLeftOut = 0 } = object;
   const [open, setOpen] = useState(begin);
   const title = (
     <h3>
-      <span class={`action ${action}`}>{action}</span> {object}
+      <span class={`action ${action}`}>{action}</span> {object.object}
     </h3>
   );
-  if (changes.length === 0) return <section class="object">{title}</section>;
+  const notes = <Notes {...object} />;
+  if (changes.length === 0)
+    return (
+      <section class="object">
+        {title}
+        {notes}
+      </section>
+    );
   return (
     <details class="object" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{title}</summary>
-      {open && changes.map((change, index) => <Change key={index} change={change} view={view} />)}
-      {open && changesLeftOut > 0 && <p class="quiet">and {changesLeftOut} more changes</p>}
+      {open && (
+        <>
+          {notes}
+          {changes.map((change, index) => (
+            <Change key={index} change={change} of={object.object} view={view} />
+          ))}
+          {changesLeftOut > 0 && <p class="quiet">and {changesLeftOut} more changes</p>}
+          {linesLeftOut > 0 && <p class="quiet">and {linesLeftOut} more lines, which were not stored</p>}
+        </>
+      )}
     </details>
   );
 }
 
-function Change({ change: { path, diff }, view }: { readonly change: ShownChange; readonly view: View }) {
+/** What is said of an object beside its changes. */
+function Notes({ risks = [], keys = [], missing }: ShownPreviewObject) {
+  return (
+    <>
+      {risks.length > 0 && (
+        <ul class="risks">
+          {risks.map((risk) => (
+            <li key={risk}>
+              <Sentence text={risk} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {keys.length > 0 && (
+        <ul class="keys" aria-label="Keys; values are never shown">
+          {keys.map(({ key, change }) => (
+            <li key={key} class={change === "unchanged" ? "quiet" : undefined}>
+              <code>{key}</code> {change}
+            </li>
+          ))}
+        </ul>
+      )}
+      {missing && <p class="quiet">{missing}</p>}
+    </>
+  );
+}
+
+interface ChangeProps {
+  readonly change: ShownChange;
+  /** The object, which a change without a path is about. */
+  readonly of: string;
+  readonly view: View;
+}
+
+function Change({ change: { path, diff }, of, view }: ChangeProps) {
   const [whole, setWhole] = useState(false);
   const lines = diff.split("\n");
   const shown = whole || lines.length <= mostLines ? lines : lines.slice(0, mostLines);
   return (
     <div>
-      <div class="path">{path}</div>
-      {view === "sides" ? <Sides lines={shown} path={path} /> : <Unified lines={shown} path={path} />}
+      {path && <div class="path">{path}</div>}
+      {view === "sides" ? <Sides lines={shown} path={path || of} /> : <Unified lines={shown} path={path || of} />}
       {shown.length < lines.length && (
         <button type="button" onClick={() => setWhole(true)}>
           Show all {lines.length} lines

@@ -1,7 +1,8 @@
 /** Hooks that the views share: the clock, the route, and data from the server. */
 import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask, tellLost } from "./api.ts";
+import type { PagePullRequestDetails } from "../src/web/facts.ts";
+import { ask, askReport, type Known, tellLost } from "./api.ts";
 import { messageOf } from "./words.ts";
 
 /** The current time, updated regularly so that displayed ages advance. */
@@ -91,4 +92,37 @@ export function useFact<T>(path: string | undefined, everyMs?: number, version: 
     };
   }, [path, everyMs, version]);
   return fact.path === path ? fact : {};
+}
+
+const reportEveryMs = 15_000;
+const workingEveryMs = 2_000;
+
+/** Reads one pull request again and again, more often while it is being compared. `link`: see askReport. */
+export function useReport(path: string, link: string | undefined): Fact<PagePullRequestDetails> {
+  const [fact, setFact] = useState<Fact<PagePullRequestDetails>>({});
+  useEffect(() => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let known: Known<PagePullRequestDetails> | undefined;
+    async function read(): Promise<void> {
+      try {
+        known = await askReport(path, { link, known, signal });
+        const { value } = known;
+        if (!signal.aborted) setFact((before) => (before.value === value && !before.problem ? before : { value }));
+      } catch (error) {
+        if (signal.aborted) return;
+        tellLost(error);
+        setFact((before) => ({ ...before, problem: messageOf(error) }));
+      }
+      const everyMs = known?.value.state === "working" ? workingEveryMs : reportEveryMs;
+      if (!signal.aborted) timer = setTimeout(() => void read(), everyMs);
+    }
+    void read();
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [path, link]);
+  return fact;
 }

@@ -2,17 +2,8 @@
 import type { PageDeployment, PageJob, PagePullRequest, PageQueue } from "../src/web/facts.ts";
 import { useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
-import { Age, Again, Away, Badge, Loading, Notice } from "./parts.tsx";
-import { addressOf, type Health, healthOf, keyOf, short, untilText } from "./words.ts";
-
-/** The colour is that of deployments in the same situation. */
-const attentionLooks: Readonly<Record<NonNullable<PagePullRequest["attention"]>, { look: Health; words: string }>> = {
-  failing: { look: "failed", words: "Would fail" },
-  risky: { look: "waiting", words: "Needs a look" },
-  working: { look: "working", words: "Comparing" },
-  changing: { look: "ready", words: "Changes" },
-  quiet: { look: "suspended", words: "No change" },
-};
+import { Age, Again, AttentionBadge, Away, Badge, Loading, Notice } from "./parts.tsx";
+import { addressOf, healthOf, keyOf, pullRequestAddressOf, short, untilText } from "./words.ts";
 
 /** Previews of one pull request that are shown without expanding. */
 const openPreviews = 5;
@@ -36,32 +27,31 @@ export function PullRequestsView() {
         </>
       )}
       <ul class="plain">
-        {value?.map(({ name, url, title, author, openedAt, attention, baseBranch, head, at, verdict, previews }) => (
+        {value?.map(({ name, pullRequest, url, title, author, openedAt, attention, ...found }) => (
           <li key={name} class="pull-request">
             <div>
-              {attention && (
-                <span class={`badge ${attentionLooks[attention].look}`}>{attentionLooks[attention].words}</span>
-              )}{" "}
+              {attention && <AttentionBadge attention={attention} />}{" "}
               <strong class="breaks">
-                <Away url={url}>{title || name}</Away>
+                <a href={pullRequestAddressOf(pullRequest)}>{title || name}</a>
               </strong>
             </div>
             <div class="quiet breaks">
-              {title && <>{name} · </>}
-              {author && <>by {author} · </>}
+              <Away url={url}>{name}</Away> · {author && <>by {author} · </>}
               {openedAt !== undefined && (
                 <>
                   opened <Age at={openedAt} now={now} /> ·{" "}
                 </>
               )}
-              <code>{short(head)}</code> into {baseBranch}, compared <Age at={at} now={now} />
+              <code>{short(found.head)}</code> into {found.baseBranch}, compared <Age at={found.at} now={now} />
             </div>
-            <div>{verdict}</div>
-            {previews.length > 0 && (
-              <details open={previews.length <= openPreviews}>
-                <summary>{previews.length === 1 ? "1 deployment" : `${previews.length} deployments`}</summary>
+            <div>{found.verdict}</div>
+            {found.previews.length > 0 && (
+              <details open={found.previews.length <= openPreviews}>
+                <summary>
+                  {found.previews.length === 1 ? "1 deployment" : `${found.previews.length} deployments`}
+                </summary>
                 <ul>
-                  {previews.map((preview) => (
+                  {found.previews.map((preview) => (
                     <li key={preview.deployment}>
                       <a href={addressOf(preview.deployment)}>{preview.deployment}</a>: {preview.verdict}
                     </li>

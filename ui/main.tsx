@@ -8,10 +8,11 @@ import { CommitView } from "./commit.tsx";
 import { DeliveriesView } from "./deliveries.tsx";
 import { DeploymentView } from "./deployment.tsx";
 import { Deployments } from "./deployments.tsx";
-import { useFact, useRoute } from "./hooks.ts";
+import { readPicked, useFact, useRoute } from "./hooks.ts";
 import { PullRequestsView, QueueView } from "./lists.tsx";
 import { NotificationsView } from "./notifications.tsx";
 import { Notice } from "./parts.tsx";
+import { PullRequestView } from "./pull-request.tsx";
 import { alarmOf } from "./silence.ts";
 import { healthOf, keyOf, messageOf } from "./words.ts";
 
@@ -25,6 +26,45 @@ const views = [
   ["queue", "Queue"],
   ["notifications", "Notifications"],
 ] as const;
+
+/** A link from a comment opens its pull request alone; everything else requires access to the page. */
+function Root() {
+  const [view, ...place] = useRoute();
+  const link = readPicked().get("link");
+  if (view !== "pull-requests" || place.length < shortestPlace || link === null) return <Page />;
+  return <Linked key={place.join("/")} place={place} link={link} />;
+}
+
+/** Forge, two parts of the repository's name, number. */
+const shortestPlace = 4;
+
+function Linked({ place, link }: { readonly place: readonly string[]; readonly link: string }) {
+  const [refused, setRefused] = useState<NoAccessError | undefined>(undefined);
+  useNoAccess(setRefused);
+  if (refused) return <Login refused={refused} explains onDone={() => setRefused(undefined)} />;
+  return (
+    <>
+      <header>
+        <span class="brand">Towline</span>
+        <nav aria-label="Views">
+          <a href="#/deployments">All deployments</a>
+        </nav>
+      </header>
+      <main id="main">
+        <PullRequestView place={place} link={link} />
+      </main>
+    </>
+  );
+}
+
+/** Calls back when a request was rejected because it needs a login. */
+function useNoAccess(onLost: (error: NoAccessError) => void): void {
+  useEffect(() => {
+    const lost = (event: Event) => onLost((event as CustomEvent<NoAccessError>).detail);
+    addEventListener("no-access", lost);
+    return () => removeEventListener("no-access", lost);
+  }, []);
+}
 
 function Page() {
   const [refused, setRefused] = useState<NoAccessError | undefined>(undefined);
@@ -54,11 +94,7 @@ function Page() {
     if (refused || !known) return;
     askAccess().then(setAccess, () => setAccess(undefined));
   }, [refused, known === undefined]);
-  useEffect(() => {
-    const lost = (event: Event) => setRefused((event as CustomEvent<NoAccessError>).detail);
-    addEventListener("no-access", lost);
-    return () => removeEventListener("no-access", lost);
-  }, []);
+  useNoAccess(setRefused);
 
   if (refused) {
     const begin = () => (setKnown(undefined), setAccess(undefined), setLive(true), setRefused(undefined));
@@ -161,7 +197,8 @@ interface ViewProps {
   readonly all: readonly PageDeployment[] | undefined;
 }
 
-function View({ view, rest: [first = "", second = ""], known, all }: ViewProps) {
+function View({ view, rest, known, all }: ViewProps) {
+  const [first = "", second = ""] = rest;
   switch (view) {
     case "deployments": {
       if (second === "") return <Deployments all={all} />;
@@ -173,7 +210,8 @@ function View({ view, rest: [first = "", second = ""], known, all }: ViewProps) 
     case "deliveries":
       return <DeliveriesView />;
     case "pull-requests":
-      return <PullRequestsView />;
+      if (rest.length < shortestPlace) return <PullRequestsView />;
+      return <PullRequestView key={rest.join("/")} place={rest} />;
     case "queue":
       return <QueueView known={known} />;
     case "notifications":
@@ -194,14 +232,16 @@ function useValues(known: Known | undefined): readonly PageDeployment[] | undefi
 
 interface LoginProps {
   readonly refused: NoAccessError;
+  /** Whether the reason is shown in any case. */
+  readonly explains?: boolean;
   readonly onDone: () => void;
 }
 
-function Login({ refused: { message, logins }, onDone }: LoginProps) {
+function Login({ refused: { message, logins }, explains = false, onDone }: LoginProps) {
   return (
     <main class="login">
       <h1>Towline</h1>
-      {!logins.token && !logins.oidc && <p>{message}</p>}
+      {(explains || (!logins.token && !logins.oidc)) && <p>{message}</p>}
       {logins.oidc && (
         <p>
           <a class="button" href={`/auth/login?then=${encodeURIComponent(location.hash)}`}>
@@ -250,4 +290,4 @@ function TokenForm({ isMain, onDone }: { readonly isMain: boolean; readonly onDo
 }
 
 const root = document.getElementById("page");
-if (root) render(<Page />, root);
+if (root) render(<Root />, root);

@@ -2,11 +2,36 @@
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
 import type { ShownProblem } from "../src/views/show-result.ts";
+import type { PagePullRequest } from "../src/web/facts.ts";
 import { useChanging, useObjection } from "./access.ts";
 import { ageText, type Health, healthWords, messageOf, short, timeText } from "./words.ts";
 
 export function Badge({ health }: { readonly health: Health }) {
   return <span class={`badge ${health}`}>{healthWords[health]}</span>;
+}
+
+type Attention = NonNullable<PagePullRequest["attention"]>;
+
+/** The colour is that of deployments in the same situation. */
+const attentionLooks: Readonly<Record<Attention, { look: Health; words: string }>> = {
+  failing: { look: "failed", words: "Would fail" },
+  risky: { look: "waiting", words: "Needs a look" },
+  working: { look: "working", words: "Comparing" },
+  changing: { look: "ready", words: "Changes" },
+  quiet: { look: "suspended", words: "No change" },
+};
+
+/** What a merge means for a deployment, or for all of them. */
+export function AttentionBadge({ attention }: { readonly attention: Attention }) {
+  const { look, words } = attentionLooks[attention];
+  return <span class={`badge ${look}`}>{words}</span>;
+}
+
+/** A sentence of the server, with code in backticks. */
+export function Sentence({ text }: { readonly text: string }) {
+  return (
+    <>{text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>
+  );
 }
 
 /** A link to another site. Anything but an http(s) URL is shown without a link. */
@@ -46,10 +71,16 @@ export function Loading({ problem }: { readonly problem?: string | undefined }) 
   return problem ? <Notice kind="bad">{problem}</Notice> : <p class="quiet">Loading …</p>;
 }
 
-export function Problems({ title, problems }: { readonly title: string; readonly problems: readonly ShownProblem[] }) {
+interface ProblemsProps {
+  readonly title: string;
+  readonly problems: readonly ShownProblem[];
+  readonly kind?: "note" | "bad";
+}
+
+export function Problems({ title, problems, kind = "bad" }: ProblemsProps) {
   if (problems.length === 0) return null;
   return (
-    <Notice kind="bad">
+    <Notice kind={kind}>
       <strong>{title}</strong>
       <ul>
         {problems.map(({ object, message }, index) => (

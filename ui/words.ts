@@ -1,6 +1,6 @@
 /** Formats times, hashes and states for users. */
 import { longDrift } from "../src/views/drift-text.ts";
-import type { PageDeployment } from "../src/web/facts.ts";
+import type { PageDeployment, PagePullRequest } from "../src/web/facts.ts";
 
 export function ageText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));
@@ -74,6 +74,11 @@ export function driftText(drift: string | undefined): string {
 /** The page's address of a deployment, `namespace/name`. */
 export function addressOf(deployment: string): string {
   return `#/deployments/${deployment.split("/").map(encodeURIComponent).join("/")}`;
+}
+
+/** The page's address of a pull request. */
+export function pullRequestAddressOf({ forge, repoName, number }: PagePullRequest["pullRequest"]): string {
+  return `#/pull-requests/${[forge, ...repoName.split("/"), String(number)].map(encodeURIComponent).join("/")}`;
 }
 
 /** `branch main` or `tag v1`; other refs as they are. */

@@ -12,6 +12,7 @@ import type { Infrastructure } from "./infrastructure.ts";
 import { forksOf } from "./isolation.ts";
 import { startListener } from "./listener.ts";
 import { startPage } from "./page.ts";
+import { createPullRequestLinks } from "./pull-request-links.ts";
 import { openSourceOverrides } from "./source-overrides.ts";
 import type { ServerState } from "./state.ts";
 import { tracedAccept, tracedQueue } from "./traced.ts";
@@ -110,6 +111,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
       ...infrastructure,
       accept,
       audit: (write) => auditLog.info(write, `page: ${write.action} ${write.result}`),
+      links: createPullRequestLinks({ live, clock }),
       resultsNamespace: config.results.namespace,
       forges: () => live.now.forges,
       targets: () => live.now.notifications.targets,

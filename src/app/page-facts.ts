@@ -23,16 +23,20 @@ import {
   manualResultField,
   type ManualResults,
   type MissedPushes,
+  type PullRequestKey,
+  pullRequestText,
   type RepoId,
   type SweepPace,
 } from "../model.ts";
 import type { Clock, SentNotifications, SweepPaceStore } from "../ports.ts";
 import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { compareText } from "../kit/compare-text.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
 import type { Retries } from "../reconcile/retries.ts";
 import { showDrift, showStatusProblems } from "../views/show-result.ts";
 import { showTarget, type ShownTarget } from "../views/notifications.ts";
+import { type ShownReport, showReport } from "../views/show-report.ts";
 import { stateOf } from "../views/state.ts";
 import { traceCommit } from "../views/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
@@ -45,7 +49,7 @@ export interface PageFactsDeps {
   readonly client: Pick<KubeClient, "list">;
   readonly resultsNamespace: string;
   readonly deliveries: Pick<Deliveries, "latest">;
-  readonly reports: Pick<PullRequestReports, "open" | "find">;
+  readonly reports: Pick<PullRequestReports, "open" | "find" | "stale">;
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
   readonly forges: () => readonly ForgeConfig[];
   readonly missedWebhooks: Pick<MissedWebhooks, "missed">;
@@ -62,6 +66,8 @@ export interface PageFactsDeps {
 /** Per forge; the store has more. */
 const deliveriesShown = 100;
 const pullRequestsShown = 200;
+/** A report in Redis has up to a megabyte. */
+const reportKeptMs = 1_000;
 
 export function createPageFacts(
   deps: PageFactsDeps,
@@ -77,6 +83,26 @@ export function createPageFacts(
     return known(repo, commit);
   }
   const results = createStoredResults(client, resultsNamespace);
+
+  const readLately = createBoundedMap<Promise<ShownReport | undefined>>({ entries: 8, maxAgeMs: reportKeptMs });
+
+  /** Readers of one pull request, who may be anybody with its link, share what was read. */
+  function reportOf(key: PullRequestKey): Promise<ShownReport | undefined> {
+    const id = pullRequestText(key).toLowerCase();
+    const before = readLately.get(id);
+    if (before !== undefined) return before;
+    const read = readReport(key);
+    readLately.set(id, read);
+    read.catch(() => readLately.delete(id));
+    return read;
+  }
+
+  async function readReport(key: PullRequestKey): Promise<ShownReport | undefined> {
+    const [report, stale] = await Promise.all([reports.find(key), reports.stale(key)]);
+    if (report === undefined) return undefined;
+    const isStale = report.state === "done" && stale?.startedAt === report.startedAt;
+    return showReport(isStale ? { ...report, staleUntil: stale.until } : report);
+  }
 
   const urlOf = (repo: RepoId | undefined, commit: string | undefined) =>
     repo === undefined || !commit ? undefined : commitUrl(repo, commit);
@@ -163,9 +189,10 @@ export function createPageFacts(
       const newest = open.toSorted((a, b) => b.startedAt - a.startedAt).slice(0, pullRequestsShown);
       const found = await Promise.all(newest.map(({ pullRequest }) => reports.find(pullRequest)));
       const rank = ({ attention }: { attention: Attention }) => attentions.indexOf(attention);
-      const shown = found.filter((report) => report !== undefined).map(showReport);
+      const shown = found.filter((report) => report !== undefined).map(listReport);
       return shown.toSorted((a, b) => rank(a) - rank(b));
     },
+    pullRequest: (key) => reportOf(key),
     async queue() {
       const [counts, jobs] = await Promise.all([
         Promise.all(lanes.map(async (lane) => ({ lane, ...(await queue.depth(lane)) }))),
@@ -209,9 +236,17 @@ function showRequest(kind: ManualKind, status: ManualResults): PageRequest | und
 /** The full text is in the conditions. */
 const longestError = 2_000;
 
-function showReport(report: Report) {
-  const { title, author, openedAt, startedAt, finishedAt = startedAt } = report;
-  return { ...describeProposal(report), title, author, openedAt, attention: attentionOf(report), at: finishedAt };
+function listReport(report: Report) {
+  const { pullRequest, title, author, openedAt, startedAt, finishedAt = startedAt } = report;
+  return {
+    ...describeProposal(report),
+    pullRequest,
+    title,
+    author,
+    openedAt,
+    attention: attentionOf(report),
+    at: finishedAt,
+  };
 }
 
 async function readTargets({

@@ -17,6 +17,7 @@ import { type Listener, startListener } from "./listener.ts";
 import { createPageActions, type PageActionsDeps } from "./page-actions.ts";
 import { createPageSight } from "./page-sight.ts";
 import { createPageFacts, type PageFactsDeps } from "./page-facts.ts";
+import type { PullRequestLinks } from "./pull-request-links.ts";
 
 export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping" | "sight"> {
   readonly deployments: PageFactsDeps["deployments"] &
@@ -27,6 +28,7 @@ export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping"
   readonly queue: PageFactsDeps["queue"] & PageActionsDeps["queue"];
   readonly logLines: Pick<PageLogDeps, "read">;
   readonly audit: (write: PageWrite) => void;
+  readonly links: PullRequestLinks;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -38,7 +40,7 @@ export interface Page extends Listener {
 
 /** Throws if the address is in use or not available. */
 export async function startPage(config: PageConfig, deps: PageDeps): Promise<Page> {
-  const { deployments, clock, audit, log } = deps;
+  const { deployments, clock, audit, links, log } = deps;
   const now = () => clock.now();
   const { host, port } = config;
   const facts = createPageFacts(deps);
@@ -55,6 +57,7 @@ export async function startPage(config: PageConfig, deps: PageDeps): Promise<Pag
       sight,
       actions,
       provider,
+      links,
       events,
       lines,
       assets,

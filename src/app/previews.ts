@@ -43,6 +43,7 @@ import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
 import { createReportWriter } from "../reporting/write-report.ts";
 import { type Isolation, refusalOfForks } from "./isolation.ts";
 import { pruneGuardOf } from "./prune-guard.ts";
+import { createPullRequestLinks } from "./pull-request-links.ts";
 
 export interface PreviewsDeps {
   readonly live: LiveConfig;
@@ -185,6 +186,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     },
   });
 
+  const links = createPullRequestLinks({ live, clock });
   const writeReport = createReportWriter({
     forges,
     reports,
@@ -192,7 +194,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     deployments,
     secrets,
     sources,
-    render: renderComment,
+    render: (report, options) => renderComment(report, { ...options, pageUrl: links.urlOf(report) }),
     markerOf: createMarkers(live, deps.clusterId),
     clock,
     log,

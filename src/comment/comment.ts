@@ -1,7 +1,7 @@
 /** Renders the comment on a pull request: what merging would change, most important first. Pure. */
 import { isOpen, type Preview, type Report } from "../model/report.ts";
 import { renderDangers } from "./dangers.ts";
-import { renderFooter, renderNotes, renderVerdict } from "./frame.ts";
+import { linkTo, renderFooter, renderNotes, renderVerdict } from "./frame.ts";
 import { groupPreviews } from "./groups.ts";
 import { renderObstacle } from "./obstacle.ts";
 import { renderRollout } from "./rollout.ts";
@@ -15,6 +15,8 @@ export interface CommentOptions {
   readonly maxLength: number;
   /** An HTML comment that identifies our comment; comes first. */
   readonly marker: string;
+  /** The address of the page that shows the full diff; without characters that Markdown or HTML interprets. */
+  readonly pageUrl?: string | undefined;
 }
 
 /** The largest share of the room for the list of dangers. */
@@ -25,16 +27,16 @@ const uncountedShare = 0.15;
 const leftOutLength = 300;
 
 /** Renders as much as fits, and a line that says what was omitted. */
-export function renderComment(report: Report, { maxLength, marker }: CommentOptions): string {
+export function renderComment(report: Report, { maxLength, marker, pageUrl }: CommentOptions): string {
   const top = [marker, renderVerdict(report), ...renderNotes(report), renderRollout(report)];
-  const footer = renderFooter(report);
+  const footer = renderFooter(report, pageUrl);
   const over = !isOpen(report);
   const [open, close] = over ? ["<details><summary>Result of the last preview</summary>", "</details>"] : ["", ""];
   const frame = [...top, open, close, footer].filter(Boolean);
   // Forges count code points, of which there are never more than UTF-16 units; 2 % are kept in reserve.
   const room = Math.floor(maxLength * 0.98) - frame.reduce((sum, block) => sum + block.length + 2, 0);
 
-  const body = renderBody(report, room, over);
+  const body = renderBody(report, { room, over, pageUrl });
   const shown = body === "" ? [...top, footer] : [...top, open, body, close, footer];
   return shown.filter(Boolean).join("\n\n");
 }
@@ -45,7 +47,12 @@ export function hasFinalVerdict(body: string, report: Report): boolean {
   return !isOpen(report) && verdict === renderVerdict(report);
 }
 
-function renderBody(report: Report, room: number, over: boolean): string {
+interface BodyOptions extends Pick<CommentOptions, "pageUrl"> {
+  readonly room: number;
+  readonly over: boolean;
+}
+
+function renderBody(report: Report, { room, over, pageUrl }: BodyOptions): string {
   const { obstacle, previews } = report;
   if (obstacle !== undefined) return renderObstacle(obstacle, report, room);
   if (previews.every(isUneventful)) return "";
@@ -53,14 +60,16 @@ function renderBody(report: Report, room: number, over: boolean): string {
   const groups = groupPreviews(previews);
   const dangers = renderDangers(groups, previews.length, Math.floor(room * dangerShare));
   const uncounted = renderUncounted(report, Math.floor(room * uncountedShare));
-  const roomForTable = room - dangers.length - uncounted.length - leftOutLength;
+  const roomForTable = room - dangers.length - uncounted.length - leftOutLength - (pageUrl?.length ?? 0);
   const [first, second] = previews;
   // The verdict and the section of a single deployment say what its row would.
   const only = second === undefined ? first : undefined;
   const table = only === undefined ? renderTable(groups, { over, room: roomForTable }) : "";
   const sections = renderSections(groups, { room: roomForTable - table.length - 6, only: only !== undefined });
   const line = only !== undefined && sections.text === "" ? describeOnly(only, over) : "";
-  return [dangers, table, line, sections.text, describeLeftOut(sections), uncounted].filter(Boolean).join("\n\n");
+  return [dangers, table, line, sections.text, describeLeftOut(sections, pageUrl), uncounted]
+    .filter(Boolean)
+    .join("\n\n");
 }
 
 /** Compared, and there is nothing to report. */
@@ -78,13 +87,13 @@ export function isUneventful(preview: Preview): boolean {
   return state === "done" && !isChanged(preview) && errors + warnings + drift === 0 && !isSaid;
 }
 
-function describeLeftOut({ sectionsLeftOut, objectsLeftOut, linesLeftOut }: Sections): string {
+function describeLeftOut({ sectionsLeftOut, objectsLeftOut, linesLeftOut }: Sections, pageUrl?: string): string {
   const parts = [
     sectionsLeftOut > 0 && `the details of ${plural(sectionsLeftOut, "section")}`,
     objectsLeftOut > 0 && plural(objectsLeftOut, "object"),
     linesLeftOut > 0 && plural(linesLeftOut, "line"),
   ].filter((part) => part !== false);
-  return parts.length === 0
-    ? ""
-    : `_Not shown for lack of space: ${parts.join(", ")}. \`kluctl diff\` shows everything._`;
+  if (parts.length === 0) return "";
+  const where = pageUrl === undefined ? "" : `${linkTo(pageUrl, "The full diff")} has more. `;
+  return `_Not shown for lack of space: ${parts.join(", ")}. ${where}\`kluctl diff\` shows everything._`;
 }

@@ -170,8 +170,15 @@ function describeOrder(previews: readonly Preview[], code: Markup["code"]): stri
   return [`Deployed in this order, because of their dependencies: ${named.join(" → ")}${more}.`];
 }
 
-export function renderFooter(report: Report): string {
-  return `<sub>${describeFooter(report, markdown)}</sub>`;
+/** `pageUrl`: the address of the page that shows the full diff. */
+export function renderFooter(report: Report, pageUrl?: string): string {
+  const parts = [describeFooter(report, markdown), ...(pageUrl === undefined ? [] : [linkTo(pageUrl, "full diff")])];
+  return `<sub>${parts.join(" · ")}</sub>`;
+}
+
+/** Inside of HTML, some hosts do not interpret Markdown's links. */
+export function linkTo(url: string, text: string): string {
+  return `<a href="${url}">${text}</a>`;
 }
 
 /** Describes what was compared, and when. */

@@ -34,6 +34,7 @@ const shortestUiToken = 24;
 /** Path that an identity provider redirects to. */
 const loginCallbackPath = "/auth/callback";
 export const pageRoles = ["viewer", "operator"] as const;
+export const pullRequestLinks = ["signed", "login", "off"] as const;
 
 const path = text;
 const flag = z.boolean({ error: "must be true or false" });
@@ -302,7 +303,13 @@ export const configSchema = z.strictObject({
       }),
       publicUrl: httpUrl.optional().meta({
         defaultText: "derived from `oidc.redirectUrl`",
-        description: "Public address of the page, for links in notifications: `https://towline.example.com`.",
+        description:
+          "Public address of the page, for links in notifications and in comments on pull requests: `https://towline.example.com`.",
+      }),
+      pullRequestLinks: oneOf(pullRequestLinks).optional().meta({
+        defaultText: "`login` with `proxyHeader` or `oidc`, otherwise `signed`",
+        description:
+          "Links in comments on pull requests to the full diff on the page, signed and valid for 30 days. `signed`: a link opens the page of its pull request without a login. `login`: only for users who are logged in. `off`: comments have no link. Needs `publicUrl`.",
       }),
       token: pageToken.optional().meta({
         secret: true,

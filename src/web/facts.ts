@@ -1,8 +1,9 @@
 /** The types of the page's API, shared by server and browser. */
 import type { DeliveryRecord } from "../model/delivery-record.ts";
-import type { Key } from "../model.ts";
+import type { Key, PullRequestKey } from "../model.ts";
 import type { Attention } from "../preview/attention.ts";
 import type { ShownObjects, ShownProblem, ShownResult } from "../views/show-result.ts";
+import type { ShownReport } from "../views/show-report.ts";
 import type { DeploymentState } from "../views/state.ts";
 import type { MissedPushes } from "../model/missed-push.ts";
 import type { SweepPace } from "../model/sweep-pace.ts";
@@ -84,6 +85,8 @@ export interface PageForge {
 }
 
 export interface PagePullRequest {
+  /** Its own page is at this key. */
+  readonly pullRequest: PullRequestKey;
   readonly name: string;
   /** Only http or https. */
   readonly url: string | undefined;
@@ -100,6 +103,12 @@ export interface PagePullRequest {
   readonly at: number;
   readonly verdict: string;
   readonly previews: readonly { readonly deployment: string; readonly verdict: string }[];
+}
+
+/** One pull request in full. */
+export interface PagePullRequestDetails extends ShownReport {
+  /** The link that it was opened with; absent: opened by a user who may see it anyway. `until`: epoch milliseconds. */
+  readonly link?: { readonly until: number } | undefined;
 }
 
 export interface PageJob {
@@ -149,6 +158,8 @@ export interface PageFacts {
   result(key: Key, id: string): Promise<ShownResult | undefined>;
   forges(): Promise<readonly PageForge[]>;
   pullRequests(): Promise<readonly PagePullRequest[]>;
+  /** `undefined` if it was not previewed, or too long ago. */
+  pullRequest(key: PullRequestKey): Promise<ShownReport | undefined>;
   queue(): Promise<PageQueue>;
   /** The targets of notifications, in the order of the configuration. */
   notifications(): Promise<readonly ShownTarget[]>;

@@ -6,18 +6,20 @@ import { z } from "zod";
 import { QueueUnavailableError, RequestError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { createErrorAnswers, createNotFound, sendProblem } from "../../routes/errors.ts";
-import type { PageAccess } from "./access.ts";
+import type { LoginMethods, PageAccess } from "./access.ts";
 import type { PageEvents } from "./events.ts";
 import type { PageFacts } from "./facts.ts";
 import type { PageLog } from "./log.ts";
 import { createLogout, createPageLogin, type PageLoginDeps } from "./login.ts";
+import { createPullRequestRoutes, type PullRequestRoutesDeps } from "./pull-request.ts";
 import { limitForges, limitPullRequests, limitQueue, limitTrace, seesAll, type Sees } from "./sight.ts";
 import { callerOf, createPageWrites, isSameSite, type PageWritesDeps } from "./writes.ts";
 
 export interface PageRoutesDeps
   extends
     Pick<PageWritesDeps, "actions" | "sight" | "audit" | "now" | "mostAnonymous">,
-    Pick<PageLoginDeps, "provider" | "mostLogins"> {
+    Pick<PageLoginDeps, "provider" | "mostLogins">,
+    Pick<PullRequestRoutesDeps, "links"> {
   readonly facts: PageFacts;
   readonly access: PageAccess;
   readonly events: PageEvents;
@@ -37,7 +39,11 @@ const name = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 export function createPageRoutes(deps: PageRoutesDeps): Router {
   const { facts, access, sight, events, lines, assets, log, now, mostWrong = 10 } = deps;
   const router = Router();
-  router.use(securityHeaders);
+  router.use(securityHeaders, (_req, res, next) => {
+    // A link in a comment may become public, and a search engine would keep what it leads to.
+    res.set("X-Robots-Tag", "noindex, nofollow");
+    next();
+  });
 
   const limited = rateLimit({
     windowMs: 60_000,
@@ -76,6 +82,8 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     res.locals["access"] = await access.find(req);
     next();
   });
+  const pullRequest = createPullRequestRoutes({ ...deps, seesOf, loginHint });
+  router.get(pullRequest.path, pullRequest.byLink);
   router.use("/api", createPageWrites({ ...deps, keyOf }));
   router.use("/api", async (req, res, next) => {
     const caller = callerOf(res);
@@ -92,11 +100,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
       const hint = "The token is page.token in the server's configuration, or in the file named by --page-token-file.";
       return void res.status(401).json({ error: "Invalid page token.", hint, byToken: logins.token, logins });
     }
-    const hint = logins.token
-      ? "Log in, or send the page token as `Authorization: Bearer …`."
-      : logins.oidc
-        ? "Log in at /auth/login."
-        : "Open the page through the proxy that authenticates users.";
+    const hint = loginHint(logins);
     res.status(401).json({ error: "This page requires a login.", hint, byToken: logins.token, logins });
   });
   router.get("/api/access", (req, res) => {
@@ -133,6 +137,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
   router.get("/api/pull-requests", async (_req, res) => {
     res.json(limitPullRequests(await facts.pullRequests(), seesOf(res)));
   });
+  router.get(pullRequest.path, pullRequest.byLogin);
   router.get("/api/queue", async (_req, res) => {
     res.json(limitQueue(await facts.queue(), seesOf(res)));
   });
@@ -207,6 +212,11 @@ const answerForgetful: ErrorRequestHandler = (error: unknown, _req, res, next) =
   if (!(error instanceof QueueUnavailableError) || res.headersSent) return next(error);
   sendProblem(res, 503, { error: "Redis does not respond.", hint: "The data stored there is shown once it does." });
 };
+
+function loginHint({ token, oidc }: LoginMethods): string {
+  if (token) return "Log in, or send the page token as `Authorization: Bearer …`.";
+  return oidc ? "Log in at /auth/login." : "Open the page through the proxy that authenticates users.";
+}
 
 function seesOf(res: Response): Sees {
   return (res.locals["sees"] as Sees | undefined) ?? (() => false);

@@ -2,6 +2,7 @@
 import type { DeliveryRecord } from "../model/delivery-record.ts";
 import type { Trace } from "../views/trace.ts";
 import type { Access } from "./access.ts";
+import type { ShownReport } from "../views/show-report.ts";
 import type { PageForge, PagePullRequest, PageQueue } from "./facts.ts";
 
 /** Whether the user can see deployments of this namespace. */
@@ -54,6 +55,20 @@ export function limitPullRequests<Shown extends Pick<PagePullRequest, "previews"
     // The summary of the whole pull request would include hidden deployments.
     return previews.length === 0 ? [] : { ...pullRequest, previews, verdict: "" };
   });
+}
+
+/** Returns `undefined` if the user sees none of its deployments. */
+export function limitReport(report: ShownReport, sees: Sees): ShownReport | undefined {
+  if (sees === seesAll) return report;
+  const isSeen = seesKey(sees);
+  const previews = report.previews
+    .filter(({ deployment }) => isSeen(deployment))
+    .map(({ sameAs, ...preview }) => (sameAs !== undefined && isSeen(sameAs) ? { ...preview, sameAs } : preview));
+  if (previews.length === 0) return undefined;
+  // All of these are about the pull request as a whole, which includes hidden deployments.
+  const earlier = report.earlier.map((one) => ({ ...one, verdict: "" }));
+  const uncounted = report.uncounted.map((one) => ({ ...one, title: "" }));
+  return { ...report, previews, verdict: "", attention: "quiet", notes: [], leftOut: undefined, uncounted, earlier };
 }
 
 /** Jobs of pull requests and commits do not belong to a namespace. */

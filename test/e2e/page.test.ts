@@ -153,7 +153,13 @@ async function lookAtMany(url: string): Promise<void> {
   await page.goto(`${url}/#/pull-requests`);
   await page.getByText(evil).first().waitFor();
   const links = await page.locator("main a").evaluateAll((all) => all.map((link) => link.getAttribute("href")));
-  expect(links).toEqual([pullRequest.url, "#/deployments/shop/prod", "#/deployments/shop/staging"]);
+  expect(links).toEqual([
+    "#/pull-requests/gitea/example/shop/7",
+    pullRequest.url,
+    "#/deployments/shop/prod",
+    "#/deployments/shop/staging",
+    "#/pull-requests/gitea/example/shop/8",
+  ]);
   await page.getByText("shop/staging: no change").waitFor();
   await page.getByText("Raise api to 2.4.0").waitFor();
   await page.getByText("by ada · opened 3").waitFor();
@@ -182,6 +188,7 @@ function aDeployment(_: unknown, index: number): PageDeployment {
 }
 
 const pullRequest = {
+  pullRequest: { forge: "gitea", repoName: "example/shop", number: 7 },
   name: "gitea:example/shop#7",
   title: "Raise api to 2.4.0",
   author: "ada",
@@ -200,6 +207,7 @@ const pullRequest = {
 };
 
 const evilPullRequest = {
+  pullRequest: { forge: "gitea", repoName: "example/shop", number: 8 },
   name: evil,
   title: evil,
   author: evil,

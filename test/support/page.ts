@@ -60,6 +60,7 @@ export async function usePage(
     result: () => Promise.resolve(undefined),
     forges: () => Promise.resolve([]),
     pullRequests: () => Promise.resolve([]),
+    pullRequest: () => Promise.resolve(undefined),
     queue: () => Promise.resolve({ lanes: [], jobs: [] }),
     notifications: () => Promise.resolve([]),
     trace: (commit) => Promise.resolve({ commit, deliveries: [], deployments: [], ignored: [], pullRequests: [] }),
@@ -125,6 +126,7 @@ export async function usePage(
         .end();
     });
   return {
+    url,
     shop,
     facts,
     rawStatus,

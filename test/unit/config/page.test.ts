@@ -110,3 +110,13 @@ test.each([
 ])("an identity provider is refused if %s", (_what, env, problem) => {
   expect(() => parseConfig({ env: { ...oidc, ...env }, readFile })).toThrow(problem);
 });
+
+test("links in comments open the page for everyone who has them only where users have no login of their own", () => {
+  const links = (env: Record<string, string>) => parseConfig({ env }).page?.pullRequestLinks;
+  expect(links({ TOWLINE_PAGE_TOKEN: token })).toBe("signed");
+  const proxy = { TOWLINE_PAGE_PROXY_HEADER: "X-User", TOWLINE_PAGE_PROXY_ADDRESSES: "10.0.0.7" };
+  expect(links(proxy)).toBe("login");
+  expect(links({ ...proxy, TOWLINE_PAGE_PULL_REQUEST_LINKS: "signed" })).toBe("signed");
+  expect(links({ TOWLINE_PAGE_TOKEN: token, TOWLINE_PAGE_PULL_REQUEST_LINKS: "off" })).toBe("off");
+  expect(() => parseConfig({ env: { TOWLINE_PAGE_PULL_REQUEST_LINKS: "public" } })).toThrow(/page\.pullRequestLinks/);
+});

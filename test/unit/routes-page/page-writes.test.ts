@@ -261,7 +261,16 @@ test("namespaces that a user cannot see are neither shown nor changed", async ()
     { ...record, matched: 1, repoName: "secret-repo", deployments: [theirs], ignored: [] },
   ];
   const previews = [mine, theirs].map((deployment) => ({ deployment, verdict: "1 changed" }));
-  const pullRequest = { name: "p", url: undefined, baseBranch: "main", head: "h", at: 1, verdict: "secret-count" };
+  const key = { forge: "gitea", repoName: "org/shop", number: 7 };
+  const pullRequest = {
+    pullRequest: key,
+    name: "p",
+    url: undefined,
+    baseBranch: "main",
+    head: "h",
+    at: 1,
+    verdict: "secret-count",
+  };
   page.facts.deployments = () => [{ ...page.shop, namespace: "theirs", name: "secret-name" }];
   page.facts.forges = () => Promise.resolve([{ id: "gitea", kind: "gitea", lastVerifiedAt: 1, deliveries }]);
   page.facts.pullRequests = () =>

@@ -11,6 +11,7 @@ const paths = [
   "deployments/shop/prod/log",
   "deliveries",
   "pull-requests",
+  "pull-requests/gitea/org/shop/7",
   "queue",
   "trace/3f2c1ab",
   "access",
@@ -26,6 +27,7 @@ test("nothing is shown without access, and every answer forbids content from oth
     expect(await res.text()).not.toContain("prod");
     expect(res.headers.get("access-control-allow-origin")).toBeNull();
     expect(res.headers.get("cache-control")).toBe("no-store");
+    expect(res.headers.get("x-robots-tag")).toBe("noindex, nofollow");
   }
   const page = await get("/");
   expect(page.status).toBe(200);

@@ -162,3 +162,15 @@ test("a long line is cut and shows how many characters are missing", () => {
 
   expect(body).toContain("… (9502 more characters)");
 });
+
+test("the link to the full diff is in the footer, and where something is not shown", () => {
+  const pageUrl = `https://towline.example.com/#/pull-requests/gitea/org/shop/7?link=${"x".repeat(60)}`;
+  const report = manyDeployments(40, 6, 20);
+  const whole = renderComment(sampleReport([samplePreview("prod")]), { maxLength: github, marker, pageUrl });
+  expect(whole).toMatch(/ · <a href="[^"]+">full diff<\/a><\/sub>$/);
+  expect(whole).toContain(pageUrl);
+  const cut = renderComment(report, { maxLength: 8_000, marker, pageUrl });
+  expectSound(cut, 8_000);
+  expect(cut).toMatch(/_Not shown for lack of space: .*\. <a href="[^"]+">The full diff<\/a> has more\. `kluctl diff`/);
+  expect(renderComment(report, { maxLength: 8_000, marker })).not.toContain("<a ");
+});

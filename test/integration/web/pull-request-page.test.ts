@@ -1,0 +1,145 @@
+/** The page of a pull request in a real Chromium, opened by the link in its comment. */
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { buildPage } from "../../../dev/page-build.ts";
+import type { PullRequestKey } from "../../../src/model.ts";
+import type { PreviewObject, Report } from "../../../src/model/report.ts";
+import { createPageLinks, pullRequestAddress } from "../../../src/reporting/page-link.ts";
+import { showReport } from "../../../src/views/show-report.ts";
+import { examine, useBrowserPage } from "../../support/chromium.ts";
+import { aPreview, aReport } from "../../support/fake-reports.ts";
+import { pageToken, usePage } from "../../support/page.ts";
+import { patience } from "../../support/patience.ts";
+
+const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
+const signer = createPageLinks("the login of the forge");
+const key = { forge: "gitea", repoName: "example/shop", number: 7 };
+const dayMs = 24 * 3_600_000;
+
+function object(name: string, fields: Partial<PreviewObject> = {}): PreviewObject {
+  return { ref: { kind: "ConfigMap", name, namespace: "shop" }, action: "changed", risks: [], ...fields };
+}
+
+const drifted = { objects: [object("by-hand", { diff: " data.x:\n-  5\n+  2" })], objectsLeftOut: 0 };
+const noise = {
+  objects: [object("labels", { diff: ' metadata.labels["helm.sh/chart"]:\n-  a-1\n+  a-2' })],
+  objectsLeftOut: 4,
+};
+
+/** 200 deployments of 20 objects each, all of which change. */
+function manyPreviews(): Report["previews"] {
+  return Array.from({ length: 200 }, (_, index) => {
+    const objects = Array.from({ length: 20 }, (_each, at) =>
+      object(`settings-${at}`, { diff: ` data.color:\n-  red\n+  blue ${index}` }),
+    );
+    const counts = { new: 0, changed: 20, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
+    return aPreview({ deployment: { namespace: "shop", name: `region-${index}` }, objects, counts });
+  });
+}
+
+const base = aReport({
+  ...{ pullRequest: key, url: "javascript:hit()", title: evil, author: evil, baseBranch: evil },
+  startedAt: Date.now() - 3_000,
+  finishedAt: Date.now() - 1_000,
+  earlierPreviews: [{ head: "5".repeat(40), verdict: "changes 1 deployment", at: 1 }],
+  previews: [
+    aPreview({
+      target: evil,
+      counts: { new: 1, changed: 2, deleted: 1, orphan: 0, errors: 0, warnings: 1 },
+      objects: [
+        object("data", { action: "deleted", risks: [{ kind: "deletion", text: evil }] }),
+        object(evil, { diff: ` data.${evil}:\n-  old\n+  ${evil}` }),
+        object("login", { secretKeys: [{ key: "password", change: "changed" }] }),
+        object("added", { action: "new", diff: "+  kind: ConfigMap" }),
+      ],
+      warnings: [{ message: evil }],
+      drifted,
+      noise,
+    }),
+  ],
+});
+
+async function usePullRequestPage() {
+  await buildPage();
+  const check = (pullRequest: PullRequestKey, text: string) => signer.check(pullRequest, text, Date.now());
+  const assets = join(import.meta.dirname, "../../../dist/ui");
+  const page = await usePage({}, { assets, links: { check, needsLogin: () => false } });
+  const linkFor = (until: number) => pullRequestAddress(page.url, key, signer.sign(key, until));
+  const show = (report: Report) => void (page.facts.pullRequest = () => Promise.resolve(showReport(report)));
+  show(base);
+  return { ...page, show, linkFor, link: linkFor(Date.now() + dayMs) };
+}
+
+test("a link shows the changes, what is apart from them, and earlier previews, and executes no displayed text", async () => {
+  const { link, linkFor } = await usePullRequestPage();
+  const { page, trouble } = await useBrowserPage();
+  const asked: string[] = [];
+  page.on("request", (request) => void asked.push(request.url()));
+  await page.goto(link);
+  await page.getByRole("heading", { level: 1, name: evil }).waitFor();
+  await page.getByText("Merging deletes 1 object in 1 deployment").waitFor();
+  await page.getByText(`+  ${evil}`).waitFor();
+  await page.getByText("password").waitFor();
+  // No address contains the signature: it is in no log on the way.
+  const [, signature = "-"] = link.split("?link=");
+  expect(asked.filter((one) => one.includes(signature))).toEqual([]);
+  expect(await page.locator("main a").count()).toBe(0);
+  await examine(page, "pull-request");
+
+  // By keyboard: the tabs, and the search.
+  await page.getByRole("tab", { name: "Changes" }).focus();
+  await page.keyboard.press("ArrowRight");
+  await page.getByText("Folded as noise: 5 objects in 1 deployment").waitFor();
+  await page.getByText("and 4 more objects").waitFor();
+  await page.keyboard.press("ArrowRight");
+  await page.getByText("ConfigMap shop/by-hand").waitFor();
+  await examine(page);
+  await page.keyboard.press("End");
+  await page.getByText("changes 1 deployment").waitFor();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("/");
+  await page.keyboard.type("password");
+  await vi.waitFor(async () => expect(await page.locator(".object").count()).toBe(1), patience);
+  await page.reload();
+  await page.getByText("1 of 1 deployments match.").waitFor();
+  await page.getByRole("searchbox").fill("");
+  await page.getByRole("button", { name: "Side by side" }).click();
+  await page.getByRole("table", { name: `Changes in data.${evil}` }).waitFor();
+
+  await page.setViewportSize({ width: 380, height: 760 });
+  await page.getByRole("group", { name: `Changes in data.${evil}` }).waitFor();
+  expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
+  await examine(page, "pull-request-phone");
+
+  // An expired link says so; after a login, the pull request is shown with links to the rest of the page.
+  await page.goto("about:blank");
+  await page.goto(linkFor(Date.now() - 2 * dayMs));
+  await page.getByText("This link has expired.").waitFor();
+  await examine(page);
+  await page.getByLabel("Page token").fill(pageToken);
+  await page.keyboard.press("Enter");
+  await page.getByText("Merging deletes 1 object in 1 deployment").waitFor();
+  expect(trouble).toEqual([]);
+});
+
+test("a large pull request is short until a reader opens a deployment, and follows new previews", async () => {
+  const { link, show } = await usePullRequestPage();
+  const working = { ...base, state: "working" as const, finishedAt: undefined };
+  show({ ...working, previews: [aPreview({ state: "working" })] });
+  const { page, trouble } = await useBrowserPage();
+  await page.goto(link);
+  await page.getByText("Comparing 1 deployment with the live cluster").waitFor();
+  show({ ...base, previews: manyPreviews() });
+  await page.getByText("Merging changes 200 deployments").waitFor();
+
+  expect(await page.locator(".preview").count()).toBe(200);
+  expect(await page.locator(".object").count()).toBe(0);
+  await page.locator("summary", { hasText: "shop/region-7" }).first().press("Enter");
+  await page.getByText("+  blue 7", { exact: true }).first().waitFor();
+  expect(await page.locator(".object").count()).toBe(20);
+  await examine(page, "pull-request-many");
+  await page.getByRole("searchbox").fill("region-199 settings-19");
+  await page.getByText("+  blue 199", { exact: true }).waitFor();
+  expect(await page.locator(".object").count()).toBe(1);
+  expect(trouble).toEqual([]);
+});

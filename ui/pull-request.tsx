@@ -1,0 +1,328 @@
+/** One pull request: what merging it would change, in each deployment, and what is shown apart from that. */
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { ShownPreview, ShownPreviewObjects } from "../src/views/show-report.ts";
+import type { PagePullRequestDetails } from "../src/web/facts.ts";
+import { DiffSwitch, ObjectList, useDiffView } from "./diff.tsx";
+import { keepPicked, readPicked, useNow, useReport } from "./hooks.ts";
+import { Age, AttentionBadge, Away, Loading, Notice, Problems, Sentence } from "./parts.tsx";
+import { SearchField } from "./search-field.tsx";
+import { selectPreviews } from "./select-previews.ts";
+import { TabPanel, Tabs } from "./tabs.tsx";
+import { addressOf, short, timeText } from "./words.ts";
+
+interface Props {
+  /** Forge, the parts of the repository's name, and number. */
+  readonly place: readonly string[];
+  /** The signature of the link that led here; with it, nothing else can be opened. */
+  readonly link?: string | undefined;
+}
+
+export function PullRequestView({ place, link }: Props) {
+  const { value, problem } = useReport(`pull-requests/${place.map(encodeURIComponent).join("/")}`, link);
+  const now = useNow();
+  const { title, name, url, author, openedAt, head, baseBranch, attention, verdict, link: opened } = value ?? {};
+  useEffect(() => {
+    if (link !== undefined && name !== undefined) document.title = `${title || name} – Towline`;
+  }, [link, title, name]);
+  if (value === undefined) return <Loading problem={problem} />;
+  return (
+    <>
+      {link === undefined && (
+        <p class="crumbs">
+          <a href="#/pull-requests">Pull requests</a>
+        </p>
+      )}
+      <h1>
+        {verdict && attention && <AttentionBadge attention={attention} />} {title || name}
+      </h1>
+      {problem && <Notice kind="bad">{problem} The data shown may be out of date.</Notice>}
+      <p class="quiet breaks">
+        <Away url={url}>{name}</Away> · {author && <>by {author} · </>}
+        {openedAt !== undefined && (
+          <>
+            opened <Age at={openedAt} now={now} /> ·{" "}
+          </>
+        )}
+        <code>{short(head)}</code> into <code>{baseBranch}</code>
+      </p>
+      <Summary report={value} />
+      <Parts report={value} isLinked={link !== undefined} now={now} />
+      <p class="quiet">
+        <Sentence text={value.compared} />
+        {opened && ` · this link is valid until ${timeText(opened.until)}`}
+      </p>
+    </>
+  );
+}
+
+function Summary({ report }: { readonly report: PagePullRequestDetails }) {
+  const { verdict, attention, notes, obstacle = [], leftOut } = report;
+  const isBad = attention === "failing";
+  return (
+    <>
+      {verdict && (
+        <p class={isBad ? "verdict bad-words" : "verdict"}>
+          <Sentence text={upperFirst(verdict)} />
+        </p>
+      )}
+      {notes.map((note) => (
+        <p key={note} class="breaks">
+          <Sentence text={note} />
+        </p>
+      ))}
+      {obstacle.length > 0 && (
+        <Notice kind={isBad ? "bad" : "note"}>
+          {obstacle.map((text) => (
+            <div key={text}>
+              <Sentence text={text} />
+            </div>
+          ))}
+        </Notice>
+      )}
+      {leftOut && (
+        <p class="quiet breaks">
+          <Sentence text={leftOut} />
+        </p>
+      )}
+    </>
+  );
+}
+
+function upperFirst(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+const tabTitles = {
+  changes: "Changes",
+  noise: "Noise",
+  undeployed: "Not deployed yet",
+  drifted: "Drift",
+  kept: "Kept",
+  earlier: "Earlier previews",
+} as const;
+type Tab = keyof typeof tabTitles;
+type ChangesTab = Exclude<Tab, "earlier">;
+const allTabs = Object.keys(tabTitles) as Tab[];
+
+const changesOf = (preview: ShownPreview, tab: ChangesTab): ShownPreviewObjects | undefined =>
+  tab === "changes" ? preview.changes : preview.uncounted[tab];
+
+interface PartsProps {
+  readonly report: PagePullRequestDetails;
+  readonly isLinked: boolean;
+  readonly now: number;
+}
+
+function Parts({ report, isLinked, now }: PartsProps) {
+  const [picked, setPicked] = useState(() => readPicked().get("tab") ?? "");
+  const [text, setText] = useState(() => readPicked().get("search") ?? "");
+  const { previews, earlier, uncounted } = report;
+  const counts: Record<Tab, number> = {
+    changes: previews.filter(({ attention }) => attention !== "quiet").length,
+    ...{ noise: 0, undeployed: 0, drifted: 0, kept: 0 },
+    earlier: earlier.length,
+  };
+  for (const preview of previews) {
+    for (const kind of Object.keys(preview.uncounted) as Exclude<ChangesTab, "changes">[]) counts[kind]++;
+  }
+  const tabs = allTabs.filter((tab) => counts[tab] > 0 || (tab === "changes" && previews.length > 0));
+  const tab = tabs.find((one) => one === picked) ?? tabs[0];
+  useEffect(() => {
+    keepPicked({ link: readPicked().get("link") ?? "", tab: picked, search: text });
+  }, [picked, text]);
+  if (tab === undefined) return null;
+  return (
+    <>
+      <Tabs
+        label="Parts of the preview"
+        tabs={tabs.map((id) => ({ id, title: tabTitles[id], count: counts[id] }))}
+        selected={tab}
+        onSelect={setPicked}
+      />
+      <TabPanel tab={tab}>
+        {tab === "earlier" ? (
+          <Earlier earlier={earlier} now={now} />
+        ) : (
+          <>
+            {uncounted
+              .filter(({ kind }) => kind === tab)
+              .map(({ kind, title, why }) => (
+                <p key={kind} class="breaks">
+                  {title && (
+                    <>
+                      <Sentence text={title} />.{" "}
+                    </>
+                  )}
+                  <span class="quiet">
+                    <Sentence text={why} />
+                  </span>
+                </p>
+              ))}
+            <Previews key={tab} {...{ previews, tab, text, isLinked }} onText={setText} />
+          </>
+        )}
+      </TabPanel>
+    </>
+  );
+}
+
+/** With more deployments, all are closed: what is closed is not rendered. */
+const mostOpen = 3;
+const mostOpenFound = 10;
+/** More would keep the browser busy for seconds. */
+const mostOpenAtOnce = 30;
+
+interface PreviewsProps {
+  readonly previews: readonly ShownPreview[];
+  readonly tab: ChangesTab;
+  readonly text: string;
+  readonly isLinked: boolean;
+  onText(text: string): void;
+}
+
+function Previews({ previews, tab, text, isLinked, onText }: PreviewsProps) {
+  const diff = useDiffView();
+  const [opened, setOpened] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const found = useMemo(
+    () =>
+      selectPreviews(
+        previews.flatMap((preview) => {
+          const changes = changesOf(preview, tab);
+          return changes === undefined ? [] : [{ preview, changes }];
+        }),
+        text,
+      ),
+    [previews, tab, text],
+  );
+  const isQuiet = ({ preview: { attention, remarks, warnings, notes } }: (typeof found)[number]) =>
+    tab === "changes" && attention === "quiet" && remarks.length + warnings.length + notes.length === 0;
+  const quiet = found.filter(isQuiet);
+  const shown = found.filter((one) => !isQuiet(one));
+  const begin = shown.length <= (text === "" ? mostOpen : mostOpenFound);
+  const isOpen = ({ deployment }: ShownPreview) => opened.get(deployment) ?? begin;
+  const openOne = (preview: ShownPreview, open: boolean) => {
+    // The browser reports every change, also those that were not the user's.
+    if (open !== isOpen(preview)) setOpened((before) => new Map(before).set(preview.deployment, open));
+  };
+  const openAll = (open: boolean) => setOpened(new Map(shown.map(({ preview }) => [preview.deployment, open])));
+  const some = shown.some(({ preview }) => isOpen(preview));
+  return (
+    <>
+      <div class="tools">
+        <SearchField label="Search changes" hint="Deployment, object, text of a change" text={text} onText={onText} />
+        {shown.length > 1 && (some || shown.length <= mostOpenAtOnce) && (
+          <button type="button" onClick={() => openAll(!some)}>
+            {some ? "Close all" : "Open all"}
+          </button>
+        )}
+        <DiffSwitch {...diff} />
+      </div>
+      {text !== "" && (
+        <p role="status" class="quiet">
+          {found.length === 0 ? "Nothing matches." : `${found.length} of ${previews.length} deployments match.`}
+        </p>
+      )}
+      {shown.map(({ preview, changes }) => (
+        <PreviewSection
+          key={preview.deployment}
+          {...{ preview, changes, isLinked }}
+          isCounted={tab === "changes"}
+          open={isOpen(preview)}
+          view={diff.view}
+          onOpen={(open) => openOne(preview, open)}
+        />
+      ))}
+      {quiet.length > 0 && (
+        <details class="preview" open={shown.length === 0 && quiet.length <= mostOpenFound}>
+          <summary>
+            <AttentionBadge attention="quiet" /> {quiet.length === 1 ? "1 deployment" : `${quiet.length} deployments`}{" "}
+            without a change
+          </summary>
+          <ul>
+            {quiet.map(({ preview }) => (
+              <li key={preview.deployment} class="breaks">
+                <Name preview={preview} isLinked={isLinked} />
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+function Name({ preview, isLinked }: { readonly preview: ShownPreview; readonly isLinked: boolean }) {
+  const { deployment, places } = preview;
+  return (
+    <>
+      {isLinked ? deployment : <a href={addressOf(deployment)}>{deployment}</a>}{" "}
+      <span class="quiet">{places.join(" · ")}</span>
+    </>
+  );
+}
+
+interface SectionProps {
+  readonly preview: ShownPreview;
+  readonly changes: ShownPreviewObjects;
+  /** Whether these are the changes that count. */
+  readonly isCounted: boolean;
+  readonly isLinked: boolean;
+  readonly open: boolean;
+  readonly view: ReturnType<typeof useDiffView>["view"];
+  onOpen(open: boolean): void;
+}
+
+function PreviewSection({ preview, changes, isCounted, isLinked, open, view, onOpen }: SectionProps) {
+  const { deployment, places, attention, verdict, remarks, notes, failure, errors, warnings, sameAs } = preview;
+  const { objects, objectsLeftOut } = changes;
+  const count = objects.length + objectsLeftOut;
+  const beside = isCounted
+    ? [verdict, ...remarks, ...(sameAs ? [`the same as ${sameAs}`] : [])]
+    : [count === 1 ? "1 object" : `${count} objects`];
+  return (
+    <details class="preview" open={open} onToggle={(event) => onOpen(event.currentTarget.open)}>
+      <summary>
+        {isCounted && <AttentionBadge attention={attention} />}
+        <h2>{deployment}</h2> <span class="quiet">{places.join(" · ")}</span>
+        <span class="result-words">{beside.join("; ")}</span>
+      </summary>
+      {open && (
+        <div class="preview-body">
+          {!isLinked && <a href={addressOf(deployment)}>The deployment</a>}
+          {isCounted && (
+            <>
+              {notes.map((note) => (
+                <Notice key={note}>
+                  <Sentence text={note} />
+                </Notice>
+              ))}
+              {failure && (
+                <pre class="words" role="group" tabIndex={0} aria-label="Error">
+                  {failure}
+                </pre>
+              )}
+              <Problems title="Errors" problems={errors} />
+              <Problems title="Warnings" problems={warnings} kind="note" />
+            </>
+          )}
+          <ObjectList objects={objects} objectsLeftOut={objectsLeftOut} view={view} />
+        </div>
+      )}
+    </details>
+  );
+}
+
+function Earlier({ earlier, now }: Pick<PagePullRequestDetails, "earlier"> & { readonly now: number }) {
+  return (
+    <ul class="plain">
+      {earlier.map(({ head, verdict, at }) => (
+        <li key={head} class="breaks">
+          <code>{short(head)}</code> {verdict}{" "}
+          <span class="quiet">
+            <Age at={at} now={now} />, {timeText(at)}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
