@@ -60,7 +60,14 @@ async function writeServerConfig({ controlPlane, redis, gitea }: Addresses, stat
     ],
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
-    page: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
+    page: {
+      host: "127.0.0.1",
+      port: pagePort,
+      publicUrl: `http://127.0.0.1:${pagePort}`,
+      token,
+      tokenRole: "operator",
+      actAs: "server",
+    },
     preview: { enabled: true, isolation: "auto" }, // as far as this kernel supports it; only the developer can push here
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },

@@ -114,8 +114,8 @@ function Notes({ risks = [], keys = [], missing }: ShownPreviewObject) {
     <>
       {risks.length > 0 && (
         <ul class="risks">
-          {risks.map((risk) => (
-            <li key={risk}>
+          {risks.map((risk, index) => (
+            <li key={index}>
               <Sentence text={risk} />
             </li>
           ))}

@@ -30,7 +30,6 @@ import {
 } from "../model.ts";
 import type { Clock, SentNotifications, SweepPaceStore } from "../ports.ts";
 import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
-import { createBoundedMap } from "../kit/bounded-map.ts";
 import { compareText } from "../kit/compare-text.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
 import type { Retries } from "../reconcile/retries.ts";
@@ -66,7 +65,7 @@ export interface PageFactsDeps {
 /** Per forge; the store has more. */
 const deliveriesShown = 100;
 const pullRequestsShown = 200;
-/** A report in Redis has up to a megabyte. */
+/** Redis, which is blocked while it sends a report of up to a megabyte, is asked for it once in this time. */
 const reportKeptMs = 1_000;
 
 export function createPageFacts(
@@ -84,16 +83,17 @@ export function createPageFacts(
   }
   const results = createStoredResults(client, resultsNamespace);
 
-  const readLately = createBoundedMap<Promise<ShownReport | undefined>>({ entries: 8, maxAgeMs: reportKeptMs });
+  const lately = new Map<string, Promise<ShownReport | undefined>>();
 
   /** Readers of one pull request, who may be anybody with its link, share what was read. */
   function reportOf(key: PullRequestKey): Promise<ShownReport | undefined> {
     const id = pullRequestText(key).toLowerCase();
-    const before = readLately.get(id);
+    const before = lately.get(id);
     if (before !== undefined) return before;
     const read = readReport(key);
-    readLately.set(id, read);
-    read.catch(() => readLately.delete(id));
+    lately.set(id, read);
+    setTimeout(() => lately.delete(id), reportKeptMs).unref();
+    read.catch(() => lately.delete(id));
     return read;
   }
 

@@ -119,7 +119,15 @@ function hasAccess(page: ConfigSection): boolean {
 }
 
 function checkUi(document: ConfigSection): Problem[] {
-  return [...checkProxy(document), ...checkOidc(sectionOf(document, "page"))];
+  const page = sectionOf(document, "page");
+  return [...checkProxy(document), ...checkOidc(page), ...checkLinks(page)];
+}
+
+function checkLinks(page: ConfigSection): Problem[] {
+  const links = page["pullRequestLinks"];
+  const address = page["publicUrl"] ?? sectionOf(page, "oidc")["redirectUrl"];
+  if (links === undefined || links === "off" || address !== undefined) return [];
+  return [{ where: "page.publicUrl", what: "is missing: page.pullRequestLinks needs the public address of the page" }];
 }
 
 const neededForOidc = ["issuer", "clientId", "clientSecret", "redirectUrl"];

@@ -111,7 +111,7 @@ test("a link shows the changes, what is apart from them, and earlier previews, a
   expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
   await examine(page, "pull-request-phone");
 
-  // An expired link says so; after a login, the pull request is shown with links to the rest of the page.
+  // An expired link says so, and users who log in see the pull request anyway.
   await page.goto("about:blank");
   await page.goto(linkFor(Date.now() - 2 * dayMs));
   await page.getByText("This link has expired.").waitFor();

@@ -112,11 +112,15 @@ test.each([
 });
 
 test("links in comments open the page for everyone who has them only where users have no login of their own", () => {
-  const links = (env: Record<string, string>) => parseConfig({ env }).page?.pullRequestLinks;
+  const publicUrl = { TOWLINE_PAGE_PUBLIC_URL: "https://towline.example.com" };
+  const links = (env: Record<string, string>) => parseConfig({ env: { ...publicUrl, ...env } }).page?.pullRequestLinks;
   expect(links({ TOWLINE_PAGE_TOKEN: token })).toBe("signed");
   const proxy = { TOWLINE_PAGE_PROXY_HEADER: "X-User", TOWLINE_PAGE_PROXY_ADDRESSES: "10.0.0.7" };
   expect(links(proxy)).toBe("login");
   expect(links({ ...proxy, TOWLINE_PAGE_PULL_REQUEST_LINKS: "signed" })).toBe("signed");
   expect(links({ TOWLINE_PAGE_TOKEN: token, TOWLINE_PAGE_PULL_REQUEST_LINKS: "off" })).toBe("off");
   expect(() => parseConfig({ env: { TOWLINE_PAGE_PULL_REQUEST_LINKS: "public" } })).toThrow(/page\.pullRequestLinks/);
+  expect(() => parseConfig({ env: { TOWLINE_PAGE_TOKEN: token, TOWLINE_PAGE_PULL_REQUEST_LINKS: "signed" } })).toThrow(
+    /page\.publicUrl +is missing: page\.pullRequestLinks needs/,
+  );
 });
