@@ -1,10 +1,19 @@
 /** A drifted cluster, a commit that is not deployed, and a pull request's own change: in one comment, and told apart. */
 import { expect, test } from "vitest";
+import type { ShownPreviewObjects, ShownReport } from "../../src/views/show-report.ts";
+import { pageToken } from "../support/page.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { deployShop, usePullRequests } from "../support/pull-requests.ts";
 import { useWorld } from "../support/world.ts";
 
+/** Nobody has to reach this address: the test takes the path from it. */
+const pageVariables = {
+  TOWLINE_PAGE_HOST: "127.0.0.1",
+  TOWLINE_PAGE_PORT: "0",
+  TOWLINE_PAGE_TOKEN: pageToken,
+  TOWLINE_PAGE_PUBLIC_URL: "https://towline.example",
+};
 const title = "not deployed yet: ";
 const drift = "Existing drift, not caused by this pull request: ";
 
@@ -19,7 +28,7 @@ test("drift and a commit that is not deployed are shown, but not as the pull req
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
-  const pulls = await usePullRequests(world);
+  const pulls = await usePullRequests(world, pageVariables);
   const metadata = (name: string) => ({ name, namespace });
   const extra = { apiVersion: "v1", kind: "ConfigMap", metadata: metadata("extra"), data: { extra: "1" } };
   const secret = {
@@ -63,6 +72,22 @@ test("drift and a commit that is not deployed are shown, but not as the pull req
   await expect
     .poll(() => pulls.statuses(pull.head), patience)
     .toMatchObject({ towline: "success: would change 1 suspended deployment: 1 object changed" });
+
+  // The same behind the link, without a login: nothing but the link leads there.
+  const [, place = "", link = ""] =
+    /<a href="https:\/\/towline\.example\/#\/(.+)\?link=(.+)">full diff</.exec(body) ?? [];
+  const page = (signature: string) =>
+    fetch(`${pulls.towline.pageUrl}/api/${place}`, { headers: { "X-Towline-Link": signature } });
+  const text = await (await page(link)).text();
+  const [shown] = (JSON.parse(text) as ShownReport).previews;
+  const names = (changes?: ShownPreviewObjects) =>
+    changes?.objects.map(({ object }) => object.split("/").at(-1)).sort();
+  expect(names(shown?.changes)).toEqual(["settings"]);
+  expect(shown?.changes.objects[0]?.changes).toEqual([{ path: "data.shape", diff: "-  round\n+  square" }]);
+  expect(names(shown?.uncounted.undeployed)).toEqual(["login", "settings"]);
+  expect(names(shown?.uncounted.drifted)).toEqual(["extra", "settings"]);
+  expect(text).not.toContain("canary");
+  expect((await page(`${link.slice(0, -1)}${link.endsWith("A") ? "E" : "A"}`)).status).toBe(401);
 
   // A field of the drifted object is the pull request's as soon as it sets the field itself.
   await pull.push(project({ ...deployed, color: "blue", size: "large", shape: "square" }, "canary-2"));
