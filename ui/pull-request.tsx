@@ -6,7 +6,7 @@ import { DiffSwitch, ObjectList, useDiffView } from "./diff.tsx";
 import { keepPicked, readPicked, useNow, useReport } from "./hooks.ts";
 import { Age, AttentionBadge, Away, Loading, Notice, Problems, Sentence } from "./parts.tsx";
 import { SearchField } from "./search-field.tsx";
-import { selectPreviews } from "./select-previews.ts";
+import { type PreviewChanges, selectPreviews } from "./select-previews.ts";
 import { TabPanel, Tabs } from "./tabs.tsx";
 import { addressOf, short, timeText } from "./words.ts";
 
@@ -194,10 +194,14 @@ function Previews({ previews, tab, text, isLinked, onText }: PreviewsProps) {
       ),
     [previews, tab, text],
   );
-  const isQuiet = ({ preview: { attention, remarks, warnings, notes } }: (typeof found)[number]) =>
+  const isQuiet = ({ preview: { attention, remarks, warnings, notes } }: PreviewChanges) =>
     tab === "changes" && attention === "quiet" && remarks.length + warnings.length + notes.length === 0;
   const quiet = found.filter(isQuiet);
-  const shown = found.filter((one) => !isQuiet(one));
+  const groups = groupSame(
+    found.filter((one) => !isQuiet(one)),
+    tab,
+  );
+  const shown = groups.map(({ first }) => first);
   const begin = shown.length <= (text === "" ? mostOpen : mostOpenFound);
   const isOpen = ({ deployment }: ShownPreview) => opened.get(deployment) ?? begin;
   const openOne = (preview: ShownPreview, open: boolean) => {
@@ -222,10 +226,10 @@ function Previews({ previews, tab, text, isLinked, onText }: PreviewsProps) {
           {found.length === 0 ? "Nothing matches." : `${found.length} of ${previews.length} deployments match.`}
         </p>
       )}
-      {shown.map(({ preview, changes }) => (
+      {groups.map(({ first: { preview, changes }, others }) => (
         <PreviewSection
           key={preview.deployment}
-          {...{ preview, changes, isLinked }}
+          {...{ preview, changes, others, isLinked }}
           isCounted={tab === "changes"}
           open={isOpen(preview)}
           view={diff.view}
@@ -251,6 +255,26 @@ function Previews({ previews, tab, text, isLinked, onText }: PreviewsProps) {
   );
 }
 
+interface Group {
+  readonly first: PreviewChanges;
+  /** Deployments in which the merge does the same, and of which nothing else is to be said either. */
+  readonly others: readonly ShownPreview[];
+}
+
+function groupSame(found: readonly PreviewChanges[], tab: ChangesTab): readonly Group[] {
+  const byName = new Map(found.map((one) => [one.preview.deployment, one]));
+  const groups = Map.groupBy(found, (one) => {
+    const { sameAs = "", attention, remarks } = one.preview;
+    const first = tab === "changes" ? byName.get(sameAs) : undefined;
+    const isSame = first?.preview.attention === attention && first.preview.remarks.join() === remarks.join();
+    return first !== undefined && isSame ? first : one;
+  });
+  return [...groups].map(([first, all]) => ({
+    first,
+    others: all.filter((one) => one !== first).map(({ preview }) => preview),
+  }));
+}
+
 function Name({ preview, isLinked }: { readonly preview: ShownPreview; readonly isLinked: boolean }) {
   const { deployment, places } = preview;
   return (
@@ -264,6 +288,8 @@ function Name({ preview, isLinked }: { readonly preview: ShownPreview; readonly 
 interface SectionProps {
   readonly preview: ShownPreview;
   readonly changes: ShownPreviewObjects;
+  /** See Group. */
+  readonly others: readonly ShownPreview[];
   /** Whether these are the changes that count. */
   readonly isCounted: boolean;
   readonly isLinked: boolean;
@@ -272,7 +298,7 @@ interface SectionProps {
   onOpen(open: boolean): void;
 }
 
-function PreviewSection({ preview, changes, isCounted, isLinked, open, view, onOpen }: SectionProps) {
+function PreviewSection({ preview, changes, others, isCounted, isLinked, open, view, onOpen }: SectionProps) {
   const { deployment, places, attention, verdict, remarks, notes, failure, errors, warnings, sameAs } = preview;
   const { objects, objectsLeftOut } = changes;
   const count = objects.length + objectsLeftOut;
@@ -284,11 +310,28 @@ function PreviewSection({ preview, changes, isCounted, isLinked, open, view, onO
       <summary>
         {isCounted && <AttentionBadge attention={attention} />}
         <h2>{deployment}</h2> <span class="quiet">{places.join(" · ")}</span>
-        <span class="result-words">{beside.join("; ")}</span>
+        <span class="result-words">
+          {beside.join("; ")}
+          {others.length > 0 && <strong> · and {others.length} more, the same</strong>}
+        </span>
       </summary>
       {open && (
         <div class="preview-body">
           {!isLinked && <a href={addressOf(deployment)}>The deployment</a>}
+          {others.length > 0 && (
+            <details>
+              <summary>
+                The same in {others.length === 1 ? "1 more deployment" : `${others.length} more deployments`}
+              </summary>
+              <ul>
+                {others.map((other) => (
+                  <li key={other.deployment} class="breaks">
+                    <Name preview={other} isLinked={isLinked} />
+                  </li>
+                ))}
+              </ul>
+            </details>
+          )}
           {isCounted && (
             <>
               {notes.map((note) => (

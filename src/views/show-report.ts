@@ -66,7 +66,7 @@ export interface ShownPreview {
   readonly failure?: string | undefined;
   readonly errors: readonly ShownProblem[];
   readonly warnings: readonly ShownProblem[];
-  /** Another deployment, listed before this one, in which the merge changes the same. */
+  /** Another deployment, listed before this one, in which the merge changes the same, or fails in the same way. */
   readonly sameAs?: string | undefined;
   readonly changes: ShownPreviewObjects;
   readonly uncounted: Readonly<Partial<Record<UncountedKind, ShownPreviewObjects>>>;
@@ -145,7 +145,7 @@ function showPreview(preview: Preview, first: Preview | undefined): ShownPreview
     encrypted && describeEncrypted(encrypted, sentences),
     concealed !== undefined && `Only counts are shown: ${oneLine(concealed)}`,
   ];
-  const isSame = first !== undefined && first !== preview && state === "done" && preview.objects.length > 0;
+  const isSame = first !== undefined && first !== preview && (state === "failed" || preview.objects.length > 0);
   const uncounted = uncountedKinds.flatMap((kind) => {
     const changes = preview[kind];
     return changes === undefined ? [] : [[kind, showChanges(changes)] as const];

@@ -26,11 +26,11 @@ const noise = {
   objectsLeftOut: 4,
 };
 
-/** 200 deployments of 20 objects each, all of which change. */
+/** 200 deployments of 20 objects each, all of which change, in the second half in the same way. */
 function manyPreviews(): Report["previews"] {
   return Array.from({ length: 200 }, (_, index) => {
     const objects = Array.from({ length: 20 }, (_each, at) =>
-      object(`settings-${at}`, { diff: ` data.color:\n-  red\n+  blue ${index}` }),
+      object(`settings-${at}`, { diff: ` data.color:\n-  red\n+  blue ${Math.min(index, 100)}` }),
     );
     const counts = { new: 0, changed: 20, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
     return aPreview({ deployment: { namespace: "shop", name: `region-${index}` }, objects, counts });
@@ -132,14 +132,18 @@ test("a large pull request is short until a reader opens a deployment, and follo
   show({ ...base, previews: manyPreviews() });
   await page.getByText("Merging changes 200 deployments").waitFor();
 
-  expect(await page.locator(".preview").count()).toBe(200);
+  expect(await page.locator(".preview").count()).toBe(101);
   expect(await page.locator(".object").count()).toBe(0);
   await page.locator("summary", { hasText: "shop/region-7" }).first().press("Enter");
   await page.getByText("+  blue 7", { exact: true }).first().waitFor();
   expect(await page.locator(".object").count()).toBe(20);
   await examine(page, "pull-request-many");
+  await page.locator("summary", { hasText: "and 99 more, the same" }).press("Enter");
+  await page.getByText("The same in 99 more deployments").click();
+  await page.getByRole("listitem").filter({ hasText: "shop/region-150" }).waitFor();
   await page.getByRole("searchbox").fill("region-199 settings-19");
-  await page.getByText("+  blue 199", { exact: true }).waitFor();
+  await page.locator("summary", { hasText: "the same as shop/region-100" }).waitFor();
+  await page.getByText("+  blue 100", { exact: true }).waitFor();
   expect(await page.locator(".object").count()).toBe(1);
   expect(trouble).toEqual([]);
 });
