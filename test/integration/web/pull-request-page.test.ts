@@ -97,7 +97,11 @@ test("a link shows the changes, what is apart from them, and earlier previews, a
   await page.keyboard.press("End");
   await page.getByText("changes 1 deployment").waitFor();
   await page.keyboard.press("Home");
-  await page.keyboard.press("/");
+  // The key works as soon as the tab is complete.
+  await vi.waitFor(async () => {
+    await page.keyboard.press("/");
+    expect(await page.getByRole("searchbox").evaluate((field) => field.matches(":focus"))).toBe(true);
+  }, patience);
   await page.keyboard.type("password");
   await vi.waitFor(async () => expect(await page.locator(".object").count()).toBe(1), patience);
   await page.reload();
