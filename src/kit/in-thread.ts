@@ -1,7 +1,7 @@
 /**
- * A worker thread for work that would block the event loop: parsing, comparing and redacting large texts. The process
- * has one such thread. It starts with the first call, runs one call at a time, and ends after it has been idle for a
- * while. An idle thread does not keep the process alive.
+ * Worker threads for work that would block the event loop: parsing, comparing and redacting large texts, evaluating
+ * users' expressions. A thread starts with the first call, runs one call at a time, and ends after it has been idle for
+ * a while. An idle thread does not keep the process alive.
  */
 import { join } from "node:path";
 import { getHeapStatistics } from "node:v8";
@@ -25,76 +25,90 @@ export class ThreadError extends Error {
   override name = "ThreadError";
 }
 
-/** The work on a text is bounded by its length; a call that takes longer would block the calls of all others. */
-const timeoutMs = 60_000;
-const idleMs = 30_000;
+export interface ThreadOptions {
+  /** For messages: `the thread for …`. */
+  readonly name: string;
+  /** A call that takes longer would block the calls of all others. */
+  readonly timeoutMs: number;
+  /** A call that exceeds the memory limit fails without affecting the server. */
+  readonly memoryMb: () => number;
+}
 
-const file = join(import.meta.dirname, `thread${import.meta.filename.endsWith(".ts") ? ".ts" : ".js"}`);
-const turns = createLimit(1);
-let thread: Worker | undefined;
-let idling: NodeJS.Timeout | undefined;
-
-/**
- * Calls a function that `module` (its `import.meta.url`) exports; arguments and result are copied. Rejects with the
- * function's error, with a ThreadError if the thread fails or takes too long, or when the signal aborts; in the latter
- * two cases the next call gets a new thread.
- */
-export async function inThread<Args extends readonly unknown[], Value>(
+export type CallInThread = <Args extends readonly unknown[], Value>(
   module: string,
-  { name }: (...args: Args) => Value,
+  named: (...args: Args) => Value,
   args: Args,
   signal?: AbortSignal,
-): Promise<Awaited<Value>> {
-  const value = await turns.run(() => call({ module, name, args }, signal), { signal });
-  return value as Awaited<Value>;
-}
+) => Promise<Awaited<Value>>;
 
-async function call(order: ThreadCall, signal: AbortSignal | undefined): Promise<unknown> {
-  signal?.throwIfAborted();
-  clearTimeout(idling);
-  const worker = (thread ??= open());
-  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-  const giveUp = (why: Error): void => {
-    if (thread === worker) thread = undefined;
-    void worker.terminate();
-    reject(why);
-  };
-  const onAnswer = (answer: ThreadAnswer): void =>
-    "error" in answer ? reject(answer.error as Error) : resolve(answer.value);
-  const onError = ({ message }: Error): void =>
-    giveUp(new ThreadError(`the thread for large texts failed: ${message}`));
-  const onExit = (): void => giveUp(new ThreadError("the thread for large texts has ended"));
-  const onAbort = (): void => giveUp(signal?.reason as Error);
-  const late = setTimeout(
-    () => giveUp(new ThreadError(`processing a large text took more than ${timeoutMs / 1_000} s`)),
-    timeoutMs,
-  );
-  worker.on("message", onAnswer).on("messageerror", onError).on("error", onError).on("exit", onExit).ref();
-  signal?.addEventListener("abort", onAbort, { once: true });
-  try {
-    worker.postMessage(order);
-    return await promise;
-  } finally {
-    clearTimeout(late);
-    signal?.removeEventListener("abort", onAbort);
-    worker.off("message", onAnswer).off("messageerror", onError).off("error", onError).off("exit", onExit).unref();
-    idling = setTimeout(close, idleMs).unref();
+const idleMs = 30_000;
+const file = join(import.meta.dirname, `thread${import.meta.filename.endsWith(".ts") ? ".ts" : ".js"}`);
+
+/**
+ * Returns a function that calls a function that `module` (its `import.meta.url`) exports; arguments and result are
+ * copied. Rejects with the function's error, with a ThreadError if the thread fails or takes too long, or when the
+ * signal aborts; in the latter two cases the next call gets a new thread.
+ */
+export function createThread({ name: purpose, timeoutMs, memoryMb }: ThreadOptions): CallInThread {
+  const turns = createLimit(1);
+  let thread: Worker | undefined;
+  let idling: NodeJS.Timeout | undefined;
+
+  async function call(order: ThreadCall, signal: AbortSignal | undefined): Promise<unknown> {
+    signal?.throwIfAborted();
+    clearTimeout(idling);
+    const worker = (thread ??= open());
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const giveUp = (why: Error): void => {
+      if (thread === worker) thread = undefined;
+      void worker.terminate();
+      reject(why);
+    };
+    const fail = (what: string): void => giveUp(new ThreadError(`the thread for ${purpose} ${what}`));
+    const onAnswer = (answer: ThreadAnswer): void =>
+      "error" in answer ? reject(answer.error as Error) : resolve(answer.value);
+    const onError = ({ message }: Error): void => fail(`failed: ${message}`);
+    const onExit = (): void => fail("has ended");
+    const onAbort = (): void => giveUp(signal?.reason as Error);
+    const late = setTimeout(() => fail(`took more than ${timeoutMs / 1_000} s`), timeoutMs);
+    worker.on("message", onAnswer).on("messageerror", onError).on("error", onError).on("exit", onExit).ref();
+    signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      worker.postMessage(order);
+      return await promise;
+    } finally {
+      clearTimeout(late);
+      signal?.removeEventListener("abort", onAbort);
+      worker.off("message", onAnswer).off("messageerror", onError).off("error", onError).off("exit", onExit).unref();
+      idling = setTimeout(close, idleMs).unref();
+    }
   }
+
+  function open(): Worker {
+    const resourceLimits = { maxOldGenerationSizeMb: memoryMb() };
+    const opened = new Worker(file, { name: purpose, env: {}, resourceLimits });
+    // `exit` reports the failure too; without an `error` listener the process would end.
+    opened.on("error", () => undefined);
+    opened.on("exit", () => {
+      if (thread === opened) thread = undefined;
+    });
+    return opened;
+  }
+
+  function close(): void {
+    void thread?.terminate();
+    thread = undefined;
+  }
+
+  return async (module, { name }, args, signal) => {
+    const value = await turns.run(() => call({ module, name, args }, signal), { signal });
+    return value as never; // what the named function returns, which the thread cannot know
+  };
 }
 
-/** A call that exceeds the memory limit fails without affecting the server. */
-function open(): Worker {
-  const maxOldGenerationSizeMb = Math.min(1_024, Math.round(getHeapStatistics().heap_size_limit / 1024 / 1024));
-  const opened = new Worker(file, { name: "large texts", env: {}, resourceLimits: { maxOldGenerationSizeMb } });
-  // `exit` reports the failure too; without an `error` listener the process would end.
-  opened.on("error", () => undefined);
-  opened.on("exit", () => {
-    if (thread === opened) thread = undefined;
-  });
-  return opened;
-}
-
-function close(): void {
-  void thread?.terminate();
-  thread = undefined;
-}
+/** The process's thread for large texts, for work that is bounded by a text's length. */
+export const inThread = createThread({
+  name: "large texts",
+  timeoutMs: 60_000,
+  memoryMb: () => Math.min(1_024, Math.round(getHeapStatistics().heap_size_limit / 1024 / 1024)),
+});
