@@ -46,6 +46,9 @@ export function delayedUntil(score: string | null): number | undefined {
 /** The progress value of a job that waits for a git host. */
 export const waitsForHost = "put off";
 
+/** The progress value of a job that waits until what was deployed is healthy. */
+export const waitsForHealth = "deployed";
+
 /** A job's priority from its score: BullMQ uses the lower 32 bits for the order of equal priorities. */
 export function priorityAt(score: string): number {
   return Math.floor(Number(score) / 2 ** 32);

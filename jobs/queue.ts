@@ -14,7 +14,7 @@ import type { Logger } from "../src/log.ts";
 import { type Cause, type RepoId, type Request, subjectOf } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
-import { deduplicationId, delayedUntil, followUpKey, jobOptions, waitsForHost } from "./bullmq.ts";
+import { deduplicationId, delayedUntil, followUpKey, jobOptions, waitsForHealth, waitsForHost } from "./bullmq.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "../src/redis/connection.ts";
 import { type LaneFairness, moreUrgentOf, urgencyAt, urgencyOf } from "./fairness.ts";
 import { createLookAhead } from "./look-ahead.ts";
@@ -322,10 +322,13 @@ function listJob(
   if (request === undefined) return undefined;
   const times = { active: job.processedOn, failed: job.finishedOn, waiting: undefined, delayed: undefined };
   const { id = "", attemptsMade: tries, failedReason } = job;
-  const held =
-    job.progress === waitsForHost ? "forge temporarily unavailable" : "another job holds the deployment's lease";
-  const why = failedReason ?? (state === "delayed" ? held : undefined);
+  const why = failedReason ?? (state === "delayed" ? whyDelayed(job.progress) : undefined);
   return { id, lane, request, subject: subjectOf(request), state, at: times[state] ?? job.timestamp, tries, why };
+}
+
+function whyDelayed(progress: Job["progress"]): string {
+  if (progress === waitsForHealth) return "waiting until it is healthy";
+  return progress === waitsForHost ? "forge temporarily unavailable" : "another job holds the deployment's lease";
 }
 
 async function count(queue: BullQueue): Promise<Depth> {

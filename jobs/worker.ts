@@ -4,13 +4,13 @@ import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
 import { within } from "../src/kit/deadline.ts";
 import type { Logger } from "../src/log.ts";
-import { type Attempt, type Outcome, type ReconcileRequest, subjectOf } from "../src/model.ts";
+import { type Attempt, type Outcome, type ReconcileRequest, type Request, subjectOf } from "../src/model.ts";
 import { startAging } from "./aging.ts";
-import { followUpKey, maxAttempts, waitsForHost } from "./bullmq.ts";
+import { followUpKey, maxAttempts, waitsForHealth, waitsForHost } from "./bullmq.ts";
 import { describeRedisError } from "../src/redis/connection.ts";
 import type { LaneFairness } from "./fairness.ts";
 import { createJoined } from "./joined.ts";
-import { parseJobData } from "./job-data.ts";
+import { parseJobData, toJobData } from "./job-data.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
 import { startServerClock } from "../src/redis/server-time.ts";
 import { createSuperseding } from "./superseding.ts";
@@ -167,10 +167,11 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     const result: WorkResult = handBack ? "handed-back" : outcome === "busy" ? "busy" : outcome.kind;
     if (result === "done") fairness.took(request, seconds());
     observe?.finished(request, result, seconds());
-    if (result === "done" || result === "skipped") await settle(request);
+    if (result === "done" || result === "skipped" || result === "recheck") await settle(request);
     if (handBack) return later(job, 0);
     if (outcome === "busy") return later(job, timing.busyRetryMs);
     if (outcome.kind === "later") return putOff(job, request, outcome);
+    if (outcome.kind === "recheck") return recheck(job, request, outcome.afterMs);
     if (outcome.kind === "failed") await fail(job, request, outcome);
   }
 
@@ -209,6 +210,17 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
       await job.updateProgress(waitsForHost); // logged once, whichever worker takes it next
     }
     return later(job, ms);
+  }
+
+  /**
+   * The job stays, as one that any newer request replaces. A request that arrived while it ran is as good as the check:
+   * let it run now.
+   */
+  async function recheck(job: Job, request: LaneRequests[L], afterMs: number): Promise<void> {
+    if (await connection.exists(followUpKey(bull, request))) return;
+    await job.updateData(toJobData(toCheck(request)));
+    await job.updateProgress(waitsForHealth);
+    await later(job, Math.max(afterMs, timing.busyRetryMs));
   }
 
   /**
@@ -277,6 +289,11 @@ class TolerantWorker extends BullWorker {
       return super.createJob({ ...data, data: "null" }, jobId);
     }
   }
+}
+
+/** What is left of a request that was carried out. */
+function toCheck(request: Request): Request {
+  return request.kind === "reconcile" ? { ...request, cause: "interval" } : request;
 }
 
 /** Whether the request may have more causes than its own. */

@@ -17,6 +17,7 @@ export * from "./model/checkout.ts";
 export * from "./model/merge.ts";
 export * from "./model/run.ts";
 export * from "./model/applied.ts";
+export * from "./model/health.ts";
 export * from "./model/lease.ts";
 export * from "./model/audit.ts";
 export * from "./model/api-access.ts";

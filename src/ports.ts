@@ -20,6 +20,7 @@ import type { SentRecord } from "./model/sent-notifications.ts";
 import type { Report } from "./model/report.ts";
 import type { CommitKey, Enqueued, PullRequestKey, Request } from "./model/request.ts";
 import type { CommandResult, ResultError, ValidateResult } from "./model/result.ts";
+import type { ObjectQuery, QueriedObjects } from "./model/health.ts";
 import type { DeleteOptions, DeployOptions, DiffOptions, Identity, RenderOptions, Run } from "./model/run.ts";
 import type { Authorship, Freshness, Heads, RepoId, Repository } from "./model/source.ts";
 import type { OfferedSources, SourceOverride } from "./model/source-override.ts";
@@ -28,6 +29,8 @@ import type { OfferedSources, SourceOverride } from "./model/source-override.ts"
 export interface Deployments {
   /** Reads from the API server, not from the watch's cache. */
   get(key: Key): Promise<AnyDeployment | undefined>;
+  /** The resource as the API server has it, for users' expressions. */
+  resource(key: Key): Promise<JsonObject | undefined>;
   /**
    * Reads from the API server and applies a JSON merge patch, for a request with one-off overrides. Malformed if the
    * patch changes anything but the spec, or makes the spec invalid.
@@ -163,6 +166,12 @@ export interface Objects {
     options: { dryRun: boolean },
     signal: AbortSignal,
   ): Promise<readonly ResultError[]>;
+  /** Reads objects with the permissions that `run` has; one answer for each query. An object that is missing is not in it. */
+  read(
+    queries: readonly ObjectQuery[],
+    run: Partial<Identity>,
+    signal: AbortSignal,
+  ): Promise<readonly QueriedObjects[]>;
 }
 
 /** The versions of all objects that deployments have applied to the server's own cluster, from watches. */

@@ -77,6 +77,13 @@ export function createDeployments({ apis, ...deps }: DeploymentsDeps): WatchedDe
       }
       return undefined;
     },
+    async resource(key) {
+      for (const one of each) {
+        const found = await one.resource(key);
+        if (found !== undefined) return found;
+      }
+      return undefined;
+    },
     overridden: (ref, patch) => apiOf(ref).overridden(ref, patch),
     patchStatus: (ref, patch, signal) => apiOf(ref).patchStatus(ref, patch, signal),
     moveTimes: (ref, patch) => apiOf(ref).moveTimes(ref, patch),

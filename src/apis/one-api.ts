@@ -42,7 +42,14 @@ export interface OneApi
   extends
     Pick<
       Deployments,
-      "get" | "overridden" | "patchStatus" | "moveTimes" | "setFinalizer" | "removeAnnotation" | "setAnnotation"
+      | "get"
+      | "resource"
+      | "overridden"
+      | "patchStatus"
+      | "moveTimes"
+      | "setFinalizer"
+      | "removeAnnotation"
+      | "setAnnotation"
     >,
     Pick<DeploymentIndex, "find" | "onChange"> {
   readonly api: DeploymentApi;
@@ -312,6 +319,10 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
       if (served === false) return undefined;
       const object = await readObject(key);
       return object === undefined ? undefined : readResource(object, index.find);
+    },
+    async resource(key) {
+      const object = served === false ? undefined : await readObject(key);
+      return typeof object === "object" && object !== null ? (object as JsonObject) : undefined;
     },
     async overridden({ key, uid }, changes) {
       const wanted = api.override?.(await readObject(key), changes);

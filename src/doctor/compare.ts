@@ -72,6 +72,7 @@ function refuse(): never {
 
 const readOnly: Deployments = {
   get: refuse,
+  resource: refuse,
   overridden: refuse,
   tracking: refuse,
   including: refuse,
@@ -87,7 +88,7 @@ const readOnly: Deployments = {
 const writesNothing = {
   deployments: readOnly,
   results: { storeCommand: refuse, storeValidate: refuse },
-  objects: { delete: refuse },
+  objects: { delete: refuse, read: refuse },
 };
 
 /** Comparing needs no lease, but kluctl's watchdog expects one that is renewed. */

@@ -1,6 +1,9 @@
 /** Blocks a deployment until its dependencies are ready. It waits in its status and does not occupy a worker. */
 import { commitOf } from "../model/git-ref.ts";
+import { type CelValue, evaluateCel, isTooExpensive } from "../kit/cel.ts";
+import type { JsonObject } from "../kit/json.ts";
 import {
+  annotation,
   type Freshness,
   followsGit,
   keyText,
@@ -20,11 +23,12 @@ import {
   findCycle,
   impossibleVerdict,
   waitingVerdict,
+  whyGone,
   whyNotReady,
 } from "./depends-on.ts";
 
 export interface DependencyGateDeps {
-  readonly deployments: Pick<Deployments, "get" | "all">;
+  readonly deployments: Pick<Deployments, "get" | "resource" | "all">;
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads">;
   readonly enqueue: Queue["enqueue"];
@@ -55,8 +59,9 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
     signal: AbortSignal,
   ): Promise<Verdict | undefined> {
     const impossible = whyBlockedForever(deployment);
-    const { keys } = dependenciesOf(deployment);
+    const { keys, readyExpr } = dependenciesOf(deployment);
     if (impossible !== undefined || keys.length === 0) return impossible;
+    if (readyExpr !== undefined) return whyBlockedByExpression(deployment, keys, readyExpr, signal);
     const found = await Promise.all(keys.map(async (key) => ({ key, dependency: await deployments.get(key) })));
     const heads = await headsOf(deployment, found, freshness, signal);
     const behind: ReconcileRequest[] = [];
@@ -73,6 +78,36 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
     if (waitsFor.length === 0) return undefined;
     if (behind.length > 0) await enqueue(behind);
     return waitingVerdict(waitsFor);
+  }
+
+  /** Like Flux, the expression replaces the built-in conditions, among them that both are at the same commit. */
+  async function whyBlockedByExpression(
+    { key }: Deployment,
+    keys: readonly Key[],
+    expression: string,
+    signal: AbortSignal,
+  ): Promise<Verdict | undefined> {
+    const [found, resources, self] = await Promise.all([
+      Promise.all(keys.map((one) => deployments.get(one))),
+      Promise.all(keys.map((one) => deployments.resource(one))),
+      deployments.resource(key),
+    ]);
+    const tasks = keys.map(({ namespace }, i) => {
+      const dep = resources[i] ?? {};
+      const variables = { self: self ?? {}, dep: namespace === key.namespace ? dep : shownAbroad(dep) };
+      return { expressions: { ready: expression }, variables };
+    });
+    try {
+      const values = await evaluateCel(tasks, signal);
+      const waitsFor = keys.flatMap((one, i) => {
+        const why = whyGone(found[i]) ?? whyNotMet(values[i]?.["ready"]);
+        return why === undefined ? [] : [{ key: one, why }];
+      });
+      return waitsFor.length === 0 ? undefined : waitingVerdict(waitsFor);
+    } catch (error) {
+      if (!isTooExpensive(error)) throw error;
+      return impossibleVerdict(`annotation ${annotation.readyExpr}: ${error.message}; simplify the expression`);
+    }
   }
 
   /** Uses the watch's state: a cycle that is being created or removed right now is detected the next time. */
@@ -107,6 +142,24 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
   }
 
   return { whyBlocked, whyBlockedForever };
+}
+
+function whyNotMet(value: CelValue | undefined): string | undefined {
+  if (value === true) return undefined;
+  return value === false
+    ? `${annotation.readyExpr} is false`
+    : `${annotation.readyExpr} cannot be evaluated: ${String(value)}`;
+}
+
+/**
+ * The part of a resource in another namespace that an expression may depend on: its author may not be allowed to read
+ * the spec there, and an expression is a question that is answered with yes or no.
+ */
+function shownAbroad({ apiVersion, kind, metadata, status }: JsonObject): JsonObject {
+  const { name, namespace, generation, labels } = (metadata ?? {}) as JsonObject;
+  const { conditions, observedGeneration, observedCommit } = (status ?? {}) as JsonObject;
+  const shown = { conditions, observedGeneration, observedCommit };
+  return { apiVersion, kind, metadata: { name, namespace, generation, labels }, status: shown };
 }
 
 function sharesRepo(

@@ -10,7 +10,7 @@ import {
   type ReconcileRequest,
 } from "../model.ts";
 import type { Queue } from "../ports.ts";
-import { dependenciesOf, findCycle, isHeldBack, whyNotReady } from "./depends-on.ts";
+import { type Dependencies, dependenciesOf, findCycle, isHeldBack, whyNotReady } from "./depends-on.ts";
 
 export interface DependencyWakingDeps {
   readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
@@ -25,6 +25,8 @@ interface Dependent {
   readonly keys: readonly Key[];
   /** The same keys as text. */
   readonly names: ReadonlySet<string>;
+  /** Any change of a dependency may make it ready. */
+  readonly byExpression: boolean;
 }
 
 /** Dependents of deployments that become ready within this time are queued together. */
@@ -41,14 +43,16 @@ export function startDependencyWaking({ deployments, queue, log }: DependencyWak
   deployments.onChange(({ kind, deployment, previous }) => {
     const id = keyText(deployment.key);
     const before = dependents.get(id);
-    const keys = kind === "removed" ? [] : dependenciesOf(deployment).keys;
-    const dependent: Dependent = { entry: deployment, keys, names: new Set(keys.map(keyText)) };
+    const { keys, readyExpr }: Dependencies = kind === "removed" ? { keys: [] } : dependenciesOf(deployment);
+    const byExpression = readyExpr !== undefined;
+    const dependent: Dependent = { entry: deployment, keys, names: new Set(keys.map(keyText)), byExpression };
     if (keys.length > 0) dependents.set(id, dependent);
     else dependents.delete(id);
 
     const others = [...dependents.values()].filter((dependent) => dependent.names.has(id));
     if (kind === "changed") {
       if (becameReady(deployment, previous)) others.forEach(wake);
+      else others.filter((other) => other.byExpression && isHeldBack(other.entry)).forEach(wake);
       // An annotation does not change the generation, so nothing else would notice. It may also close or break a cycle.
       if (annotationsDiffer(deployment, previous)) [dependent, ...circleOf(dependent), ...heldBack()].forEach(wake);
     } else {

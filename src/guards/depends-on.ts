@@ -1,4 +1,4 @@
-/** Parses a deployment's dependencies and decides whether they are ready. Pure. */
+/** Parses a deployment's dependencies, and decides whether they are ready. Pure. */
 import {
   annotation,
   isMalformed,
@@ -10,6 +10,7 @@ import {
 } from "../model.ts";
 import { readyCondition, type Verdict } from "../reconcile/status/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
+import { whyNotCel } from "../kit/cel.ts";
 
 /** Reasons of the Ready condition of a blocked deployment. */
 const dependencyReason = {
@@ -21,6 +22,8 @@ const dependencyReason = {
 
 export interface Dependencies {
   readonly keys: readonly Key[];
+  /** A CEL expression over `dep` and `self` that decides whether a dependency is ready, instead of its Ready condition. */
+  readonly readyExpr?: string | undefined;
   /** Why the annotation is invalid, if it is. */
   readonly problem?: string | undefined;
 }
@@ -45,7 +48,12 @@ export function dependenciesOf({ key, annotations }: Pick<DeploymentIdentity, "k
   if (distinct.length > mostDependencies) {
     return { keys: [], problem: `annotation ${annotation.dependsOn}: lists more than ${mostDependencies} deployments` };
   }
-  return { keys: distinct.map(toKey) };
+  const readyExpr = annotations[annotation.readyExpr];
+  if (readyExpr === undefined || distinct.length === 0) return { keys: distinct.map(toKey) };
+  const why = whyNotCel(readyExpr);
+  return why === undefined
+    ? { keys: distinct.map(toKey), readyExpr }
+    : { keys: [], problem: `annotation ${annotation.readyExpr}: it is not a CEL expression: ${why}` };
 }
 
 /** The shortest path from a deployment back to itself, both ends included. */
@@ -78,8 +86,8 @@ export function whyNotReady(
   dependency: Deployment | MalformedDeployment | undefined,
   commit: string | undefined,
 ): string | undefined {
-  if (dependency === undefined) return "there is no such KluctlDeployment";
-  if (dependency.deletionTimestamp !== undefined) return "it is being deleted";
+  const gone = whyGone(dependency);
+  if (dependency === undefined || gone !== undefined) return gone;
   const { status, generation } = dependency;
   const ready = readyCondition(status);
   if (isMalformed(dependency)) return "its spec is invalid";
@@ -93,6 +101,12 @@ export function whyNotReady(
   if (commit === undefined || dependency.spec.suspend) return undefined;
   if (status.observedCommit !== commit) return `it is not at commit ${commit.slice(0, 7)} yet`;
   return changeWaits(dependency.spec, status) ? "its change is waiting for approval" : undefined;
+}
+
+/** Why there is no dependency that could be ready; `undefined` if there is one. */
+export function whyGone(dependency: Deployment | MalformedDeployment | undefined): string | undefined {
+  if (dependency === undefined) return "there is no such KluctlDeployment";
+  return dependency.deletionTimestamp === undefined ? undefined : "it is being deleted";
 }
 
 export function waitingVerdict(waitsFor: readonly { readonly key: Key; readonly why: string }[]): Verdict {

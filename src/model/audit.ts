@@ -2,9 +2,9 @@
 import type { Key } from "./key.ts";
 import type { Cause } from "./request.ts";
 
-/** One change in a cluster: its cause, target, commit and outcome. */
+/** One change in a cluster, or the end of the wait for its effect: its cause, target, commit and outcome. */
 export interface Change {
-  readonly action: "deploy" | "poke-images" | "prune" | "delete";
+  readonly action: "deploy" | "poke-images" | "prune" | "delete" | "health-check";
   /** The reason for the action; `requested`: a user requested the action itself. */
   readonly why: string;
   readonly cause: Cause;
@@ -28,8 +28,11 @@ export interface Change {
   /** The approved hash, if changes need approval. */
   readonly approved?: string | undefined;
   readonly dryRun: boolean;
-  /** `interrupted`: kluctl was killed, and what it did is unknown. */
-  readonly result: "ok" | "errors" | "interrupted";
+  /**
+   * `interrupted`: kluctl was killed, and what it did is unknown. `superseded`: everything was applied, and the wait for
+   * its health ended early.
+   */
+  readonly result: "ok" | "errors" | "interrupted" | "superseded";
   readonly objects?: ChangedObjects | undefined;
   readonly reconcileID: string;
   readonly ms: number;

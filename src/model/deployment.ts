@@ -148,6 +148,14 @@ export const annotation = {
   confirmPrune: "towline.dev/confirm-prune",
   /** Comma-separated names, `name` or `namespace/name`, of deployments that must be ready before this one. */
   dependsOn: "towline.dev/depends-on",
+  /**
+   * A CEL expression over `dep` and `self`: whether a dependency is ready, in place of being reconciled and Ready.
+   */
+  readyExpr: "towline.dev/ready-expr",
+  /** YAML list of objects and kinds that have to be healthy before the deployment is Ready; see guards/health-checks.ts. */
+  healthChecks: "towline.dev/health-checks",
+  /** How long they may take after a deploy; default: `spec.timeout`, else 5m. */
+  healthTimeout: "towline.dev/health-timeout",
   /** `target` or `target:channel`, separated by commas or newlines: who is notified of it. `none`: nobody. */
   notify: "towline.dev/notify",
   /** The git host's environment that it belongs to; `none`: it is not reported to environments. */

@@ -153,7 +153,9 @@ export type Outcome =
    * Nothing is wrong with the work: an external system (a forge, its rate limit) needs time. Does not count as an
    * attempt.
    */
-  | { readonly kind: "later"; readonly afterMs: number; readonly why: string };
+  | { readonly kind: "later"; readonly afterMs: number; readonly why: string }
+  /** The request was carried out, and only its effect has to be checked later: any newer request comes first. */
+  | { readonly kind: "recheck"; readonly afterMs: number };
 
 export interface Enqueued {
   /** How many requests created a new job. The others joined a waiting one. */

@@ -97,6 +97,34 @@ export function countChanged({ objects, errors }: Pick<CommandResult, "objects" 
   };
 }
 
+/** The audit log entry for a wait that a newer commit ended: nothing was being changed. */
+export function awaited(
+  { deployment, request, reconcileId, deps }: Omit<Audited, "status" | "asked">,
+  { from, to }: { readonly from: string; readonly to: string },
+): Change {
+  const { key, spec, status } = deployment;
+  const since = Date.parse(status.lastDeployResult?.endTime ?? "");
+  const now = deps.clock.now();
+  return {
+    action: "health-check",
+    why: `superseded by ${to}`,
+    ...sourceOf(deployment),
+    cause: request.cause,
+    sender: request.sender,
+    delivery: request.delivery,
+    deployment: key,
+    cluster: status.targetKey?.clusterId,
+    target: status.targetKey?.targetName,
+    discriminator: status.targetKey?.discriminator,
+    serviceAccount: spec.serviceAccountName,
+    commit: from,
+    dryRun: false,
+    result: "superseded",
+    reconcileID: reconcileId,
+    ms: Number.isNaN(since) ? 0 : Math.max(0, now - since),
+  };
+}
+
 function sourceOf({ spec: { source } }: Deployment): Pick<Change, "repo" | "ref"> {
   const { branch, digest, tag, commit } = { branch: undefined, digest: undefined, commit: undefined, ...source.ref };
   return { repo: withoutLogin(source.url), ref: branch ?? digest ?? tag ?? commit ?? "" };

@@ -3,7 +3,7 @@
  * check nor starts all of them at once.
  */
 import { annotation, isMalformed, type Cause, type Deployment, type MalformedDeployment } from "../model.ts";
-import { isReconciling, readyCondition } from "./status/conditions.ts";
+import { isAwaitingHealth, isReconciling, readyCondition } from "./status/conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
 import { hashToConfirm } from "../guards/pruning.ts";
 import { asksAnew, givenUpAt, isAnnotated, isAsked } from "../requests/requests.ts";
@@ -33,7 +33,14 @@ export function dueAt(deployment: Deployment | MalformedDeployment, seen: Seen, 
   const { spec } = deployment;
   if (status.observedGeneration !== generation || (givenUpAt(deployment) ?? Infinity) <= now) return now;
   const unendedAt = isReconciling(status) && seen.progressAt !== undefined ? seen.progressAt + unendedMs : Infinity;
+  if (isAwaitingHealth(status)) return Math.min(unendedAt, awaitedAt(deployment, seen, now));
   return Math.min(unendedAt, spec.suspend ? Infinity : nextCheckAt(deployment, seen, now));
+}
+
+/** Its next look at the health has a job; this is for a job that Redis has lost. */
+function awaitedAt({ status }: Deployment, { lastLoopAt }: Seen, now: number): number {
+  const begun = Math.min(Date.parse(readyCondition(status)?.lastTransitionTime ?? ""), now);
+  return Math.max(lastLoopAt ?? 0, Number.isNaN(begun) ? 0 : begun) + unendedMs;
 }
 
 function nextCheckAt(deployment: Deployment, { lastLoopAt, retryAt }: Seen, now: number): number {
@@ -73,6 +80,7 @@ export function wakes(
     : deployment.status.observedGeneration !== deployment.generation;
   const confirmed = deployment.annotations[annotation.confirmPrune];
   if (previous && confirmed && confirmed !== previous.annotations[annotation.confirmPrune]) return "change";
+  if (previous && healthAnnotationsOf(previous) !== healthAnnotationsOf(deployment)) return "change";
   const news =
     previous === undefined ||
     previous.uid !== deployment.uid ||
@@ -81,6 +89,11 @@ export function wakes(
   if (news && (unseen || deployment.deletionTimestamp !== undefined)) return "change";
   if (previous && followsAnother(deployment, previous)) return "sweep";
   return previous === undefined && brokenOff(deployment) ? "interval" : undefined;
+}
+
+/** They are no part of the generation. */
+function healthAnnotationsOf({ annotations }: Deployment | MalformedDeployment): string {
+  return JSON.stringify([annotations[annotation.healthChecks], annotations[annotation.healthTimeout]]);
 }
 
 /** A deployment of the legacy API follows its GitRepository, which changes without a new generation. */
@@ -98,7 +111,7 @@ function followsAnother(
  * reconciliation in progress.
  */
 function brokenOff({ status }: Deployment | MalformedDeployment): boolean {
-  return isReconciling(status);
+  return isReconciling(status) || isAwaitingHealth(status);
 }
 
 function malformedUnreported({ status, problem }: MalformedDeployment): boolean {

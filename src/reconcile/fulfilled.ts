@@ -10,7 +10,7 @@ import { isAsked } from "../requests/requests.ts";
 import { dueAt } from "./due.ts";
 import { findHead } from "./head.ts";
 import type { Fulfilled, RequestedCheck } from "./parts.ts";
-import { isReconciling, readyCondition } from "./status/conditions.ts";
+import { isAwaitingHealth, isReconciling, readyCondition } from "./status/conditions.ts";
 import type { LoopDeps } from "./work.ts";
 
 export interface FulfilledDeps extends Pick<LoopDeps, "retryAt"> {
@@ -25,7 +25,7 @@ export async function findFulfilled(check: RequestedCheck, deps: FulfilledDeps):
   const { cause, deployment, freshness, signal } = check;
   const { status, generation } = deployment;
   if (deployment.deletionTimestamp !== undefined || isAsked(deployment)) return {};
-  if (isMalformed(deployment) || cause === "drift" || isReconciling(status)) return {};
+  if (isMalformed(deployment) || cause === "drift" || isReconciling(status) || isAwaitingHealth(status)) return {};
   if (cause === "interval") {
     const now = deps.clock.now();
     // The request may have been queued before the previous reconciliation ended.
@@ -40,6 +40,8 @@ export async function findFulfilled(check: RequestedCheck, deps: FulfilledDeps):
   // The job that would have retried a failure may be gone: its worker died, or this job replaced it.
   if (readyCondition(status)?.status !== "True") return {};
   if (cause === "change" && deps.dependencies.whyBlockedForever(deployment) !== undefined) return {};
+  // The status does not show which health checks it was found to pass.
+  if (cause === "change" && deployment.annotations[annotation.healthChecks] !== undefined) return {};
   if (cause === "change") return { why: "this change was already handled" };
   if (!followsGit(deployment)) return {};
   try {

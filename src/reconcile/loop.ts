@@ -2,12 +2,21 @@
  * One reconciliation of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom.
  */
 import { PrepareError, RemoteBusyError } from "../errors.ts";
-import type { Checkout, CommandResult, Identity, Outcome, ValidateResult } from "../model.ts";
+import type { Checkout, CommandResult, Health, Identity, Outcome, ValidateResult } from "../model.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { apply } from "./apply.ts";
-import { failureOf, readyCondition, reason, type Verdict, verdictOf, withNotes } from "./status/conditions.ts";
+import {
+  failureOf,
+  readyCondition,
+  reason,
+  type Verdict,
+  verdictOf,
+  withHealth,
+  withNotes,
+} from "./status/conditions.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
+import { announceHealth, announceOvertaken, outcomeOf } from "./awaiting.ts";
 import { answerRequest, errorText, takeRequest } from "../requests/manual.ts";
 import { type Project, withProject } from "./project.ts";
 import { findRequest } from "../requests/requests.ts";
@@ -50,7 +59,7 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
   if (signal.aborted) return outcome; // handed back: the next worker finishes the status
   status.set({ observedGeneration: deployment.generation });
   await status.finish(ready);
-  if (request.receivedAt !== undefined && ready.status === "True") {
+  if (request.receivedAt !== undefined && request.cause !== "interval" && ready.status === "True") {
     deps.observe?.pushToLive?.((deps.clock.now() - request.receivedAt) / 1_000);
   }
   log.info({ outcome: outcome.kind, cause: request.cause, ms: deps.clock.now() - startedAt }, "reconciled");
@@ -143,6 +152,7 @@ export async function settleProject(work: Work, project: Project): Promise<LoopR
   const { deployment, status } = work;
   const { spec } = deployment;
   const { commit, checkout, identity, steps } = project;
+  announceOvertaken(work, commit);
   const applied = await apply(work, project);
   const { rendered } = applied;
   if (applied.refused !== undefined) {
@@ -165,13 +175,15 @@ export async function settleProject(work: Work, project: Project): Promise<LoopR
   const after = { rendered, deployed: deployed !== undefined };
   const validated = decision.validate ? await steps.validate({ objectsHash: rendered.objectsHash, after }) : undefined;
   if (!spec.validate) status.set({ lastValidateResult: undefined });
+  const mayBeReady = verdictOf(spec, status.current).status === "True" && !steps.dryRun;
+  const health = mayBeReady ? await steps.checkHealth() : undefined;
   await steps.stored();
   const results = { deploy: deployed, validate: validated, diff: drift === deployed ? undefined : drift };
   const commandError = errorText(
     Object.entries(results).flatMap(([command, result]) => (result ? (failureOf(result, command) ?? []) : [])),
   );
   const notes = obstacle ? [obstacle.message] : [];
-  const end = ending(work, { commit, deployed, validated, notes });
+  const end = ending(work, { commit, deployed, validated, health, notes });
   const clean =
     end.outcome.kind === "done" &&
     end.ready.status === "True" &&
@@ -192,12 +204,13 @@ interface Ended {
   readonly commit: string;
   readonly deployed: CommandResult | undefined;
   readonly validated: ValidateResult | undefined;
+  readonly health: Health | undefined;
   /** Sentences in `Ready` in addition to the results. */
   readonly notes: readonly string[];
 }
 
-function ending({ deployment, status, deps }: Work, { commit, deployed, validated, notes }: Ended): Ending {
-  const verdict = verdictOf(deployment.spec, status.current);
+function ending({ deployment, status, deps }: Work, { commit, deployed, validated, health, notes }: Ended): Ending {
+  const verdict = withHealth(verdictOf(deployment.spec, status.current), health);
   const ready = { ...verdict, message: withNotes(verdict.message, notes) };
   const before = readyCondition(deployment.status)?.status;
   if (ready.status === "True" && before === "False" && !deployed) {
@@ -210,5 +223,6 @@ function ending({ deployment, status, deps }: Work, { commit, deployed, validate
   if (validated && validated.errors.length > 0) {
     return { outcome: { kind: "failed", retry: "person", message: ready.message }, ready };
   }
-  return { outcome: { kind: "done", deployed: deployed !== undefined, commit }, ready };
+  announceHealth(deployment, health, deps);
+  return { outcome: outcomeOf(health) ?? { kind: "done", deployed: deployed !== undefined, commit }, ready };
 }

@@ -21,6 +21,7 @@ import { createDependencyGate } from "../guards/depends-on-gate.ts";
 import { finalize } from "./finalize.ts";
 import { freshnessFor, requireFresh, type FreshnessDeps } from "./freshness.ts";
 import { findFulfilled } from "./fulfilled.ts";
+import { settleAwaiting } from "./awaiting.ts";
 import { settleBlocked, settleMalformed, settleSuspended } from "./settle.ts";
 import { findRequest, isAnnotated, isAsked, nextCommand } from "../requests/requests.ts";
 import type { LoopDeps } from "./work.ts";
@@ -151,6 +152,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       if (!signal.aborted) return "again";
       return { kind: "failed", retry: "soon", message: `the requested ${command.kind} was interrupted` };
     }
+    const awaiting = await settleAwaiting(loop, deps);
+    if (awaiting !== undefined) return awaiting;
     // Requests are carried out even if the deployment is suspended or blocked: the user knows and waits for the result.
     if (findRequest(deployment, "reconcile") !== undefined) return parts.runLoop(loop, deps);
     if (deployment.spec.suspend) return settleSuspended(loop, deps);

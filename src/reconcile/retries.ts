@@ -94,10 +94,13 @@ function recorded({ status }: Deployment, now: number): Failing | undefined {
   return { lastTryAt, pauseMs, status };
 }
 
-/** A deployment that only waits for its first approval is not ready, but there is nothing to retry. */
+/**
+ * A deployment that only waits for its first approval, or for a valid annotation, is not ready, but there is nothing to
+ * retry.
+ */
 function hasFailed({ spec, status }: Deployment): boolean {
   const ready = readyCondition(status);
-  if (ready?.status !== "False") return false;
+  if (ready?.status !== "False" || ready.reason === reason.healthInvalid) return false;
   return ready.reason !== reason.deployFailed || !changeWaits(spec, status);
 }
 

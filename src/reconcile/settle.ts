@@ -6,6 +6,7 @@ import { isAsked } from "../requests/requests.ts";
 import { findHead, type HeadDeps } from "./head.ts";
 import { projectKey } from "./keys.ts";
 import {
+  isAwaitingHealth,
   isReconciling,
   pendingCommitOf,
   readyCondition,
@@ -46,7 +47,8 @@ export async function settleSuspended(loop: Loop, deps: LoopDeps & HeadDeps): Pr
   const { spec, status, generation } = deployment;
   const pending = await findPendingCommit(loop, deps);
   const ready = readyCondition(status);
-  const verdict = ready !== undefined && ready.status !== "Unknown" ? ready : verdictOf(spec, status);
+  const isKnown = ready?.status !== "Unknown" || isAwaitingHealth(status);
+  const verdict = ready !== undefined && isKnown ? ready : verdictOf(spec, status);
   const message = withPendingCommit(verdict.message, pending);
   if (status.observedGeneration !== generation || isReconciling(status) || message !== ready?.message) {
     const writer = createStatusWriter(deps.deployments, deployment, deps.clock, deps.log, signal);

@@ -1,7 +1,7 @@
 /** The commit statuses of a pushed commit: its progress in each deployment. Pure. */
 import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
-import type { CommandSummary, CommitStatus, GitDeployment } from "../model.ts";
-import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
+import { annotation, type CommandSummary, type CommitStatus, type GitDeployment } from "../model.ts";
+import { isAwaitingHealth, isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { inOneLine, withFirstErrorOnly } from "../reconcile/status/first-error.ts";
 import { aggregateContext, areMany, contextOf, fewEnough } from "./statuses.ts";
@@ -20,6 +20,7 @@ type Line = Pick<CommitStatus, "state" | "description" | "neutral">;
 const queued: Line = { state: "pending", description: "queued" };
 const suspended: Line = { state: "success", description: "suspended: nothing is deployed", neutral: true };
 const beingDeployed: Line = { state: "pending", description: "being deployed" };
+const awaitingHealth: Line = { state: "pending", description: "deployed, waiting until it is healthy" };
 const beingLookedAt: Line = { state: "pending", description: "being checked" };
 const deployed = "deployed: ";
 /** Separates what a deploy changed from what it left. */
@@ -46,7 +47,11 @@ export function deployStatuses(
   return sum === undefined ? [] : [...fewEnough(lines, known), { context: aggregateContext, ...sum }];
 }
 
-function lineOf(commit: string, { spec, status }: GitDeployment, head: string | undefined): Line | undefined {
+function lineOf(
+  commit: string,
+  { spec, status, annotations }: GitDeployment,
+  head: string | undefined,
+): Line | undefined {
   if (status.observedCommit !== commit) {
     if (head !== commit) return undefined;
     return spec.suspend ? suspended : queued;
@@ -58,10 +63,12 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
   const { lastDeployResult: last } = status;
   const hasFailed = last !== undefined && last.errors > 0 && deployedCommitOf(last) === commit;
   if (changeWaits(spec, status) && !hasFailed) return { state: "pending", description: "waiting for approval" };
+  if (isAwaitingHealth(status)) return awaitingHealth;
   const ready = readyCondition(status);
   if (ready?.status === "False") return { state: "failure", description: withFirstErrorOnly(ready.message, status) };
   if (last !== undefined && deployedCommitOf(last) === commit) {
-    return { state: "success", description: describe(last, spec.prune) };
+    const isChecked = annotations[annotation.healthChecks] !== undefined && ready?.status === "True";
+    return { state: "success", description: describe(last, spec.prune, isChecked && !wasDryRun(last)) };
   }
   if (ready?.status === "True") return { state: "success", description: "nothing to do" };
   return beingLookedAt;
@@ -89,14 +96,14 @@ function superseded(known: CommitStatus | undefined): Line | undefined {
     : { state, description, ...(neutral && { neutral }) };
 }
 
-function describe(last: CommandSummary, prune: boolean): string {
+function describe(last: CommandSummary, prune: boolean, isHealthy: boolean): string {
   const counts: [number, string][] = [
     [last.changedObjects, "changed"],
     [last.newObjects, "new"],
     [last.deletedObjects, "deleted"],
   ];
   const words = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  const what = `${wasDryRun(last) ? "dry run: " : deployed}${words.join(", ") || "no objects changed"}`;
+  const what = `${wasDryRun(last) ? "dry run: " : deployed}${words.join(", ") || "no objects changed"}${isHealthy ? ", healthy" : ""}`;
   // Orphans that a prune has not deleted need confirmation; the Ready condition has the details.
   return prune && !wasDryRun(last) && last.orphanObjects > 0
     ? `${what}${waiting}${last.orphanObjects} orphan, not pruned`
@@ -124,6 +131,6 @@ function sumOf(lines: readonly Line[]): Line {
 const mostMoving = 2;
 
 function areManyMoving(lines: readonly Line[]): boolean {
-  const moving = [queued, beingDeployed, beingLookedAt].map(({ description }) => description);
+  const moving = [queued, beingDeployed, awaitingHealth, beingLookedAt].map(({ description }) => description);
   return lines.filter(({ description }) => moving.includes(description)).length > mostMoving;
 }

@@ -11,6 +11,8 @@ export function whySettings({ spec, annotations }: Deployment, identity: Identit
   if (spec.sourceOverrides.length > 0) return "spec.sourceOverrides";
   if (annotations[annotation.dependsOn] !== undefined) return annotation.dependsOn;
   if (annotations[annotation.confirmPrune] !== undefined) return annotation.confirmPrune;
+  // Objects that are not its own may decide.
+  if (annotations[annotation.healthChecks] !== undefined) return annotation.healthChecks;
   if (source.kind === "oci" && source.ref.digest === undefined) return "spec.source.oci.ref has no digest";
   if (identity.decryption?.webIdentity !== undefined) return "an AWS role is used for decryption";
   if (decryption !== undefined) {

@@ -11,10 +11,12 @@ import type {
   Held,
   MalformedDeployment,
   MergeSource,
+  QueriedObjects,
   Run,
   StatusPatch,
   ValidateResult,
 } from "../../src/model.ts";
+import type { JsonObject } from "../../src/kit/json.ts";
 import { SourceError } from "../../src/errors.ts";
 import { followsGit, isMalformed, keyText, type Key, manualKinds, manualResultField } from "../../src/model.ts";
 import type {
@@ -55,6 +57,12 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
 
   const port: Deployments = {
     get: (key) => Promise.resolve(find(key)),
+    resource(key) {
+      const deployment = find(key);
+      if (deployment === undefined) return Promise.resolve(undefined);
+      const { annotations, labels, generation, status } = deployment;
+      return Promise.resolve({ metadata: { ...key, annotations, labels, generation }, spec: { secret: "x" }, status });
+    },
     all: () => [...objects.values()],
     whenSynced: () => Promise.resolve(),
     overridden({ key }, { spec, ...others }) {
@@ -149,7 +157,22 @@ export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult |
 export function fakeObjects() {
   const deleted: string[] = [];
   const refused = new Map<string, string>();
+  /** What exists, by kind and name; a message: it cannot be read. */
+  const existing = new Map<string, JsonObject | string>();
+  const readAs: (string | undefined)[] = [];
   const port: Objects = {
+    read(queries, run) {
+      readAs.push(run.impersonate);
+      const answers = queries.map(({ kind, name }): QueriedObjects => {
+        const found = [...existing].flatMap(([id, one]) =>
+          id === `${kind} ${name ?? id.slice(kind.length + 1)}` ? [one] : [],
+        );
+        const [problem] = found.filter((one) => typeof one === "string");
+        if (problem !== undefined) return { problem, isPermanent: true };
+        return { objects: found.filter((one) => typeof one !== "string") };
+      });
+      return Promise.resolve(answers);
+    },
     delete(doomed, _run, { dryRun }) {
       const errors = doomed.flatMap(({ ref }) => {
         const message = refused.get(ref.name);
@@ -159,7 +182,7 @@ export function fakeObjects() {
       return Promise.resolve(errors);
     },
   };
-  return { ...port, deleted, refused };
+  return { ...port, deleted, refused, existing, readAs };
 }
 
 /** The results of the next merges. If `paths` has entries, any other path of the project is reported as missing. */

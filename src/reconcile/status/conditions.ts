@@ -6,6 +6,7 @@ import type {
   Deployment,
   DeploymentSpec,
   DeploymentStatus,
+  Health,
   ResultError,
 } from "../../model.ts";
 import { isInterrupted } from "../decide.ts";
@@ -19,6 +20,11 @@ export const reason = {
   pruneFailed: "PruneFailed",
   reconcileFailed: "ReconcileFailed",
   validateFailed: "ValidateFailed",
+  /** Deployed; its health checks wait for objects. */
+  healthPending: "HealthCheckPending",
+  healthFailed: "HealthCheckFailed",
+  /** The annotation with its health checks is invalid. */
+  healthInvalid: "HealthCheckInvalid",
   succeeded: "ReconciliationSucceeded",
 } as const;
 
@@ -134,6 +140,31 @@ export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdi
   if (deploy.errors > 0) return failed(reason.deployFailed);
   if (spec.validate && validate && validate.errors > 0) return failed(reason.validateFailed);
   return { status: "True", reason: reason.succeeded, message };
+}
+
+/** Whether everything is deployed, and only its health checks wait. */
+export function isAwaitingHealth(status: DeploymentStatus): boolean {
+  const ready = readyCondition(status);
+  return ready?.status === "Unknown" && ready.reason === reason.healthPending;
+}
+
+const unlessHealthy = {
+  waiting: { status: "Unknown", reason: reason.healthPending },
+  unhealthy: { status: "False", reason: reason.healthFailed },
+  invalid: { status: "False", reason: reason.healthInvalid },
+} as const;
+
+/** What is deployed is Ready only if it is healthy too. */
+export function withHealth(verdict: Verdict, health: Health | undefined): Verdict {
+  if (verdict.status !== "True" || health === undefined || health.kind === "healthy") return verdict;
+  return { ...unlessHealthy[health.kind], message: withNotes(verdict.message, [health.message]) };
+}
+
+const waitingPattern = / ?Waiting until \S+( \S+)?( and \d+ more)? (is|are) healthy\./;
+
+/** The verdict without the wait that `Ready` reports, but with its other sentences. */
+export function withoutWaiting(verdict: Verdict, { message }: Pick<Condition, "message"> = verdict): Verdict {
+  return { ...verdict, message: message.replace(waitingPattern, "") };
 }
 
 /** Appends our sentences to kluctl's message, which may lack a full stop. */

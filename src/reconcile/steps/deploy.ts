@@ -52,7 +52,7 @@ export async function deploy(context: StepContext, { why, compared, hasEffect }:
         "the project rendered differently when it was deployed",
       );
     }
-    if (request.receivedAt !== undefined && result.errors.length === 0) {
+    if (request.receivedAt !== undefined && request.cause !== "interval" && result.errors.length === 0) {
       deps.observe?.pushToApplied((appliedAt - request.receivedAt) / 1_000);
     }
     const name = isWanted ? "deploy" : spec.deployMode;

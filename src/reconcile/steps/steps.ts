@@ -1,7 +1,9 @@
 /** The steps of a reconciliation, each with its log lines, events and stored results. They throw StageError. */
-import type { CommandResult, ValidateResult } from "../../model.ts";
+import type { CommandResult, Health, ValidateResult } from "../../model.ts";
 import type { MaskedResult } from "../../redact/mask-result.ts";
+import { inStage } from "../stage-error.ts";
 import type { Work } from "../work.ts";
+import { checkHealth } from "./check-health.ts";
 import { compare, diff, driftAfter } from "./compare.ts";
 import { createStepContext, type StepsContext } from "./context.ts";
 import { deploy, type Deploying } from "./deploy.ts";
@@ -28,6 +30,8 @@ export interface Steps {
   deploy(deploying: Deploying): Promise<MaskedResult>;
   prune(): Promise<MaskedResult>;
   validate(validating: Validating): Promise<ValidateResult>;
+  /** `undefined`: it has no health checks. */
+  checkHealth(): Promise<Health | undefined>;
   driftAfter(deployed: MaskedResult): Promise<MaskedResult>;
   findEarlier(compared: CommandResult): Promise<Earlier | undefined>;
   announceEarlier(earlier: Earlier): void;
@@ -48,6 +52,10 @@ export function createSteps(work: Work, of: StepsContext): Steps {
     deploy: (deploying) => deploy(context, deploying),
     prune: () => prune(context),
     validate: (validating) => validate(context, validating),
+    checkHealth: () =>
+      inStage("validate", of.secrets, () =>
+        checkHealth({ ...work, status: work.status.current, identity: of.identity }),
+      ),
     driftAfter: (deployed) => driftAfter(context, deployed),
     findEarlier: (compared) => findEarlier(context, compared),
     announceEarlier: (earlier) => announceEarlier(context, earlier),

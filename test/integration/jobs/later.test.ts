@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { expect, test, vi } from "vitest";
 import type { Outcome, Request } from "../../../src/model.ts";
-import { aPullRequestKey, done, useQueue } from "../../support/jobs.ts";
+import { aPullRequestKey, aRequest, done, useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 
 const nothing = { waiting: 0, active: 0, delayed: 0 };
@@ -71,4 +71,27 @@ test("a forge that asks for a pause of a year gets the next request within the h
   const [, score = "0"] = await redis.client().zrange(`${prefix}:report:delayed`, "0", "0", "WITHSCORES");
   // BullMQ stores the time with 12 additional bits for the order.
   expect(Number(score) / 4_096 - Date.now()).toBeLessThanOrEqual(3_600_000);
+});
+
+test("what was carried out and is checked again is an interval check, which a newer request replaces", async () => {
+  const { queue, work } = await useQueue();
+  const runs: string[] = [];
+  work(async (request, { attempt }) => {
+    runs.push([request.cause, ...(request.also ?? []), attempt].join(" "));
+    if (runs.length === 1) await queue.enqueue([aRequest("shop", "include")]);
+    return runs.length < 4 ? { kind: "recheck", afterMs: runs.length === 3 ? 60_000 : 50 } : done;
+  });
+  await queue.enqueue([aRequest("shop", "push")]);
+
+  // The request that arrived meanwhile runs at once; then the check comes round, alone.
+  await vi.waitFor(() => expect(runs).toEqual(["push 1", "include 1", "interval 1"]), patience);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ ...nothing, delayed: 1 }), patience);
+  expect(await queue.jobs()).toMatchObject([{ state: "delayed", why: "waiting until it is healthy" }]);
+
+  await queue.enqueue([aRequest("shop", "interval")]);
+  expect(await queue.depth()).toEqual({ ...nothing, delayed: 1 });
+  await queue.enqueue([aRequest("shop", "push")]);
+  await vi.waitFor(() => expect(runs).toHaveLength(4), patience);
+  expect(runs[3]).toMatch(/^push /);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });

@@ -78,3 +78,19 @@ test("an annotation that closes or opens a cycle requests all deployments in it"
   watch.changed(one("b", "", stuck), one("b", "a", stuck));
   await watch.wakes("b", "a", "b", "a");
 });
+
+test("a deployment with a ready-expr that waits is requested at any change of its dependency", async () => {
+  const watch = aWatch();
+  const byExpression = (name: string, conditions: Condition[]) => {
+    const deployment = one(name, "db", conditions);
+    return { ...deployment, annotations: { ...deployment.annotations, [annotation.readyExpr]: "has(dep.status)" } };
+  };
+  watch.added(byExpression("waits", waiting));
+  watch.added(byExpression("runs", readyIs("True")));
+  watch.added(one("usual", "db", waiting));
+  watch.added(one("db", "", readyIs("False")));
+  const before = watch.woken().length;
+  watch.changed(one("db", "", readyIs("False"), "c2"), one("db", "", readyIs("False")));
+  await vi.waitFor(() => expect(watch.woken().slice(before)).toContain("waits"));
+  expect(watch.woken().slice(before)).not.toContain("runs");
+});

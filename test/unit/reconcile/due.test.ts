@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { dueAt, wakes } from "../../../src/reconcile/due.ts";
-import type { Condition, Deployment, MalformedDeployment } from "../../../src/model.ts";
+import { annotation, type Condition, type Deployment, type MalformedDeployment } from "../../../src/model.ts";
 import { aDeployment, aSummary, aValidation } from "../../support/deployments.ts";
 
 const now = Date.parse("2026-01-01T01:00:00Z");
@@ -255,4 +255,22 @@ test("a spec that cannot be read causes one reconciliation for each problem", ()
   expect(wakes("changed", malformed(2, "b", "a"), malformed(1, "a", "a"))).toBe("change");
   expect(wakes("changed", malformed(2, "a", "a"), malformed(1, "a", "a"))).toBeUndefined();
   expect(wakes("changed", malformed(1, "a", "a"), aDeployment())).toBeUndefined();
+});
+
+test("a wait for health is due when its job has been lost, also while suspended, and after a restart", () => {
+  const pending = { ...ready("Unknown"), reason: "HealthCheckPending", lastTransitionTime: "2026-01-01T00:59:30Z" };
+  const awaiting = aDeployment({ spec: { suspend: true }, status: { observedGeneration: 1, conditions: [pending] } });
+  expect(dueAt(awaiting, {}, now)).toBe(now + 30_000);
+  expect(dueAt(awaiting, { lastLoopAt: now - 10_000 }, now)).toBe(now + 50_000);
+  expect(wakes("added", awaiting, undefined)).toBe("interval");
+});
+
+test("another health check, or another time-out for it, requires a reconciliation", () => {
+  const withChecks = (annotations: Record<string, string>) => aDeployment({ annotations, status: healthy });
+  const before = withChecks({ [annotation.healthChecks]: "[]" });
+  expect(wakes("changed", before, before)).toBeUndefined();
+  expect(wakes("changed", withChecks({ [annotation.healthChecks]: "[a]" }), before)).toBe("change");
+  const limited = withChecks({ ...before.annotations, [annotation.healthTimeout]: "1m" });
+  expect(wakes("changed", limited, before)).toBe("change");
+  expect(wakes("changed", withChecks({}), before)).toBe("change");
 });

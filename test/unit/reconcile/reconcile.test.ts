@@ -452,6 +452,51 @@ test("a dependency cycle is reported as a permanent failure, without waiting", a
   ]);
 });
 
+test("a ready-expr decides in place of Ready whether a dependency is ready, and may compare it with the deployment", async () => {
+  const readyExpr = "dep.metadata.labels.version == self.metadata.labels.version";
+  const labelled = (version: string) => db({ status: {}, labels: { version } });
+  const app = aDeployment({
+    annotations: { ...dependsOn("db"), [annotation.readyExpr]: readyExpr },
+    labels: { version: "2" },
+  });
+  const world = aWorld(app, fakeKluctl(), fakeSources(), {}, [labelled("1")]);
+  await world.reconcile(push, world.attempt());
+  expect(world.status()?.conditions).toMatchObject([
+    { reason: "DependencyNotReady", message: "waiting for shop/db (towline.dev/ready-expr is false)" },
+  ]);
+  world.deployments.objects.delete("shop/db");
+  await world.reconcile(push, world.attempt());
+  expect(world.status()?.conditions).toMatchObject([{ message: expect.stringContaining("there is no such") }]);
+  world.deployments.objects.set("shop/db", labelled("2"));
+  await expect(world.reconcile(push, world.attempt())).resolves.toMatchObject({ kind: "done" });
+});
+
+test("a ready-expr sees neither the spec nor the annotations of a dependency in another namespace", async () => {
+  const blockedBy = async (namespace: string, field: string) => {
+    const annotations = { ...dependsOn(`${namespace}/db`), [annotation.readyExpr]: `has(dep.${field})` };
+    const other = db({ key: { namespace, name: "db" }, annotations: { a: "b" } });
+    const world = aWorld(aDeployment({ annotations }), fakeKluctl(), fakeSources(), {}, [other]);
+    await world.reconcile(push, world.attempt());
+    const [condition] = world.status()?.conditions ?? [];
+    return condition?.reason === "DependencyNotReady";
+  };
+  expect(await blockedBy("shop", "spec.secret")).toBe(false);
+  expect(await blockedBy("platform", "spec.secret")).toBe(true);
+  expect(await blockedBy("platform", "metadata.annotations")).toBe(true);
+  expect(await blockedBy("platform", "status.conditions")).toBe(false);
+});
+
+test.each([
+  ["dep.status.ready ==", "DependencyImpossible", /ready-expr: it is not a CEL expression: Unexpected token/],
+  ["dep.status.missing == 1", "DependencyNotReady", /ready-expr cannot be evaluated: no such key/],
+])("a ready-expr that has no value, %s, is reported", async (readyExpr, reason, message) => {
+  const annotations = { ...dependsOn("db"), [annotation.readyExpr]: readyExpr };
+  const world = aWorld(aDeployment({ annotations }), fakeKluctl(), fakeSources(), {}, [db()]);
+  await world.reconcile(push, world.attempt());
+  expect(world.status()?.conditions).toMatchObject([{ reason, message: expect.stringMatching(message) as string }]);
+  expect(world.kluctl.runs).toEqual([]);
+});
+
 test("a requested reconciliation does not wait for dependencies", async () => {
   const annotations = { ...dependsOn("db"), [requestAnnotation("reconcile")]: "now" };
   const world = aWorld(aDeployment({ annotations }));

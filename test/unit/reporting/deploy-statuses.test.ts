@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Condition, DeploymentSpec, DeploymentStatus } from "../../../src/model.ts";
+import { annotation, type Condition, type DeploymentSpec, type DeploymentStatus } from "../../../src/model.ts";
 import { deployStatuses } from "../../../src/reporting/deploy-statuses.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
@@ -233,4 +233,19 @@ test("among many deployments, one whose failure was written gets a success statu
     { context: "towline/shop/d7", state: "success" },
     { context: "towline", state: "success", description: "20 deployments: 20 up to date" },
   ]);
+});
+
+test("what has health checks is pending until it is healthy, and its status says that it is", () => {
+  const annotations = { [annotation.healthChecks]: "[]" };
+  const lastDeployResult = aDeploy(pushed, { changedObjects: 1 });
+  const line = (ready: Condition) => {
+    const status = { observedCommit: pushed, conditions: [ready], lastObjectsHash: "hash-1", lastDeployResult };
+    const [one] = deployStatuses(pushed, [{ deployment: aDeployment({ annotations, status }), head: pushed }], []);
+    return [one?.state, one?.description];
+  };
+  const pending = { ...condition("Ready", "Unknown"), reason: "HealthCheckPending" };
+  expect(line(pending)).toEqual(["pending", "deployed, waiting until it is healthy"]);
+  expect(line(condition("Ready", "True"))).toEqual(["success", "deployed: 1 changed, healthy"]);
+  const message = "deploy succeeded. Health check failed: ConfigMap shop/flag (`failed` is true).";
+  expect(line(condition("Ready", "False", message))).toEqual(["failure", message]);
 });
