@@ -17,6 +17,9 @@ export interface ObjectsDeps {
 const mostAnswerMiB = 16;
 /** More than a person would wait for; reading them again and again would load the API server. */
 const mostListed = 500;
+/** Characters of all objects that are read together. They are kept in memory at the same time, and users choose them. */
+const mostTogether = 16 * 1024 * 1024;
+const tooLarge = { problem: "the objects are too large together; name fewer", isPermanent: true };
 /** As many parallel requests as kluctl makes. */
 const atOnce = 8;
 
@@ -51,7 +54,14 @@ export function createObjects({ kubeconfigFor }: ObjectsDeps): Objects {
           return known;
         };
         const limit = createLimit(atOnce);
-        const reads = queries.map((query) => limit.run(() => readOne(client, query, resourcesOf, signal), { signal }));
+        let length = 0;
+        const readWithin = async (query: ObjectQuery): Promise<QueriedObjects> => {
+          if (length > mostTogether) return tooLarge;
+          const found = await readOne(client, query, resourcesOf, signal);
+          length += JSON.stringify(found).length;
+          return length > mostTogether ? tooLarge : found;
+        };
+        const reads = queries.map((query) => limit.run(() => readWithin(query), { signal }));
         return await Promise.all(reads);
       } finally {
         client.close();

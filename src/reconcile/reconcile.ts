@@ -152,10 +152,10 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       if (!signal.aborted) return "again";
       return { kind: "failed", retry: "soon", message: `the requested ${command.kind} was interrupted` };
     }
-    const awaiting = await settleAwaiting(loop, deps);
-    if (awaiting !== undefined) return awaiting;
     // Requests are carried out even if the deployment is suspended or blocked: the user knows and waits for the result.
     if (findRequest(deployment, "reconcile") !== undefined) return parts.runLoop(loop, deps);
+    const awaiting = await settleAwaiting(loop, deps);
+    if (awaiting !== undefined) return awaiting;
     if (deployment.spec.suspend) return settleSuspended(loop, deps);
     const blocked = await dependencies.whyBlocked(deployment, freshness, signal);
     return blocked === undefined ? parts.runLoop(loop, deps) : settleBlocked(loop, blocked, deps);

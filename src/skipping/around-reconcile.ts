@@ -6,6 +6,7 @@ import { around, type Interceptor } from "../kit/around.ts";
 import { rfc3339 } from "../kit/time.ts";
 import type { Clock } from "../ports.ts";
 import type { Parts } from "../reconcile/parts.ts";
+import { isAwaitingHealth } from "../reconcile/status/conditions.ts";
 import type { Steps } from "../reconcile/steps/steps.ts";
 import type { Work } from "../reconcile/work.ts";
 import type { InputsBefore, Skipping } from "./skipping.ts";
@@ -24,7 +25,7 @@ export function skipsWithin({ skipping, validations, clock }: AroundReconcileDep
     async findFulfilled(next, check, find) {
       const fulfilled = await next(check, find);
       const { cause, deployment, freshness } = check;
-      if (fulfilled.why !== undefined) return fulfilled;
+      if (fulfilled.why !== undefined || isAwaitingHealth(deployment.status)) return fulfilled;
       if (cause === "interval") {
         const answer = await skipping.skipJob(deployment, { since: freshness?.since });
         return answer === "skipped" ? { why: "nothing can have changed" } : fulfilled;

@@ -1,6 +1,6 @@
 /** A deployment with health checks, from its deploy until it is healthy or not. */
 import { expect, test } from "vitest";
-import { annotation, type DeploymentSpec } from "../../../src/model.ts";
+import { annotation, type DeploymentSpec, requestAnnotation } from "../../../src/model.ts";
 import { aDeployment, anObject, aResult, aSummary } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
 import { aWorld, key, push, ready, upToDate } from "../../support/reconciling.ts";
@@ -209,4 +209,10 @@ test("a deployment that is suspended while it waits becomes healthy all the same
   expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toEqual({ kind: "done" });
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True", message: "deploy succeeded." }]);
   expect(world.kluctl.commands()).toEqual([]);
+
+  const requested = { ...annotations, [requestAnnotation("reconcile")]: "now" };
+  const asked = aWorld(aDeployment({ annotations: requested, generation: 2, spec: { suspend: true }, status }));
+  asked.objects.existing.set("ConfigMap flag", flag);
+  await asked.reconcile({ ...push, cause: "manual" }, asked.attempt());
+  expect(asked.kluctl.commands()).toEqual(["deploy"]);
 });
