@@ -83,6 +83,8 @@ export function sumUp(all: readonly ObjectHealth[], waitedMs: number, timeoutMs:
 }
 
 const mostListed = 3;
+/** That of Kubernetes. */
+const longestName = 253;
 
 function listed(objects: readonly ObjectHealth[]): string {
   const shown = objects.slice(0, mostListed).map(({ object, why }) => `${object} (${why ?? "not healthy"})`);
@@ -90,7 +92,12 @@ function listed(objects: readonly ObjectHealth[]): string {
   return shown.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
+/** A cluster may be under anybody's control, and these names are shown: everything that is in no name is replaced. */
 function nameOf({ kind, metadata }: JsonObject): string {
   const { namespace, name } = (metadata ?? {}) as { readonly namespace?: unknown; readonly name?: unknown };
-  return `${String(kind)} ${typeof namespace === "string" ? `${namespace}/` : ""}${String(name)}`;
+  const shown = (part: unknown) =>
+    String(part)
+      .slice(0, longestName)
+      .replace(/[^\w.:-]/g, "?");
+  return `${shown(kind)} ${typeof namespace === "string" ? `${shown(namespace)}/` : ""}${shown(name)}`;
 }

@@ -140,6 +140,17 @@ test("a request without a newer commit keeps the wait, and supersedes nothing", 
   expect(world.audit).toHaveLength(1);
 });
 
+test("a changed annotation of a Ready deployment is read again", async () => {
+  const world = useWorld();
+  world.becomes("good");
+  await world.run(push);
+  world.kluctl.answers.diff = aResult({ objectsHash: "hash-2" });
+  const checks = "[{apiVersion: v1, kind: ConfigMap, name: other}]";
+  await world.deployments.setAnnotation({ key, uid: "uid-1" }, annotation.healthChecks, checks);
+  expect(await world.run({ ...push, cause: "change" })).toMatchObject({ kind: "recheck" });
+  expect(world.readyCondition()?.message).toContain("ConfigMap shop/other");
+});
+
 test("an invalid annotation is reported on the resource, does not hinder the deploy and is not retried", async () => {
   const wrong = JSON.stringify([check, { ...check, current: "data.state ==" }]);
   const world = useWorld({ [annotation.healthChecks]: wrong });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { healthChecksOf } from "../../../src/guards/health-checks.ts";
-import { sumUp } from "../../../src/guards/health.ts";
+import { judge, sumUp } from "../../../src/guards/health.ts";
 import { readinessOf } from "../../../src/guards/readiness.ts";
 import { annotation, type ObjectHealth } from "../../../src/model.ts";
 import { aDeployment } from "../../support/deployments.ts";
@@ -109,6 +109,13 @@ const healthOf = (name: string, state: ObjectHealth["state"]): ObjectHealth => (
   object: `ConfigMap shop/${name}`,
   state,
   why: "`current` is not true",
+});
+
+test("the name of an object that a foreign cluster made up is shown as a name", () => {
+  const strange = { kind: "Config\nMap", metadata: { namespace: "a b", name: `<b>${"x".repeat(300)}` }, status: {} };
+  const { object } = judge(strange, { current: true });
+  expect(object).toMatch(/^Config\?Map a\?b\/\?b\?x+$/);
+  expect(object.length).toBeLessThan(300);
 });
 
 test("one failed object ends the wait, and the message names it", () => {

@@ -205,6 +205,17 @@ test("a deployment that waits for its first approval has not failed", () => {
   expect(approved.retryAt()).toBe(30 * second);
 });
 
+test("health checks whose annotation is invalid are not retried, and those that failed are", () => {
+  const because = (reason: string) => {
+    const failing = useFailing();
+    const ready: Condition = { type: "Ready", status: "False", reason, message: "", lastTransitionTime: "" };
+    failing.fail(0, { conditions: [ready] });
+    return failing.retryAt();
+  };
+  expect(because("HealthCheckInvalid")).toBeNaN();
+  expect(because("HealthCheckFailed")).toBe(30 * second);
+});
+
 test("a deploy that takes long to fail is retried only after the same time", () => {
   const failing = useFailing();
   failing.fail(5 * minute);

@@ -139,6 +139,7 @@ const founds: readonly [string, CheckReason, Partial<Found>, Parameters<typeof a
   ],
   ["poking images", "settings", {}, { spec: { deployMode: "poke-images" } }],
   ["a dry run", "settings", {}, { spec: { dryRun: true } }],
+  ["with health checks", "settings", {}, { annotations: { [annotation.healthChecks]: "[]" } }],
   ["waiting for others", "settings", {}, { annotations: { [annotation.dependsOn]: "base" } }],
   ["a prune to be confirmed", "settings", {}, { annotations: { [annotation.confirmPrune]: "x" } }],
   ["arguments with a clock", "settings", {}, { spec: { args: { at: "{{ time.now() }}" } } }],
