@@ -41,24 +41,16 @@ export function judge(object: JsonObject, values: Readonly<Record<string, CelVal
   return { object: named, state: "in-progress", why: `\`current\` ${why}` };
 }
 
-/** The health of objects that could not be read, or of one that does not exist. */
-export function judgeMissing(
-  { kind, namespace, name }: ObjectQuery,
-  found: QueriedObjects | undefined,
-): ObjectHealth[] {
-  const object = [
-    kind,
-    ...(name === undefined ? [] : [`${namespace === undefined ? "" : `${namespace}/`}${name}`]),
-  ].join(" ");
-  if (found === undefined) return [];
-  if (found.problem !== undefined) {
-    return [
-      { object, state: found.isPermanent ? "failed" : "in-progress", why: `it cannot be read: ${found.problem}` },
-    ];
+/** The health of objects that could not be read, or of one that does not exist; empty if there is nothing to say. */
+export function judgeMissing(query: ObjectQuery, found: QueriedObjects | undefined): ObjectHealth[] {
+  const { kind, namespace, name } = query;
+  const object = [kind, [namespace, name].filter((part) => part !== undefined).join("/")].join(" ").trim();
+  if (found?.problem !== undefined) {
+    const state = found.isPermanent ? "failed" : "in-progress";
+    return [{ object, state, why: `it cannot be read: ${found.problem}` }];
   }
-  return found.objects.length === 0 && name !== undefined
-    ? [{ object, state: "in-progress", why: "it does not exist" }]
-    : [];
+  const isMissing = name !== undefined && found?.objects.length === 0;
+  return isMissing ? [{ object, state: "in-progress", why: "it does not exist" }] : [];
 }
 
 const shortestPauseMs = 1_000;
