@@ -65,6 +65,13 @@ const pieces: Readonly<Record<string, readonly string[]>> = {
   "this machine's clock is … s ahead of the API server's": [
     's ${aheadMs > 0 ? "ahead of" : "behind"} the API server\'s',
   ],
+  "towline.dev/ready-expr is false": ["${annotation.readyExpr} is false"],
+  "… cannot be evaluated: no such key": ["${annotation.readyExpr} cannot be evaluated: "],
+  "`current` cannot be evaluated: no such key": ["cannot be evaluated: ${String(values["],
+  "the thread for expressions took more than 5 s": [
+    "the thread for ${purpose} ${what}",
+    "took more than ${timeoutMs / 1_000} s",
+  ],
   "runs …, 1 of 1 ready": ["runs ${image}, ${ready} of ${wanted} ready"],
   "would be deployed again: the hash of its objects is … here and … in the status": [
     "would be deployed again",
