@@ -3,7 +3,7 @@ import { compareText } from "../../kit/compare-text.ts";
 import { deployedCommitOf, wasDryRun } from "../../model/last-deploy.ts";
 import { type GitDeployment, type HostDeployment, keyText, type PostedDeployment } from "../../model.ts";
 import { changeWaits, isInterrupted } from "../../reconcile/decide.ts";
-import { isReconciling, readyCondition } from "../../reconcile/status/conditions.ts";
+import { isAwaitingHealth, isReconciling, readyCondition } from "../../reconcile/status/conditions.ts";
 import { inOneLine, withFirstErrorOnly } from "../../reconcile/status/first-error.ts";
 import type { Follower } from "../deploy-statuses.ts";
 import { environmentOf, type HostEnvironment, toName } from "./environment.ts";
@@ -161,6 +161,7 @@ function partOf({ deployment, head }: Follower, commit: string): Part | undefine
   if (changeWaits(spec, status) && !(isDeployed && last.errors > 0)) return part("waiting");
   // Without a result, a failure is one of deploying this commit only if it left the applied state unknown.
   if (!isDeployed && last !== undefined && !isInterrupted(status)) return undefined;
+  if (isAwaitingHealth(status)) return part("deploying");
   const ready = readyCondition(status);
   if (ready?.status === "False") return part("failed", withFirstErrorOnly(ready.message, status));
   return isDeployed ? part("deployed") : undefined;

@@ -3,7 +3,7 @@ import { timeOf } from "../../kit/time.ts";
 import { deployedCommitOf, wasDryRun } from "../../model/last-deploy.ts";
 import { type AnyDeployment, type CommandSummary, type Condition, isMalformed, keyText } from "../../model.ts";
 import { changeWaits } from "../../reconcile/decide.ts";
-import { isReconciling, readyCondition, reason } from "../../reconcile/status/conditions.ts";
+import { isAwaitingHealth, isReconciling, readyCondition, reason } from "../../reconcile/status/conditions.ts";
 import { inOneLine, withFirstErrorOnly } from "../../reconcile/status/first-error.ts";
 
 /**
@@ -68,6 +68,7 @@ function describe(deployment: AnyDeployment): [MemberState, string] {
   const hasFailed = last.errors > 0 && deployedCommitOf(last) === commit;
   if (changeWaits(spec, status) && !hasFailed) return ["waiting", ""];
   if (ready?.status === "False") return ["failed", withFirstErrorOnly(ready.message, status)];
+  if (isAwaitingHealth(status)) return ["progress", "is not healthy yet"];
   if (ready?.status !== "True") return ["unknown", ""];
   const changes = deployedCommitOf(last) !== commit || wasDryRun(last) ? "" : changesOf(last);
   return changes === "" ? ["healthy", ""] : ["succeeded", changes];

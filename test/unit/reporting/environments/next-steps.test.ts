@@ -204,6 +204,15 @@ test.each([
   expect(host().settle(b, follower(deployed(b), b, more))).toEqual([]);
 });
 
+test("what was deployed but is not healthy yet is in progress, and stays a success if it waits again later", () => {
+  const { settle } = host();
+  const pending = { ...condition("Ready", "Unknown"), reason: "HealthCheckPending" };
+  const waiting = { ...deployed(b), conditions: [pending] };
+  expect(settle(b, follower(waiting, b))).toEqual(["prod b#1 in_progress: being deployed"]);
+  expect(settle(b, follower(deployed(b), b))).toEqual(["prod b#1 success: deployed: shop/prod"]);
+  expect(settle(b, follower(waiting, b))).toEqual([]);
+});
+
 test("a suspended deployment is not waited for", () => {
   const { settle } = host();
   const paused = follower(deployed(a), b, named("web", { spec: { suspend: true } }));
