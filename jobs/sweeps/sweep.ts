@@ -1,20 +1,12 @@
 /** The periodic sweep: queues what is due and what moved without a webhook. */
 import type { Logger } from "../../src/log.ts";
-import type {
-  DeploymentChange,
-  GitDeployment,
-  Heads,
-  MergeGroupRequest,
-  OciDeployment,
-  RepoId,
-  Tag,
-} from "../../src/model.ts";
+import type { DeploymentChange, GitDeployment, Heads, MergeGroupRequest, RepoId, Tag } from "../../src/model.ts";
 import type { Retries } from "../../src/reconcile/retries.ts";
 import type { Clock, Deployments, Reports } from "../../src/ports.ts";
 import { createDueSweep, type DueAt, type SkipCheck } from "./due-sweep.ts";
 import type { JobQueue } from "../queue.ts";
 import { createRefsSweep, type RefsSweepDeps } from "./refs-sweep.ts";
-import { createTagsSweep } from "./tags-sweep.ts";
+import { createTagsSweep, type UsedTag } from "./tags-sweep.ts";
 
 export interface SweepDeps {
   readonly deployments: Pick<Deployments, "all"> & { onChange?(callback: (change: DeploymentChange) => void): void };
@@ -22,10 +14,10 @@ export interface SweepDeps {
   readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
   /** Equal for deployments that share one `ls-remote`: same remote, same login. */
   readonly groupKey: (deployment: GitDeployment) => string;
-  /** Reads the digest of an artifact's tag with this deployment's login. */
-  readonly tag: (deployment: OciDeployment, signal: AbortSignal) => Promise<Tag>;
-  /** Equal for deployments that follow the same tag with the same login. */
-  readonly tagKey: (deployment: OciDeployment) => string;
+  /** Reads the digest of an artifact's tag with the deployment's login. */
+  readonly tag: (used: UsedTag, signal: AbortSignal) => Promise<Tag>;
+  /** Equal for uses of the same tag with the same login. */
+  readonly tagKey: (used: UsedTag) => string;
   readonly dueAt: DueAt;
   readonly retries: Retries;
   /** Whether to skip a reconciliation that is only due by an interval. Absent: none is skipped. */

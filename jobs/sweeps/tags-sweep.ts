@@ -1,5 +1,5 @@
 /**
- * Detects moved tags in registries, which send no webhooks: queries each tag once per period and compares its digest
+ * Detects moved tags in registries, which send no webhooks, of sources and of artifacts that projects include: queries each tag once per period and compares its digest
  * with the previous one. No status contains digests, so the previous digest is only known since this process started; a
  * move between two processes is found by the next interval check. Each replica queries on its own.
  */
@@ -7,25 +7,34 @@ import type { Logger } from "../../src/log.ts";
 import { withTimeout } from "../../src/kit/deadline.ts";
 import { createLimit } from "../../src/kit/limit.ts";
 import {
-  isMalformed,
+  type AnyDeployment,
   type Deployment,
-  type MalformedDeployment,
-  type OciDeployment,
+  isMalformed,
+  type OciSource,
+  type ReconcileRequest,
   type Tag,
 } from "../../src/model.ts";
+import { includedArtifacts } from "../../src/model/includes.ts";
 import type { Clock, Deployments, Queue } from "../../src/ports.ts";
 import { createRotation, type Group } from "./rotation.ts";
 
 export interface TagsSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
-  /** Reads the tag's digest with this deployment's login. */
-  readonly tag: (deployment: OciDeployment, signal: AbortSignal) => Promise<Tag>;
-  /** Equal for deployments that share one query: same tag, same login. */
-  readonly tagKey: (deployment: OciDeployment) => string;
+  /** Reads the tag's digest with the deployment's login. */
+  readonly tag: (used: UsedTag, signal: AbortSignal) => Promise<Tag>;
+  /** Equal for uses that share one query: same tag, same login. */
+  readonly tagKey: (used: UsedTag) => string;
   readonly queue: Pick<Queue, "enqueue">;
   readonly everyMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+/** A tag, and a deployment that follows it or whose project includes it. */
+export interface UsedTag {
+  readonly deployment: Deployment;
+  readonly source: OciSource;
+  readonly cause: "sweep" | "include";
 }
 
 export interface TagsSweep {
@@ -40,8 +49,8 @@ const looksAtOnce = 4;
 const lookTimeoutMs = 60_000;
 const longestBackoffMs = 600_000;
 
-/** The deployments that share a tag and a login. */
-interface TagGroup extends Group<OciDeployment> {
+/** The uses that share a tag and a login. */
+interface TagGroup extends Group<UsedTag> {
   digest: string | undefined;
 }
 
@@ -51,7 +60,7 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
   const limit = createLimit(looksAtOnce);
   const create = (): Pick<TagGroup, "digest"> => ({ digest: undefined });
   const rotation = createRotation({ everyMs, clock, keyOf: deps.tagKey, create });
-  const regroup = () => rotation.regroup(deployments.all().filter(isTracked));
+  const regroup = () => rotation.regroup(deployments.all().flatMap(tagsOf));
 
   function tick(): void {
     if (stopped.signal.aborted) return;
@@ -68,16 +77,14 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
   async function look(group: TagGroup): Promise<void> {
     const [first] = group.members;
     if (first === undefined || stopped.signal.aborted) return;
-    const artifact = first.spec.source.url;
+    const artifact = first.source.url;
     try {
       const signal = withTimeout(lookTimeoutMs, stopped.signal);
       const { digest, checkedOut } = await deps.tag(first, signal);
       group.failures = 0;
       const before = group.digest ?? checkedOut;
       if (digest !== undefined && before !== undefined && digest !== before) {
-        await queue.enqueue(
-          group.members.map(({ key }) => ({ kind: "reconcile", deployment: key, cause: "sweep" }) as const),
-        );
+        await queue.enqueue(group.members.map(toRequest));
         log.info({ artifact, digest, deployments: group.members.length }, "found a moved tag");
       }
       group.digest = digest ?? group.digest;
@@ -104,10 +111,19 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
   };
 }
 
-/** Whether a move of its tag can affect the deployment. One that has never been reconciled is due anyway. */
-function isTracked(deployment: Deployment | MalformedDeployment): deployment is OciDeployment {
-  if (isMalformed(deployment) || deployment.deletionTimestamp !== undefined) return false;
+function toRequest({ deployment: { key, repo }, cause }: UsedTag): ReconcileRequest {
+  return { kind: "reconcile", deployment: key, cause, ...(cause === "include" && repo !== undefined && { repo }) };
+}
+
+/** The tags whose moves can affect the deployment. One that has never been reconciled is due anyway. */
+function tagsOf(deployment: AnyDeployment): UsedTag[] {
+  if (isMalformed(deployment) || deployment.deletionTimestamp !== undefined) return [];
   const { spec, status } = deployment;
-  const followsTag = spec.source.kind === "oci" && spec.source.ref.digest === undefined;
-  return followsTag && !spec.suspend && status.observedGeneration !== undefined;
+  if (spec.suspend || status.observedGeneration === undefined) return [];
+  const { source } = spec;
+  const followed = source.kind === "oci" && source.ref.digest === undefined ? [source] : [];
+  return [
+    ...followed.map((one): UsedTag => ({ deployment, source: one, cause: "sweep" })),
+    ...includedArtifacts(deployment).map((one): UsedTag => ({ deployment, source: one, cause: "include" })),
+  ];
 }

@@ -8,7 +8,7 @@ import {
   type GitCredential,
   type HelmCredential,
   type OciCredential,
-  type OciDeployment,
+  type OciSource,
 } from "../model.ts";
 import type { Secrets } from "../ports.ts";
 import { parseRepoUrl } from "../model/repo-url.ts";
@@ -130,9 +130,14 @@ export function loginKey({ key, spec }: Deployment): string {
   return JSON.stringify([source.url, key.namespace, gitCredentials, serviceAccountName]);
 }
 
-/** Equal for deployments that follow the same tag with the same logins; computed without reading a Secret. */
-export function tagKey({ key, spec }: OciDeployment): string {
-  const { source, ociCredentials, serviceAccountName } = spec;
+interface UsedArtifact {
+  readonly deployment: Deployment;
+  readonly source: OciSource;
+}
+
+/** Equal for uses of the same tag with the same logins; computed without reading a Secret. */
+export function tagKey({ deployment: { key, spec }, source }: UsedArtifact): string {
+  const { ociCredentials, serviceAccountName } = spec;
   const tag = [source.url, source.ref.tag];
   if (ociCredentials.length === 0) return JSON.stringify(tag);
   return JSON.stringify([...tag, key.namespace, ociCredentials, serviceAccountName]);

@@ -92,9 +92,9 @@ export function startWork(deps: WorkDeps): StartedWork {
     skipCheck: skips && ((deployment, to) => skips.skipping.skipCheck(deployment, to)),
     groupKey: loginKey,
     tagKey,
-    async tag(deployment, signal) {
+    async tag({ deployment, source }, signal) {
       const credentials = await readOciCredentials(deployment, secrets);
-      return sources.tag({ ...deployment.spec.source, credentials }, signal);
+      return sources.tag({ ...source, credentials }, signal);
     },
     async heads(deployment, signal) {
       const credentials = await readGitCredentials(deployment, secrets);

@@ -85,11 +85,6 @@ export interface GitDeployment extends Deployment {
   readonly repo: RepoId;
 }
 
-/** A deployment that follows an OCI artifact. */
-export interface OciDeployment extends Deployment {
-  readonly spec: DeploymentSpec & { readonly source: OciSource };
-}
-
 export function followsGit(deployment: AnyDeployment): deployment is GitDeployment {
   return !isMalformed(deployment) && deployment.spec.source.kind === "git" && deployment.repo !== undefined;
 }

@@ -1,16 +1,17 @@
 /**
- * The git repositories that a project includes: as projects, variables or charts. Each deploy records them in an
- * annotation of the deployment, so that every server knows from its watch which deployments a push to such a repository
- * concerns. Pure.
+ * The git repositories that a project includes: as projects, variables or charts, and the OCI artifacts that it includes
+ * as projects. Each deploy records them in an annotation of the deployment, so that every server knows from its watch
+ * which deployments a push to such a repository, or a moved tag, concerns. Pure.
  */
 import { annotation, type AnyDeployment } from "./deployment.ts";
-import type { RepoId } from "./source.ts";
+import type { OciSource, RepoId } from "./source.ts";
 import { repoId, withoutLogin } from "./repo-url.ts";
 
 export interface Include {
   readonly url: string;
   /**
    * Full names of the refs that it may follow; empty: the default branch. A commit that it is pinned to stands for itself.
+   * Of an artifact (`oci://`): its tag.
    */
   readonly refs: readonly string[];
 }
@@ -40,6 +41,16 @@ export function includesOf({ deployment }: Fields): Include[] {
     (refs.some(isCommit) ? pinned : found).set(JSON.stringify(include), include);
   }
 
+  /** A digest never changes, and is not recorded. */
+  function addArtifact(value: unknown): void {
+    const { url, ref } = fieldsOf(value);
+    const { tag, digest } = fieldsOf(ref);
+    if (typeof url !== "string" || !isArtifact(url) || url.length > longestUrl || /\s/.test(url) || digest) return;
+    const name = typeof tag === "string" && tag !== "" ? tag : "latest";
+    const include = { url: withoutLogin(url), refs: [name] };
+    if (isName(name)) found.set(JSON.stringify(include), include);
+  }
+
   function addVars(value: unknown): void {
     for (const source of listOf(value)) {
       add(fieldsOf(source)["git"]);
@@ -52,6 +63,7 @@ export function includesOf({ deployment }: Fields): Include[] {
     for (const item of listOf(project["deployments"]).map(fieldsOf)) {
       addVars(item["vars"]);
       add(item["git"]);
+      addArtifact(item["oci"]);
       add(fieldsOf(fieldsOf(item["renderedHelmChartConfig"])["helmChart"])["git"]);
       walk(fieldsOf(item["renderedInclude"]));
     }
@@ -94,6 +106,12 @@ export function parseIncludes(text: string | undefined): Include[] {
   });
 }
 
+/** The artifacts that its last deploy included by tag. */
+export function includedArtifacts({ annotations }: Pick<AnyDeployment, "annotations">): OciSource[] {
+  const artifacts = parseIncludes(annotations[annotation.includes]).filter(({ url }) => isArtifact(url));
+  return artifacts.map(({ url, refs: [tag = "latest"] }) => ({ kind: "oci", url, ref: { tag }, path: "" }));
+}
+
 /** The repositories that its last deploy included. */
 export function includedBy({ annotations }: Pick<AnyDeployment, "annotations">): ReadonlySet<RepoId> {
   const repos = parseIncludes(annotations[annotation.includes]).map(({ url }) => repoId(url));
@@ -115,6 +133,10 @@ export function includesFrom(
 export function isOf(url: string, repos: ReadonlySet<RepoId>): boolean {
   const repo = repoId(url);
   return repo !== undefined && repos.has(repo);
+}
+
+function isArtifact(url: string): boolean {
+  return url.startsWith("oci://");
 }
 
 /** Full names of refs start differently. */

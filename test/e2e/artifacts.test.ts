@@ -7,6 +7,7 @@ import { useGiteaRegistry, useHelmRepository } from "../support/artifacts.ts";
 import { aProject } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { useGitea, useGitServer, useWorld } from "../support/world.ts";
+import { annotation } from "../../src/model.ts";
 import { conditionOf, type TestResource } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
 
@@ -119,13 +120,13 @@ test("a project includes a private repository, artifact and chart with the login
   const helm = await useHelmRepository({ name: "from-helm", version: "0.1.0", namespace });
   await registry.pushChart(registry.closed, { name: "from-chart", version: "0.2.0", namespace });
   const library = await git.repo("library");
-  const part = (name: string) => ({
+  const part = (name: string, from = name) => ({
     "deployment.yaml": "deployments: [{path: app}]\n",
     "app/it.yaml": stringify({
       apiVersion: "v1",
       kind: "ConfigMap",
       metadata: { name, namespace },
-      data: { from: name },
+      data: { from },
     }),
   });
   await library.push(part("from-git"));
@@ -170,7 +171,7 @@ test("a project includes a private repository, artifact and chart with the login
       { host: helm.host, secretRef: { name: "wrong" } },
     ],
   });
-  const towline = await useTowline(world);
+  const towline = await useTowline(world, { TOWLINE_SWEEP_INTERVAL: "5s" });
   const source = { git: { url: repo.url } };
   const [right, refused, untrusted] = ["right", "refused", "untrusted"].map((name) => cluster.deployment(name));
   await refused!.create(aSpec(source, { credentials: credentials("wrong") }));
@@ -182,6 +183,20 @@ test("a project includes a private repository, artifact and chart with the login
   for (const from of ["from-git", "from-oci", "from-helm", "from-chart"]) {
     expect(await cluster.data(from)).toEqual({ from });
   }
+  const { metadata } = (await right!.get()) as TestResource;
+  expect(metadata?.annotations?.[annotation.includes]).toContain(`${artifact} v1`);
+  // Nothing says when the sweep has seen a tag for the first time, after which it notices each move.
+  let moves = 0;
+  await expect
+    .poll(
+      async () => {
+        await pushed.push(part("from-oci", `move ${++moves}`));
+        await registry.push(artifact, "v1", pushed.dir);
+        return (await cluster.data("from-oci"))?.["from"];
+      },
+      { ...patience, interval: 6_000 },
+    )
+    .toMatch(/^move/);
   expect(failures.map(({ reason }) => reason)).toEqual(["PrepareFailed", "PrepareFailed"]);
   expect(failures[0]?.error).toContain("401 Unauthorized");
   expect(failures[1]?.error).toMatch(/certificate/);

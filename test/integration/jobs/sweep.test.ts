@@ -25,7 +25,7 @@ test("whenever Redis loses its data, the sweep queues the lost work again", asyn
     heads: async () => ({ commits: new Map([["refs/heads/main", head]]) }),
     groupKey: ({ repo }) => repo,
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
-    tagKey: ({ spec }) => spec.source.url,
+    tagKey: ({ source }) => source.url,
     dueAt: () => Infinity,
     retries: createRetries({ now: () => Date.now() }),
     queue,

@@ -72,7 +72,7 @@ function useSweep(
     },
     groupKey: ({ spec }) => spec.source.url,
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
-    tagKey: ({ spec }) => spec.source.url,
+    tagKey: ({ source }) => source.url,
     dueAt: () => Infinity,
     retries: createRetries({ now: () => 0 }),
     queue: redis.queue,

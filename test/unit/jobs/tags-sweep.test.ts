@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { createTagsSweep } from "../../../jobs/sweeps/tags-sweep.ts";
-import type { Deployment, OciDeployment, OciSource, Request } from "../../../src/model.ts";
+import { annotation, type Deployment, type OciSource, type Request } from "../../../src/model.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
 
@@ -9,7 +9,7 @@ const minute = 60_000;
 beforeEach(() => void vi.useFakeTimers({ now: Date.parse("2026-01-01T00:00:00Z") }));
 afterEach(() => void vi.useRealTimers());
 
-function following(name: string, ref: OciSource["ref"] = {}, more: Partial<Deployment> = {}): OciDeployment {
+function following(name: string, ref: OciSource["ref"] = {}, more: Partial<Deployment> = {}): Deployment {
   const source: OciSource = { kind: "oci", url: "oci://registry.test/org/shop", ref, path: "" };
   const deployment = aDeployment({ key: { namespace: "apps", name }, status: aStatus({ observedGeneration: 1 }) });
   return { ...deployment, ...more, spec: { ...aSpec(), ...more.spec, source } };
@@ -23,13 +23,13 @@ function useSweep(...deployments: Deployment[]) {
   const state = { redisDown: false, registryDown: false };
   const sweep = createTagsSweep({
     deployments: { all: () => deployments },
-    async tag({ spec }) {
-      const { tag = "latest" } = spec.source.ref;
+    async tag({ source }) {
+      const { tag = "latest" } = source.ref;
       asked.push(tag);
       if (state.registryDown) throw new Error("the registry is away");
       return { digest: tags.get(tag), checkedOut: checkedOut.get(tag) };
     },
-    tagKey: ({ spec }) => JSON.stringify(spec.source.ref),
+    tagKey: ({ source }) => JSON.stringify([source.url, source.ref.tag ?? "latest"]),
     queue: {
       async enqueue(wanted) {
         if (state.redisDown) throw new Error("Redis is away");
@@ -51,6 +51,35 @@ function useSweep(...deployments: Deployment[]) {
   const wanted = () => requests.map((one) => (one.kind === "reconcile" ? `${one.deployment.name} ${one.cause}` : ""));
   return { sweep, tags, checkedOut, asked, wanted, requests, state, pass };
 }
+
+test("a moved tag of an included artifact requests the deployments that include it, with those that follow it", async () => {
+  const including = (name: string, text: string, more: Partial<Deployment> = {}) =>
+    aDeployment({
+      key: { namespace: "apps", name },
+      status: aStatus({ observedGeneration: 1 }),
+      ...more,
+      annotations: { [annotation.includes]: text },
+    });
+  const shop = "oci://registry.test/org/shop";
+  const { tags, asked, wanted, requests, pass } = useSweep(
+    following("own"),
+    including("latest", `${shop} latest\nhttps://git.example.com/org/library refs/heads/main`),
+    including("v1", `${shop} v1`),
+    including("deleted", `${shop} v1`, { deletionTimestamp: "2026-01-01T00:00:00Z" }),
+    including("git", "https://git.example.com/org/library"),
+  );
+  tags.set("v1", "d1");
+  await pass(10_000);
+  expect(asked.toSorted()).toEqual(["latest", "v1"]);
+  tags.set("latest", "d2");
+  await pass(minute);
+  expect(wanted().toSorted()).toEqual(["latest include", "own sweep"]);
+  expect(requests.find((one) => "cause" in one && one.cause === "include")).toHaveProperty("repo");
+  tags.set("v1", "d2");
+  await pass(minute);
+  expect(wanted().at(-1)).toBe("v1 include");
+  expect(wanted()).toHaveLength(3);
+});
 
 test("a tag is checked once for all deployments that follow it, and a moved tag requests each of them once", async () => {
   const { tags, asked, wanted, pass } = useSweep(following("a"), following("b"), following("c", { tag: "v1" }));

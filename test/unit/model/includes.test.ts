@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 import { annotation } from "../../../src/model.ts";
-import { formatIncludes, includedBy, includesOf, parseIncludes } from "../../../src/model/includes.ts";
+import {
+  formatIncludes,
+  includedArtifacts,
+  includedBy,
+  includesOf,
+  parseIncludes,
+} from "../../../src/model/includes.ts";
+import { aDeployment } from "../../support/deployments.ts";
 
 const url = "https://git.example.com/org/library.git";
 
@@ -33,6 +40,33 @@ test("a repository that is included twice is recorded once, and one that is pinn
   expect(includesOf({ deployment: { deployments: [pinned] } })).toEqual([]);
   const both = includesOf({ deployment: { deployments: [pinned, ...deployments] } });
   expect(both.map(({ refs }) => refs)).toEqual([[], ["1".repeat(40)]]);
+});
+
+test("artifacts are recorded with their tag, unless they are pinned to a digest", () => {
+  const oci = (name: string, ref?: unknown) => ({ oci: { url: `oci://user:secret@registry.test/org/${name}`, ref } });
+  const deployments = [
+    oci("base"),
+    oci("db", { tag: "v1" }),
+    oci("pinned", { tag: "v1", digest: `sha256:${"0".repeat(64)}` }),
+    { path: "more", renderedInclude: { deployments: [oci("nested", { tag: "main" })] } },
+    { oci: { url: "https://registry.test/org/other" } },
+    { oci: { url: "oci://registry.test/org/odd", ref: { tag: "two words" } } },
+    { git: { url } },
+  ];
+  const text = formatIncludes(includesOf({ deployment: { deployments } }));
+  expect(text?.split("\n")).toEqual([
+    url,
+    "oci://registry.test/org/base latest",
+    "oci://registry.test/org/db v1",
+    "oci://registry.test/org/nested main",
+  ]);
+  const deployment = aDeployment({ annotations: { [annotation.includes]: text ?? "" } });
+  expect(includedArtifacts(deployment).map(({ url: artifact, ref }) => `${artifact}:${ref.tag}`)).toEqual([
+    "oci://registry.test/org/base:latest",
+    "oci://registry.test/org/db:v1",
+    "oci://registry.test/org/nested:main",
+  ]);
+  expect(includedBy(deployment).size).toBe(1);
 });
 
 test("logins in URLs are not recorded", () => {
