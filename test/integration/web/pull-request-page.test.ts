@@ -59,6 +59,50 @@ const base = aReport({
   ],
 });
 
+/** As most of them are; for the pictures of docs/page.md. */
+const plain = aReport({
+  ...{ pullRequest: key, url: "https://gitea.example.com/example/shop/pulls/7" },
+  ...{ title: "Give the frontend three replicas", author: "ada", baseBranch: "main" },
+  openedAt: Date.now() - 2 * 3_600_000,
+  startedAt: Date.now() - 3_000,
+  finishedAt: Date.now() - 1_000,
+  earlierPreviews: [{ head: "5".repeat(40), verdict: "changes 1 deployment", at: Date.now() - 3_600_000 }],
+  previews: [
+    aPreview({
+      ...{ target: "prod", cluster: "eu-1" },
+      counts: { new: 1, changed: 2, deleted: 1, orphan: 0, errors: 0, warnings: 0 },
+      objects: [
+        object("carts", {
+          ref: { kind: "PersistentVolumeClaim", name: "carts", namespace: "shop" },
+          action: "deleted",
+          risks: [{ kind: "deletion", text: "deletes the data of the volume" }],
+        }),
+        object("frontend", {
+          ref: { kind: "Deployment", name: "frontend", namespace: "shop" },
+          diff: " spec.replicas:\n-  1\n+  3\n spec.template.spec.containers[0].image:\n-  shop/frontend:1.4.2\n+  shop/frontend:1.5.0",
+        }),
+        object("login", {
+          ref: { kind: "Secret", name: "login", namespace: "shop" },
+          secretKeys: [{ key: "password", change: "changed" }],
+        }),
+        object("limits", { action: "new", diff: '+  apiVersion: v1\n+  kind: ConfigMap\n+  data:\n+    carts: "200"' }),
+      ],
+      drifted,
+      noise: { ...noise, objectsLeftOut: 0 },
+    }),
+    aPreview({
+      ...{ deployment: { namespace: "shop", name: "staging" }, target: "staging", cluster: "eu-1" },
+      counts: { new: 0, changed: 1, deleted: 0, orphan: 0, errors: 0, warnings: 0 },
+      objects: [
+        object("frontend", {
+          ref: { kind: "Deployment", name: "frontend", namespace: "shop-staging" },
+          diff: " spec.template.spec.containers[0].image:\n-  shop/frontend:1.4.2\n+  shop/frontend:1.5.0",
+        }),
+      ],
+    }),
+  ],
+});
+
 async function usePullRequestPage() {
   await buildPage();
   const check = (pullRequest: PullRequestKey, text: string) => signer.check(pullRequest, text, Date.now());
@@ -84,7 +128,7 @@ test("a link shows the changes, what is apart from them, and earlier previews, a
   const [, signature = "-"] = link.split("?link=");
   expect(asked.filter((one) => one.includes(signature))).toEqual([]);
   expect(await page.locator("main a").count()).toBe(0);
-  await examine(page, "pull-request");
+  await examine(page);
 
   // By keyboard: the tabs, and the search.
   await page.getByRole("tab", { name: "Changes" }).focus();
@@ -113,7 +157,7 @@ test("a link shows the changes, what is apart from them, and earlier previews, a
   await page.setViewportSize({ width: 380, height: 760 });
   await page.getByRole("group", { name: `Changes in data.${evil}` }).waitFor();
   expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
-  await examine(page, "pull-request-phone");
+  await examine(page);
 
   // An expired link says so, and users who log in see the pull request anyway.
   await page.goto("about:blank");
@@ -126,6 +170,21 @@ test("a link shows the changes, what is apart from them, and earlier previews, a
   expect(trouble).toEqual([]);
 });
 
+test("the page is as wide as its window, and a link at the git host leads back", async () => {
+  const { link, show } = await usePullRequestPage();
+  show(plain);
+  const { page, trouble } = await useBrowserPage();
+  await page.goto(link);
+  await page.getByRole("heading", { level: 1, name: "Give the frontend three replicas" }).waitFor();
+  expect(await page.locator(`main a[href="${plain.url}"]`).count()).toBe(1);
+  await page.getByText("+  3", { exact: true }).waitFor();
+  await examine(page, "pull-request");
+  await page.setViewportSize({ width: 380, height: 760 });
+  expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
+  await examine(page, "pull-request-phone");
+  expect(trouble).toEqual([]);
+});
+
 test("a large pull request is short until a reader opens a deployment, and follows new previews", async () => {
   const { link, show } = await usePullRequestPage();
   const working = { ...base, state: "working" as const, finishedAt: undefined };
@@ -133,7 +192,7 @@ test("a large pull request is short until a reader opens a deployment, and follo
   const { page, trouble } = await useBrowserPage();
   await page.goto(link);
   await page.getByText("Comparing 1 deployment with the live cluster").waitFor();
-  show({ ...base, previews: manyPreviews() });
+  show({ ...plain, previews: manyPreviews() });
   await page.getByText("Merging changes 200 deployments").waitFor();
 
   expect(await page.locator(".preview").count()).toBe(101);
