@@ -72,18 +72,13 @@ export function deletion(
   { deployment, request }: Pick<Work, "deployment" | "request">,
   came: Pick<Change, "dryRun" | "result" | "objects" | "reconcileID" | "ms">,
 ): Change {
-  const { key, spec, status } = deployment;
   return {
     action: "delete",
     why: "the deployment was deleted",
     ...sourceOf(deployment),
     cause: request.cause,
-    deployment: key,
-    cluster: status.targetKey?.clusterId,
-    target: status.targetKey?.targetName,
-    discriminator: status.targetKey?.discriminator,
-    serviceAccount: spec.serviceAccountName,
-    commit: status.observedCommit ?? "",
+    ...placeOf(deployment),
+    commit: deployment.status.observedCommit ?? "",
     ...came,
   };
 }
@@ -102,8 +97,7 @@ export function awaited(
   { deployment, request, reconcileId, deps }: Omit<Audited, "status" | "asked">,
   { from, to }: { readonly from: string; readonly to: string },
 ): Change {
-  const { key, spec, status } = deployment;
-  const since = Date.parse(status.lastDeployResult?.endTime ?? "");
+  const since = Date.parse(deployment.status.lastDeployResult?.endTime ?? "");
   const now = deps.clock.now();
   return {
     action: "health-check",
@@ -112,16 +106,23 @@ export function awaited(
     cause: request.cause,
     sender: request.sender,
     delivery: request.delivery,
-    deployment: key,
-    cluster: status.targetKey?.clusterId,
-    target: status.targetKey?.targetName,
-    discriminator: status.targetKey?.discriminator,
-    serviceAccount: spec.serviceAccountName,
+    ...placeOf(deployment),
     commit: from,
     dryRun: false,
     result: "superseded",
     reconcileID: reconcileId,
     ms: Number.isNaN(since) ? 0 : Math.max(0, now - since),
+  };
+}
+
+/** Where it has deployed last, and as whom. */
+function placeOf({ key, spec, status: { targetKey } }: Deployment) {
+  return {
+    deployment: key,
+    cluster: targetKey?.clusterId,
+    target: targetKey?.targetName,
+    discriminator: targetKey?.discriminator,
+    serviceAccount: spec.serviceAccountName,
   };
 }
 
