@@ -31,8 +31,8 @@ function limitDeliveries(deliveries: readonly DeliveryRecord[], sees: Sees): Del
   return deliveries.flatMap((delivery) => {
     const deployments = delivery.deployments.filter(isSeen);
     const ignored = delivery.ignored.filter(({ deployment }) => isSeen(deployment));
-    if (deployments.length + ignored.length === 0) return [];
     const including = delivery.including?.filter(isSeen);
+    if (deployments.length + ignored.length + (including?.length ?? 0) === 0) return [];
     return {
       ...delivery,
       deployments,

@@ -259,6 +259,8 @@ test("namespaces that a user cannot see are neither shown nor changed", async ()
   const deliveries = [
     { ...record, matched: 2, deployments: [mine, theirs], ignored: [{ deployment: theirs, reason: "suspended" }] },
     { ...record, matched: 1, repoName: "secret-repo", deployments: [theirs], ignored: [] },
+    // About a pull request in a library that visible deployments include.
+    { ...record, matched: 0, repoName: "library", deployments: [], including: [mine, theirs], ignored: [] },
   ];
   const previews = [mine, theirs].map((deployment) => ({ deployment, verdict: "1 changed" }));
   const key = { forge: "gitea", repoName: "org/shop", number: 7 };
@@ -294,6 +296,7 @@ test("namespaces that a user cannot see are neither shown nor changed", async ()
     const text = await (await page.get(`/api/${path}`, bearer)).text();
     expect(text).not.toContain("secret");
     expect(text.includes(mine), path).toBe(path !== "deployments");
+    if (path === "deliveries") expect(text).toContain(`"including":["${mine}"]`);
   }
   for (const path of ["", "/results/1", "/log", "/actions"])
     expect((await page.get(`/api/deployments/theirs/secret-name${path}`, bearer)).status, path).toBe(404);
