@@ -40,7 +40,7 @@ import { stateOf } from "../views/state.ts";
 import { traceCommit } from "../views/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
 import type { LiveForges } from "./live-forges.ts";
-import type { Report } from "../model/report.ts";
+import { markStale, type Report } from "../model/report.ts";
 import { showStored } from "./show-stored.ts";
 
 export interface PageFactsDeps {
@@ -100,8 +100,7 @@ export function createPageFacts(
   async function readReport(key: PullRequestKey): Promise<ShownReport | undefined> {
     const [report, stale] = await Promise.all([reports.find(key), reports.stale(key)]);
     if (report === undefined) return undefined;
-    const isStale = report.state === "done" && stale?.startedAt === report.startedAt;
-    return showReport(isStale ? { ...report, staleUntil: stale.until } : report);
+    return showReport(markStale(report, stale));
   }
 
   const urlOf = (repo: RepoId | undefined, commit: string | undefined) =>

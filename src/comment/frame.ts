@@ -141,7 +141,8 @@ function describeConsumers({ previews, unshown = [], beyond = 0 }: Report, { cod
     shown > 0 &&
       `${plural(shown, "deployment")} ${include} this repository. ${are} rendered at the commit that ${they} ${shown === 1 ? "follows" : "follow"}, with the merge in place of what ${they} ${include}.`,
     ...unshown.map(({ deployment, reason }) => `${code(deployment)} is not compared: ${sentence(reason)}.`),
-    beyond > 0 && `${plural(beyond, "more deployment")} of this kind ${beyond === 1 ? "is" : "are"} not compared.`,
+    beyond > 0 &&
+      `${plural(beyond, "more deployment")} that ${beyond === 1 ? "includes it is" : "include it are"} not compared.`,
   ].filter((note) => note !== false);
 }
 

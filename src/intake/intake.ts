@@ -72,15 +72,13 @@ export function createIntake(deps: IntakeDeps): Accept {
     const spelled = reposOf(event);
     // The index lists each deployment under a single spelling, so there are no duplicates.
     const candidates = [...spelled].flatMap((repo) => tracking(repo));
-    const consumers = distinct([...spelled].flatMap((repo) => including(repo)));
+    const { consumers, libraries } = consumersOf(spelled);
     const followed = match(event, candidates, spelled);
     const { requests, ignored } = matchIncludes(event, consumers, spelled, followed);
     const followedRepos = distinct(candidates.map(({ repo }) => repo));
     // A job for an include gets no earlier answer for its own repository either: there is one record for both.
     const repos = distinct([...followedRepos, ...requests.flatMap(({ repo }) => repo ?? [])]);
-    const libraries = consumers.flatMap((one) => librariesOf(one).map(({ repo }) => repo));
-    const shown = libraries.filter((repo) => spelled.has(repo));
-    const based = await findBased(event, distinct([...followedRepos, ...shown]));
+    const based = await findBased(event, distinct([...followedRepos, ...libraries]));
     const { delivery } = event;
     const wanted = [
       ...requests.map((request) => ({ ...request, receivedAt })),
@@ -116,16 +114,19 @@ export function createIntake(deps: IntakeDeps): Accept {
     return [{ kind: "commit-status", commit: { forge, repoName, commit: after }, repo: first.repo }];
   }
 
-  /** The deployments that include the repository and do not follow it. */
-  function consumersOf(event: Pick<PullRequestEvent, "repoUrls" | "baseBranch">): Deployment[] {
+  /** The deployments that include these repositories, and those of the repositories whose pull requests may show them. */
+  function consumersOf(repos: ReadonlySet<RepoId>) {
+    const consumers = distinct([...repos].flatMap((repo) => including(repo)));
+    const shownIn = consumers.flatMap((one) => librariesOf(one).map(({ repo }) => repo));
+    return { consumers, libraries: shownIn.filter((repo) => repos.has(repo)) };
+  }
+
+  /** The deployments that include the repository and do not follow the pull request's base. */
+  function onlyConsumersOf(event: Pick<PullRequestEvent, "repoUrls" | "baseBranch">): Deployment[] {
     const spelled = reposOf(event);
-    const followers = matchPullRequest(
-      event,
-      [...spelled].flatMap((repo) => tracking(repo)),
-    ).concerned;
-    return distinct([...spelled].flatMap((repo) => including(repo))).filter(
-      (one) => !followers.some((follower) => follower.uid === one.uid),
-    );
+    const candidates = [...spelled].flatMap((repo) => tracking(repo));
+    const followers = new Set(matchPullRequest(event, candidates).concerned.map(({ uid }) => uid));
+    return consumersOf(spelled).consumers.filter(({ uid }) => !followers.has(uid));
   }
 
   /** Also if no deployment follows the repository: its status may be required and has to resolve. */
@@ -134,7 +135,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     const reason = reasonNotToPreview(event);
     if (reason !== undefined) return { delivery, matched: 0, queued: 0, ignored: [], reason };
     const queued = await enqueue([toPreview({ forge, repoName, number }, "pull-request", delivery, receivedAt)]);
-    const { concerned, unshown, ignored } = matchConsumers(event, consumersOf(event));
+    const { concerned, unshown, ignored } = matchConsumers(event, onlyConsumersOf(event));
     const named = concerned.slice(0, mostNamed).map(({ key }) => keyText(key));
     const more = named.length > 0 ? { including: named } : {};
     return { delivery, matched: 0, previews: 1, ...more, queued, ignored: [...unshown, ...ignored] };
@@ -160,8 +161,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     if (!forges.has(forge)) return { ...nothing, reason: noLogin(forge) };
     const spelled = reposOf(event);
     const followed = distinct([...spelled].flatMap((repo) => tracking(repo)).map(({ repo }) => repo));
-    const libraries = [...spelled].flatMap((repo) => including(repo)).flatMap((one) => librariesOf(one));
-    const repos = distinct([...followed, ...libraries.map(({ repo }) => repo).filter((repo) => spelled.has(repo))]);
+    const repos = distinct([...followed, ...consumersOf(spelled).libraries]);
     const [first] = followed;
     if (repos.length === 0) return { ...nothing, reason: "no deployment follows this repository" };
     const key = { forge, repoName, commit };

@@ -9,8 +9,7 @@ import {
   type ReconcileRequest,
   type RepoId,
 } from "../model.ts";
-import { repoId } from "../model/repo-url.ts";
-import { type Include, parseIncludes } from "../model/includes.ts";
+import { type Include, isOf, parseIncludes } from "../model/includes.ts";
 
 /**
  * Adds the deployments that include the repository to those that follow it (`followed`). `including`: see Deployments. A
@@ -43,10 +42,7 @@ export function matchIncludes(
 
 function reasonToIgnore(event: PushEvent, deployment: Deployment, repos: ReadonlySet<RepoId>): string | undefined {
   if (isSwitchedOff(deployment, annotation.webhooks)) return "webhooks are disabled by annotation";
-  const included = parseIncludes(deployment.annotations[annotation.includes]).filter(({ url }) => {
-    const repo = repoId(url);
-    return repo !== undefined && repos.has(repo);
-  });
+  const included = parseIncludes(deployment.annotations[annotation.includes]).filter(({ url }) => isOf(url, repos));
   if (!included.some(({ refs }) => follows(event, refs))) {
     return `includes ${describeRefs(included)}, the push is to ${describePushed(event)}`;
   }

@@ -11,7 +11,7 @@ import {
   keyText,
 } from "../model.ts";
 import { parsePathGlobs } from "../kit/glob.ts";
-import { repoId } from "../model/repo-url.ts";
+import { reposOfUrls } from "../model/repo-url.ts";
 
 export interface Matched {
   readonly requests: readonly ReconcileRequest[];
@@ -65,7 +65,7 @@ export function match(
 
 /** The pushed repository, by each URL spelling in the payload. */
 export function reposOf({ repoUrls }: Pick<PushEvent, "repoUrls">): ReadonlySet<RepoId> {
-  return new Set(repoUrls.map(repoId).filter((repo) => repo !== undefined));
+  return reposOfUrls(repoUrls);
 }
 
 /** The first reason that applies; permanent reasons come before those specific to this push. */

@@ -5,7 +5,7 @@
  */
 import { annotation, type AnyDeployment } from "./deployment.ts";
 import type { OciSource, RepoId } from "./source.ts";
-import { repoId, withoutLogin } from "./repo-url.ts";
+import { repoId, reposOfUrls, withoutLogin } from "./repo-url.ts";
 
 export interface Include {
   readonly url: string;
@@ -108,14 +108,16 @@ export function parseIncludes(text: string | undefined): Include[] {
 
 /** The artifacts that its last deploy included by tag. */
 export function includedArtifacts({ annotations }: Pick<AnyDeployment, "annotations">): OciSource[] {
-  const artifacts = parseIncludes(annotations[annotation.includes]).filter(({ url }) => isArtifact(url));
+  const text = annotations[annotation.includes];
+  // The sweep asks for those of all deployments every second, and most have none.
+  if (text === undefined || !text.includes("oci://")) return [];
+  const artifacts = parseIncludes(text).filter(({ url }) => isArtifact(url));
   return artifacts.map(({ url, refs: [tag = "latest"] }) => ({ kind: "oci", url, ref: { tag }, path: "" }));
 }
 
 /** The repositories that its last deploy included. */
 export function includedBy({ annotations }: Pick<AnyDeployment, "annotations">): ReadonlySet<RepoId> {
-  const repos = parseIncludes(annotations[annotation.includes]).map(({ url }) => repoId(url));
-  return new Set(repos.filter((repo) => repo !== undefined));
+  return reposOfUrls(parseIncludes(annotations[annotation.includes]).map(({ url }) => url));
 }
 
 /**

@@ -66,6 +66,11 @@ export function repoId(url: string): RepoId | undefined {
   return parsed && (`${parsed.host}/${parsed.path.toLowerCase()}` as RepoId);
 }
 
+/** The repositories with these URLs; what is not the URL of one is left out. */
+export function reposOfUrls(urls: readonly string[]): ReadonlySet<RepoId> {
+  return new Set(urls.map(repoId).filter((repo) => repo !== undefined));
+}
+
 function hasControls(text: string): boolean {
   return /[\u0000-\u001f\u007f]/.test(text); // eslint-disable-line no-control-regex -- it looks for control characters
 }

@@ -227,6 +227,12 @@ export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
   return obstacle?.kind === "fork" || obstacle?.kind === "no-branch";
 }
 
+/** The report, marked if it is the outdated one. */
+export function markStale(report: Report, stale: { startedAt: number; until: number } | undefined): Report {
+  const isStale = report.state === "done" && stale?.startedAt === report.startedAt;
+  return isStale ? { ...report, staleUntil: stale.until } : report;
+}
+
 /**
  * Whether the pull request was open when this report was written; the report of a closed one keeps its last results.
  */

@@ -3,6 +3,7 @@
  * comment may show them. Pure, and explains its decisions.
  */
 import { isSwitchedOff } from "../intake/match.ts";
+import { compareText } from "../kit/compare-text.ts";
 import { shortRef } from "../model/git-ref.ts";
 import { type Include, includesFrom, isOf, parseIncludes } from "../model/includes.ts";
 import type { Ignored } from "../model/receipt.ts";
@@ -16,7 +17,7 @@ import {
   type PullRequest,
   type RepoId,
 } from "../model.ts";
-import { repoId } from "../model/repo-url.ts";
+import { repoId, reposOfUrls } from "../model/repo-url.ts";
 import type { RepositoryFacts } from "./match.ts";
 
 export interface MatchedConsumers {
@@ -47,7 +48,7 @@ export function matchConsumers(
     else if (problem !== undefined) unshown.push({ deployment: name, reason: problem });
     else if (followsGit(deployment)) concerned.push(deployment);
   }
-  return { concerned: concerned.sort((a, b) => (keyText(a.key) < keyText(b.key) ? -1 : 1)), unshown, ignored };
+  return { concerned: concerned.sort((a, b) => compareText(keyText(a.key), keyText(b.key))), unshown, ignored };
 }
 
 function reasonToIgnore(
@@ -130,10 +131,6 @@ export function librariesOf(deployment: Deployment): readonly ShownLibrary[] {
     const branches = refs.filter((ref) => ref.startsWith("refs/heads/"));
     return branches.map((ref) => ({ repo, branch: shortRef(ref) }));
   });
-}
-
-export function reposOfUrls(urls: readonly string[]): ReadonlySet<RepoId> {
-  return new Set(urls.map(repoId).filter((repo) => repo !== undefined));
 }
 
 function isAt(branch: string, refs: Include["refs"], defaultRef: string | undefined): boolean {

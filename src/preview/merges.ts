@@ -16,7 +16,8 @@ import { credentialsKey, readCredentials } from "../access/credentials.ts";
 import { type ConsumerMerges, createConsumerMerges } from "./consumer-merges.ts";
 import { includesFrom } from "../model/includes.ts";
 import { type RepositoryFacts, matchPullRequest } from "./match.ts";
-import { type MatchedConsumers, matchConsumers, reposOfUrls } from "./match-consumers.ts";
+import { type MatchedConsumers, matchConsumers } from "./match-consumers.ts";
+import { reposOfUrls } from "../model/repo-url.ts";
 
 interface Group {
   readonly deployments: readonly GitDeployment[];

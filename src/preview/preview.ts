@@ -10,7 +10,8 @@ import type { Report } from "../model/report.ts";
 import { toReport } from "./findings.ts";
 import { fitReport } from "./fit-report.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
-import { librariesOf, reposOfUrls } from "./match-consumers.ts";
+import { librariesOf } from "./match-consumers.ts";
+import { reposOfUrls } from "../model/repo-url.ts";
 import { type OpenDeps, previewOpen } from "./open.ts";
 
 export interface PreviewDeps extends OpenDeps {

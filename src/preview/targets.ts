@@ -1,12 +1,14 @@
 /** Derives the deployments to compare from the merges. Pure, except that it releases merges. */
 import type { Ignored } from "../model/receipt.ts";
 import { type GitDeployment, keyText, type PullRequest } from "../model.ts";
+import { compareText } from "../kit/compare-text.ts";
 import { type Include, isOf } from "../model/includes.ts";
+import { reposOfUrls } from "../model/repo-url.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { PreviewTarget } from "./compare.ts";
 import { matchPullRequest } from "./match.ts";
-import { describeOthers, matchConsumers, otherIncludes, reposOfUrls } from "./match-consumers.ts";
+import { describeOthers, matchConsumers, otherIncludes } from "./match-consumers.ts";
 import type { FailedGroup, MergedGroup, MergedOrNot } from "./merges.ts";
 
 export interface Targets {
@@ -57,7 +59,7 @@ export function toTargets(
   const failed = merges.filter((one) => one.kind === "failed");
   const mendable = failed.find(({ error }) => toFailure(error).retry === "soon");
   return {
-    targets: targets.sort((a, b) => (keyText(a.deployment.key) < keyText(b.deployment.key) ? -1 : 1)),
+    targets: targets.sort((a, b) => compareText(keyText(a.deployment.key), keyText(b.deployment.key))),
     ignored,
     unshown,
     secrets: merges.flatMap((one) => ("credentials" in one ? credentialSecrets(one.credentials) : [])),

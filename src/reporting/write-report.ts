@@ -23,7 +23,7 @@ import { failureMark, renderFailure } from "../comment/rollout.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../access/credentials.ts";
 import { includesFrom } from "../model/includes.ts";
-import { failedIn, isForeign, isOpen, type Report, type RolloutLine } from "../model/report.ts";
+import { failedIn, isForeign, isOpen, markStale, type Report, type RolloutLine } from "../model/report.ts";
 import { readyCondition } from "../reconcile/status/conditions.ts";
 import type { Marker } from "./marker.ts";
 import { followRollout } from "./rollout.ts";
@@ -93,9 +93,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
   }
 
   async function withStaleness(report: Report): Promise<Report> {
-    if (report.state !== "done") return report;
-    const stale = await reports.stale(report.pullRequest);
-    return stale?.startedAt === report.startedAt ? { ...report, staleUntil: stale.until } : report;
+    return report.state === "done" ? markStale(report, await reports.stale(report.pullRequest)) : report;
   }
 
   /**
