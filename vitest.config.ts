@@ -14,6 +14,8 @@ const patient = { testTimeout: 300_000, hookTimeout: 300_000, fileParallelism: f
  */
 const isolate = false;
 
+const setupFiles = ["test/support/seed.ts"];
+
 /** The parts that these tests meet are started when the first test asks for them. */
 const realParts = {
   isolate,
@@ -41,9 +43,12 @@ export default defineConfig({
       {
         extends: true,
         // On a busy machine, a test that computes for a second takes half a minute.
-        test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 120_000, isolate },
+        test: { name: "unit", include: ["test/unit/**/*.test.ts"], setupFiles, testTimeout: 120_000, isolate },
       },
-      { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...realParts } },
+      {
+        extends: true,
+        test: { name: "integration", include: ["test/integration/**/*.test.ts"], setupFiles, ...realParts },
+      },
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 300_000 } },
       // `npm run test:image` has built it by then.
       ...(process.env["TEST_IMAGE"]

@@ -8,7 +8,7 @@ export default defineConfig({
   test: {
     // Stryker's own option for that (10.1) does not activate mutants in module-level constants.
     include: [process.env["MUTATE_TESTS"] ?? "test/unit/**/*.test.ts"],
-    setupFiles: ["dev/mutate/same-input.ts"],
+    setupFiles: ["test/support/seed.ts"],
     testTimeout: 30_000,
     isolate: false,
   },

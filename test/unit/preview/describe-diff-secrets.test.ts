@@ -80,8 +80,18 @@ const describeText = (result: CommandResult) => {
   return told + description.objects.map(({ diff }) => diff).join("\n");
 };
 
+const blanksOnly = /^[\p{C}\p{Z}]*$/u;
+
+/** Blanks at the ends of a secret stay visible, also where they are percent-encoded: nothing of the rest follows from them. */
+function withoutEncodedBlanks(text: string): string {
+  return text.replace(/(?:%[\da-f]{2})+/gi, (run) =>
+    blanksOnly.test(Buffer.from(run.replaceAll("%", ""), "hex").toString()) ? " " : run,
+  );
+}
+
 /** Returns the parts of this length without blanks and quotes that are not among the description's own words. */
-function piecesIn(text: string, length: number, without: string): string[] {
+function piecesIn(spelled: string, length: number, without: string): string[] {
+  const text = withoutEncodedBlanks(spelled);
   return Array.from({ length: Math.max(text.length - length + 1, 0) }, (_, i) => text.slice(i, i + length)).filter(
     (piece) => !/[\s\\"']/.test(piece) && !without.includes(piece),
   );

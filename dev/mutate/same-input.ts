@@ -1,3 +1,0 @@
-import fc from "fast-check";
-
-fc.configureGlobal({ ...fc.readConfigureGlobal(), seed: 1 });
