@@ -1,4 +1,5 @@
 /** From a pull request on a real git host to its comment, and from another push to the changed comment. */
+import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { type GiteaClient, type GiteaRepository, reporterScopes } from "../parts/gitea-client.ts";
 import { now } from "./clock.ts";
@@ -195,10 +196,12 @@ async function drift({ cluster, deployments, names, namespace }: Scene): Promise
     for (const name of names) before.set(name, resultOf(all, name)?.id);
     return true;
   });
-  const ports = [{ port: 1_024 + Math.floor(Math.random() * 60_000) }];
+  const selector = { app: `edited-${randomBytes(4).toString("hex")}` };
   for (const name of names) {
     const path = `/api/v1/namespaces/${namespace}/services/${name}`;
-    await cluster.client.request({ method: "PATCH", path, body: { spec: { ports } } });
+    // kluctl reports the changes of this field manager as drift, and keeps those of others.
+    const query = { fieldManager: "kubectl-edit" };
+    await cluster.client.request({ method: "PATCH", path, query, body: { spec: { selector } } });
   }
   const isNoticed = (all: ReadonlyMap<string, KubernetesObject>) =>
     names.every((name) => {
