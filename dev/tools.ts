@@ -1,13 +1,14 @@
 /**
  * Finds the programs of the local world, in this order: the variable, PATH if the version is accepted, the cache, and
- * finally Debian's package (Redis) or a build from Go modules. Release binaries are not downloaded: there is no
- * checksum of our own to check them against, while Go checks every module against the committed go.sum.
+ * finally Debian's package (Redis), the project's own release if its checksum is known, or a build from Go modules.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { access, constants } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
+import { downloadTool, findDownloaded } from "./release/obtain.ts";
+import { findRelease, type Release, readTable, type ReleaseTable } from "./release/releases.ts";
 import { buildTool, findBuilt } from "./tool-build.ts";
 import { type GoBuild, type Tool, type ToolName, tools } from "./tool-table.ts";
 
@@ -16,20 +17,44 @@ export type ToolPaths<Name extends ToolName = ToolName> = Readonly<Record<Name, 
 export interface FindOptions {
   /** Reports steps that take long to the user. */
   readonly say: (line: string) => void;
+  /** `TOWLINE_DEMO_OFFLINE=1`: nothing but packages and modules is downloaded. */
   readonly env?: NodeJS.ProcessEnv;
+  /** The programs that are published ready-made. */
+  readonly releases?: ReleaseTable;
 }
 
 const run = promisify(execFile);
 
-/** Finds all of the programs; missing ones are installed or built one after the other. */
+/**
+ * Finds all of the programs. Missing ones are downloaded, all at once; what cannot be downloaded is installed or built,
+ * one after the other.
+ */
 export async function findTools<Name extends ToolName>(
   names: readonly Name[],
-  { say, env = process.env }: FindOptions,
+  { say, env = process.env, releases = readTable() }: FindOptions,
 ): Promise<ToolPaths<Name>> {
-  const found = await Promise.all(names.map(async (name) => [name, await findTool(tools[name], env)] as const));
+  const found = await Promise.all(
+    names.map(async (name) => {
+      const release = env["TOWLINE_DEMO_OFFLINE"] === "1" ? undefined : findRelease(releases, name);
+      const path = await findTool(tools[name], release, env);
+      return [name, path ?? (release && (await tryDownload(tools[name], release, say, env)))] as const;
+    }),
+  );
   const paths = new Map<ToolName, string>();
   for (const [name, path] of found) paths.set(name, path ?? (await obtain(tools[name], say, env)));
   return Object.fromEntries(paths) as ToolPaths<Name>;
+}
+
+/** Undefined if it has to be built, after saying why. */
+async function tryDownload(tool: Tool, release: Release, say: FindOptions["say"], env: NodeJS.ProcessEnv) {
+  try {
+    const path = await downloadTool(tool.name, release, { say, env });
+    if (await isUsable(tool, path)) return path;
+    throw new Error("it does not run on this machine");
+  } catch (error) {
+    say(`No ready-made ${tool.name} ${release.version}: ${(error as Error).message}. It will be built.`);
+    return undefined;
+  }
 }
 
 /** Finds a tool for another architecture; it is always built. */
@@ -44,13 +69,14 @@ export async function findForeignTool(
   return (await findBuilt(name, foreign)) ?? buildTool(tool, foreign, { say, env });
 }
 
-async function findTool(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | undefined> {
+async function findTool(tool: Tool, release: Release | undefined, env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const named = env[tool.variable];
   if (named !== undefined && named !== "") {
     if (await isExecutable(named)) return named;
     throw new Error(`${tool.variable}: ${named} is not an executable file.`);
   }
-  return (await findOnPath(tool, env)) ?? (tool.build && (await findBuilt(tool.name, tool.build)));
+  const published = () => release && findDownloaded(tool.name, release);
+  return (await findOnPath(tool, env)) ?? (await published()) ?? (tool.build && findBuilt(tool.name, tool.build));
 }
 
 async function findOnPath(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | undefined> {
