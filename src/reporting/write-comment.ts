@@ -3,9 +3,13 @@ import type { ForgeComment, PullRequestKey } from "../model.ts";
 import type { Forge } from "../ports.ts";
 import type { Marker } from "./marker.ts";
 
+export type OwnComments = ReturnType<Forge["ownComments"]>;
+
 export interface CommentDeps {
   readonly forge: Pick<Forge, "ownComments" | "createComment" | "updateComment" | "deleteComment">;
   readonly marker: Marker;
+  /** What the host was asked just now. */
+  readonly comments: OwnComments;
   /** Another server overwrote the comment. */
   readonly onForeign?: (() => void) | undefined;
   /** Whether our comment stays as it is although its text differs. */
@@ -17,16 +21,16 @@ export interface CommentDeps {
  * none.
  */
 export async function writeComment(
-  { forge, marker, onForeign, isUpToDate = () => false }: CommentDeps,
+  { forge, marker, comments, onForeign, isUpToDate = () => false }: CommentDeps,
   key: PullRequestKey,
   body: string,
   how: "create" | "edit-only",
   signal?: AbortSignal,
 ): Promise<ForgeComment | undefined> {
-  const findOurs = async (): Promise<ForgeComment[]> =>
-    (await forge.ownComments(key, signal)).filter((comment) => marker.isOn(comment.body, key));
+  const oursAmong = async (found: OwnComments): Promise<ForgeComment[]> =>
+    (await found).filter((comment) => marker.isOn(comment.body, key));
 
-  const [ours, ...others] = await findOurs();
+  const [ours, ...others] = await oursAmong(comments);
   await remove(others);
   if (ours !== undefined) {
     if (marker.isByAnother(ours.body, key)) onForeign?.();
@@ -37,7 +41,7 @@ export async function writeComment(
   if (how === "edit-only") return undefined;
   const created = await forge.createComment(key, body, signal);
   // Another replica may also have found none and created one. Both now see both, and keep the oldest.
-  const [oldest = created, ...later] = await findOurs();
+  const [oldest = created, ...later] = await oursAmong(forge.ownComments(key, signal));
   await remove(later);
   if (oldest.id === created.id || sameText(oldest.body, body)) return oldest;
   return (await forge.updateComment(key, oldest.id, body, signal)) ?? created;

@@ -29,7 +29,7 @@ import type { Marker } from "./marker.ts";
 import { followRollout } from "./rollout.ts";
 import { detailsOf, withDetails } from "./status-details.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
-import { writeComment } from "./write-comment.ts";
+import { type OwnComments, writeComment } from "./write-comment.ts";
 import { endPending, isSaid, takeBack, writeStatuses } from "./write-statuses.ts";
 
 export interface ReportWriterDeps {
@@ -81,10 +81,13 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const report = await reports.find(key);
     if (report === undefined) return { kind: "skipped", why: "there is no record of this pull request any more" };
     try {
+      // All of these are questions to the host, whose answers take longer than anything else here.
+      const [base, comments] = [readBase(report, signal), ask(forge.ownComments(key, signal))];
       const now = await forge.pullRequest(key, signal);
       if (now === undefined) return { kind: "skipped", why: "the pull request was deleted" };
-      const stale = await whyStale(report, now, signal);
-      if (stale === undefined) return await write(forge, await withStaleness(await withRollout(report)), signal);
+      const stale = whyStale(report, now, await base);
+      if (stale === undefined)
+        return await write(forge, await withStaleness(await withRollout(report)), comments, signal);
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
       return { kind: "skipped", why: stale.why };
     } catch (error) {
@@ -154,22 +157,25 @@ export function createReportWriter(deps: ReportWriterDeps) {
   }
 
   /** Checked right before a write: a report of another head or base is outdated. */
-  async function whyStale(report: Report, now: PullRequest, signal: AbortSignal | undefined) {
+  function whyStale(report: Report, now: PullRequest, base: string | undefined) {
     if (now.head !== report.head) return { cause: "pull-request", why: "there is a newer head" } as const;
     if (now.baseBranch !== report.baseBranch) return { cause: "pull-request", why: "the base was changed" } as const;
     if (isOpen(report) !== (now.state === "open"))
       return { cause: "pull-request", why: `it is ${now.state} now` } as const;
-    if (report.state !== "done" || report.base === undefined || report.restarts >= mostRestarts) return undefined;
-    const base = await readBase(report, signal);
     return base === undefined || base === report.base ? undefined : ({ cause: "base", why: "the base moved" } as const);
   }
 
-  /** `undefined` if it cannot be read: a comment about a possibly old base is better than none. */
-  async function readBase({ previews, baseBranch, repo }: Report, signal?: AbortSignal): Promise<string | undefined> {
+  /**
+   * `undefined` if it does not matter or cannot be read: a comment about a possibly old base is better than none. Never
+   * rejects.
+   */
+  async function readBase(report: Report, signal?: AbortSignal): Promise<string | undefined> {
+    if (report.state !== "done" || report.base === undefined || report.restarts >= mostRestarts) return undefined;
+    const { previews, baseBranch, repo } = report;
     const first = previews.find(({ includes }) => !includes) ?? previews[0];
-    const deployment = first && (await deps.deployments.get(first.deployment));
-    if (deployment === undefined || isMalformed(deployment)) return undefined;
     try {
+      const deployment = first && (await deps.deployments.get(first.deployment));
+      if (deployment === undefined || isMalformed(deployment)) return undefined;
       const credentials = await readGitCredentials(deployment, deps.secrets);
       const url = first?.includes ? urlOfIncluded(deployment, repo) : deployment.spec.source.url;
       if (url === undefined) return undefined;
@@ -181,7 +187,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     }
   }
 
-  async function write(forge: Forge, report: Report, signal: AbortSignal | undefined): Promise<Outcome> {
+  async function write(forge: Forge, report: Report, comments: OwnComments, signal?: AbortSignal): Promise<Outcome> {
     const { url } = report;
     const outcomes: Outcome[] = [];
     const attempt = async <T>(part: () => Promise<T>): Promise<T | undefined> => {
@@ -194,7 +200,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     };
 
     // Neither waits for the other: a host may reject one and accept the other.
-    const comment = await attempt(() => postComment(forge, report, signal));
+    const comment = await attempt(() => postComment(forge, report, comments, signal));
     await attempt(() => postStatuses(forge, report, comment?.url ?? url, signal));
     const againMs = await attempt(() => tellFailure(forge, report, comment?.url, signal));
     for (const earlier of report.earlierHeads) {
@@ -205,7 +211,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     return { kind: "later", afterMs: againMs, why: "the rollout fails, and may recover" };
   }
 
-  async function postComment(forge: Forge, report: Report, signal: AbortSignal | undefined) {
+  async function postComment(forge: Forge, report: Report, comments: OwnComments, signal?: AbortSignal) {
     const { pullRequest: key, previews, obstacle, unshown = [] } = report;
     const marker = await deps.markerOf(forge.id);
     const body = deps.render(report, { maxLength: forge.maxCommentLength, marker: marker.text(key) });
@@ -216,7 +222,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const onForeign = written.get(name) ? warnOfAnother : undefined;
     // If Redis lost the report of the last preview, the comment may still show it.
     const isUpToDate = (existing: string) => !concerned && hasFinalVerdict(existing, report);
-    const comment = await writeComment({ forge, marker, onForeign, isUpToDate }, key, body, how, signal);
+    const comment = await writeComment({ forge, marker, comments, onForeign, isUpToDate }, key, body, how, signal);
     if (comment !== undefined) written.set(name, true);
     return comment;
   }
@@ -270,6 +276,12 @@ export function createReportWriter(deps: ReportWriterDeps) {
 
 function commitOf({ pullRequest: { forge, repoName } }: Report, commit: string): CommitKey {
   return { forge, repoName, commit };
+}
+
+/** A question whose answer may not be needed: a failure matters only to who waits for it. */
+function ask<T>(answer: Promise<T>): Promise<T> {
+  answer.catch(() => undefined);
+  return answer;
 }
 
 /** The repository's URL, as the deployment's project includes it. */

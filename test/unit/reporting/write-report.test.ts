@@ -57,6 +57,27 @@ test("a report becomes one comment, a status for each deployment and a summary s
   expect(forge.statuses[0]?.status.url).toContain("#comment-");
 });
 
+test("the questions about a report are asked together: none waits for the answer to another", async () => {
+  const { write, forge, sources, bodies } = await setUp();
+  const { promise: allAsked, resolve } = Promise.withResolvers<void>();
+  const missing = new Set(["pull request", "comments", "base"]);
+  const asked = async <T>(what: string, answer: () => Promise<T>): Promise<T> => {
+    missing.delete(what);
+    if (missing.size === 0) resolve();
+    await allAsked;
+    return answer();
+  };
+  const { pullRequest, ownComments } = forge;
+  const { heads } = sources;
+  forge.pullRequest = (...args) => asked("pull request", () => pullRequest(...args));
+  forge.ownComments = (...args) => asked("comments", () => ownComments(...args));
+  sources.heads = (...args) => asked("base", () => heads(...args));
+
+  expect(await write()).toEqual({ kind: "done" });
+
+  expect(bodies()).toEqual([`${headCommit} done`]);
+});
+
 test("writing an unchanged report again writes nothing", async () => {
   const { write, forge } = await setUp();
   await write();
@@ -64,7 +85,7 @@ test("writing an unchanged report again writes nothing", async () => {
 
   await write();
 
-  expect(forge.calls).toEqual(["pullRequest", "ownComments"]);
+  expect(forge.calls.toSorted()).toEqual(["ownComments", "pullRequest"]);
 });
 
 test("the comment is edited in place, and created again after a user deleted it", async () => {
@@ -135,7 +156,7 @@ test.each<[string, Parameters<ReturnType<typeof fakeForge>["put"]>[1], string]>(
 
   expect(await write()).toEqual({ kind: "skipped", why });
 
-  expect(forge.calls).toEqual(["pullRequest"]);
+  expect(forge.calls.toSorted()).toEqual(["ownComments", "pullRequest"]);
   expect(queue.requests).toEqual([{ kind: "preview", pullRequest: key, cause: "pull-request" }]);
 });
 
