@@ -11,16 +11,17 @@ import { type Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import { parseJson } from "../src/kit/json.ts";
 import type { Logger } from "../src/log.ts";
-import { type Cause, type RepoId, type Request, subjectOf } from "../src/model.ts";
+import type { Cause, RepoId, Request } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
-import { deduplicationId, delayedUntil, followUpKey, jobOptions, waitsForHealth, waitsForHost } from "./bullmq.ts";
+import { deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "../src/redis/connection.ts";
 import { type LaneFairness, moreUrgentOf, urgencyAt, urgencyOf } from "./fairness.ts";
 import { createLookAhead } from "./look-ahead.ts";
 import { parseJobData, toJobData } from "./job-data.ts";
 import { digest, movedKey } from "../src/redis/keys.ts";
-import { type Lane, laneOf, lanes } from "./lanes.ts";
+import { type Lane, laneOf } from "./lanes.ts";
+import { createQueuedJobs, type QueuedJobs } from "./queued-jobs.ts";
 
 export interface QueueDeps {
   /** A producer's connection, see connection.ts. */
@@ -33,51 +34,10 @@ export interface QueueDeps {
   readonly observe?: { enqueued(request: Request, queued: boolean): void; unavailable(): void } | undefined;
 }
 
-export interface JobQueue extends Queue {
+export interface JobQueue extends Queue, QueuedJobs {
   /** Returns true to the first replica that calls it within this time. Throws QueueUnavailableError. */
   claim(what: string, forMs: number): Promise<boolean>;
-  /** The number of jobs in one lane, or in all lanes. */
-  depth(lane?: Lane): Promise<Depth>;
-  /** The first jobs of each lane and state, for display. Throws QueueUnavailableError. */
-  jobs(): Promise<readonly ListedJob[]>;
-  /**
-   * Queues a permanently failed job again. `queued`: whether a new job was created; otherwise the request joined an
-   * existing one. `undefined`: no job of this subject has failed. Throws QueueUnavailableError.
-   */
-  retryFailed(
-    lane: string,
-    subject: string,
-    allow?: (request: Request) => Promise<void>,
-  ): Promise<{ readonly queued: boolean } | undefined>;
   close(): Promise<void>;
-}
-
-export interface ListedJob {
-  readonly lane: Lane;
-  readonly request: Request;
-  /** The subject: `reconcile:shop/staging`. */
-  readonly subject: string;
-  readonly state: (typeof listedStates)[number];
-  /** When it started, was requested or failed, in epoch milliseconds. */
-  readonly at: number;
-  readonly tries: number;
-  /** Why it failed or was delayed, as far as the queue knows. */
-  readonly why?: string | undefined;
-  /** When a delayed job is tried again, in epoch milliseconds. */
-  readonly nextAt?: number | undefined;
-}
-
-const listedStates = ["active", "waiting", "delayed", "failed"] as const;
-/** Per lane and state. */
-const mostListed = 20;
-/** The number of failed jobs that are kept. */
-const mostFailed = 100;
-
-export interface Depth {
-  readonly waiting: number;
-  readonly active: number;
-  /** Waiting for a retry, or for a lease held elsewhere. */
-  readonly delayed: number;
 }
 
 /** A git host gives up after 10 s; a sender that receives 503 sends the delivery again. */
@@ -236,32 +196,14 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     return false;
   }
 
-  async function findFailed(lane: Lane, subject: string, signal: AbortSignal): Promise<Job[]> {
-    const queue = await open(lane, signal);
-    const jobs = await queue.getJobs(["failed"], 0, mostFailed - 1);
-    return jobs.filter((job) => listJob(lane, "failed", job)?.subject === subject);
+  /** Returns how many jobs were created. The deadline also covers the time spent waiting behind a batch. */
+  function enqueue(requests: readonly Request[], moved: readonly RepoId[]): Promise<number> {
+    return inTime("queue the request", () => ask({ requests, moved }));
   }
 
   return {
-    async retryFailed(name, subject, allow) {
-      const lane = lanes.find((one) => one === name);
-      if (lane === undefined) return undefined;
-      const failed = await withinDeadline("find the job", deadlineMs, (signal) => findFailed(lane, subject, signal));
-      const request = failed[0] && parseJobData(lane, failed[0].data);
-      if (request === undefined) return undefined;
-      await allow?.(request);
-      // The user may know of a change that no webhook reported: query git again.
-      const moved = request.kind === "reconcile" && request.repo !== undefined ? [request.repo] : [];
-      // Queues a new request instead of the old job: a newer one may be waiting or running, and there must be at most
-      // one per subject.
-      const queued = (await inTime("queue the request", () => ask({ requests: [toRetry(request)], moved }))) > 0;
-      // The queue then lists it as waiting, not as failed.
-      await withinDeadline("remove the failed job", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
-      return { queued };
-    },
     async enqueue(requests, moved = []) {
-      // The deadline also covers the time spent waiting behind a batch that Redis does not accept.
-      return { queued: await inTime("queue the request", () => ask({ requests, moved })) };
+      return { queued: await enqueue(requests, moved) };
     },
     async markMoved(repo) {
       await inTime("record that the repository changed", () => ask({ requests: [], moved: [repo] }));
@@ -280,61 +222,11 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
         return (await connection.set(key, "1", "PX", forMs, "NX")) === "OK";
       });
     },
-    async depth(lane) {
-      const counts = await withinDeadline("count the jobs", deadlineMs, (signal) =>
-        Promise.all((lane ? [lane] : lanes).map(async (one) => count(await open(one, signal)))),
-      );
-      return counts.reduce((sum, one) => ({
-        waiting: sum.waiting + one.waiting,
-        active: sum.active + one.active,
-        delayed: sum.delayed + one.delayed,
-      }));
-    },
-    async jobs() {
-      return withinDeadline("list the jobs", deadlineMs, async (signal) => {
-        const lists = lanes.flatMap((lane) => listedStates.map((state) => ({ lane, state })));
-        const found = lists.map(async ({ lane, state }) => {
-          const queue = await open(lane, signal);
-          const of = state === "waiting" ? (["waiting", "prioritized"] as const) : ([state] as const);
-          const jobs = await queue.getJobs([...of], 0, mostListed - 1, state !== "failed");
-          const listed = jobs.slice(0, mostListed).flatMap((job) => listJob(lane, state, job) ?? []);
-          if (state !== "delayed") return listed;
-          const scores = listed.map(async ({ id }) => connection.zscore(queue.toKey("delayed"), id));
-          return (await Promise.all(scores)).map((score, i) => ({ ...listed[i]!, nextAt: delayedUntil(score) }));
-        });
-        return (await Promise.all(found)).flat();
-      });
-    },
+    ...createQueuedJobs({ connection, open, enqueue }),
     async close() {
       await Promise.all([...queues.values()].map(async (queue) => queue.close()));
     },
   };
-}
-
-/** Returns `undefined` for jobs that are already gone, or that this version cannot read. */
-function listJob(
-  lane: Lane,
-  state: ListedJob["state"],
-  job: Job | undefined,
-): (ListedJob & { readonly id: string }) | undefined {
-  if (job === undefined) return undefined;
-  const request = parseJobData(lane, job.data);
-  if (request === undefined) return undefined;
-  const times = { active: job.processedOn, failed: job.finishedOn, waiting: undefined, delayed: undefined };
-  const { id = "", attemptsMade: tries, failedReason } = job;
-  const why = failedReason ?? (state === "delayed" ? whyDelayed(job.progress) : undefined);
-  return { id, lane, request, subject: subjectOf(request), state, at: times[state] ?? job.timestamp, tries, why };
-}
-
-function whyDelayed(progress: Job["progress"]): string {
-  if (progress === waitsForHealth) return "waiting until it is healthy";
-  return progress === waitsForHost ? "forge temporarily unavailable" : "another job holds the deployment's lease";
-}
-
-async function count(queue: BullQueue): Promise<Depth> {
-  const counts = await queue.getJobCounts("waiting", "prioritized", "active", "delayed");
-  const { waiting = 0, prioritized = 0, active = 0, delayed = 0 } = counts;
-  return { waiting: waiting + prioritized, active, delayed };
 }
 
 /** The requests of one call. */
@@ -387,9 +279,4 @@ function moreUrgent(request: Request, waiting: Request | undefined): Request {
   const { delivery, receivedAt, trace } = waiting;
   const sender = "sender" in waiting ? waiting.sender : undefined;
   return { ...request, delivery, receivedAt, trace, ...(sender !== undefined && { sender }) } as Request;
-}
-
-/** Requests by annotation have been answered; what is left is to reconcile the deployment itself. */
-function toRetry(request: Request): Request {
-  return request.kind === "reconcile" && request.cause === "manual" ? { ...request, cause: "change" } : request;
 }

@@ -1,19 +1,20 @@
 /** Takes jobs and runs them. The only place that translates outcomes of the work to BullMQ. */
-import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from "bullmq";
+import { type Job, Worker as BullWorker } from "bullmq";
 import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
 import { within } from "../src/kit/deadline.ts";
 import type { Logger } from "../src/log.ts";
-import { type Attempt, type Outcome, type ReconcileRequest, type Request, subjectOf } from "../src/model.ts";
+import { type Attempt, type Outcome, type ReconcileRequest, subjectOf } from "../src/model.ts";
 import { startAging } from "./aging.ts";
-import { followUpKey, maxAttempts, waitsForHealth, waitsForHost } from "./bullmq.ts";
+import { followUpKey, maxAttempts } from "./bullmq.ts";
 import { describeRedisError } from "../src/redis/connection.ts";
 import type { LaneFairness } from "./fairness.ts";
 import { createJoined } from "./joined.ts";
-import { parseJobData, toJobData } from "./job-data.ts";
+import { parseJobData } from "./job-data.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
 import { startServerClock } from "../src/redis/server-time.ts";
 import { createSuperseding } from "./superseding.ts";
+import { createUnfinished, later } from "./unfinished.ts";
 
 export interface WorkerDeps<L extends Lane = Lane> {
   readonly lane: L;
@@ -34,9 +35,6 @@ export interface WorkerDeps<L extends Lane = Lane> {
     | undefined;
   readonly timing?: Partial<Timing> | undefined;
 }
-
-type Failed = Extract<Outcome, { kind: "failed" }>;
-const longestReason = 300;
 
 export type WorkResult = Outcome["kind"] | "busy" | "handed-back";
 
@@ -74,9 +72,6 @@ export interface RunningWorker {
  */
 const maxStalledCount = 5;
 
-/** The upper limit for the delay that a forge asks for, because it may be wrong. */
-const longestLaterMs = 3_600_000;
-
 /** Longer than closing takes while Redis responds. */
 const closeMs = 3_000;
 
@@ -110,6 +105,11 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     connection,
     followUpKey: (request) => followUpKey(bull, request),
     everyMs: timing.supersedeEveryMs,
+    log,
+  });
+  const unfinished = createUnfinished({
+    isFollowed: async (request) => (await connection.exists(followUpKey(bull, request))) > 0,
+    shortestMs: timing.busyRetryMs,
     log,
   });
   const serverClock = startServerClock(connection);
@@ -160,8 +160,8 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     const seconds = () => (performance.now() - startedAt) / 1_000;
     observe?.started(request, Math.max(0, serverClock.now() - job.timestamp) / 1_000);
     const came = await attempt(request, job, signal);
-    const unfinished = came === "busy" || came.kind === "failed" || came.kind === "later";
-    const superseded = unfinished && signal.reason instanceof SupersededError;
+    const isUnfinished = came === "busy" || came.kind === "failed" || came.kind === "later";
+    const superseded = isUnfinished && signal.reason instanceof SupersededError;
     const outcome: Outcome | "busy" = superseded ? { kind: "skipped", why: "superseded" } : came;
     const handBack = signal.aborted && (outcome === "busy" || outcome.kind === "failed");
     const result: WorkResult = handBack ? "handed-back" : outcome === "busy" ? "busy" : outcome.kind;
@@ -170,9 +170,9 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     if (result === "done" || result === "skipped" || result === "recheck") await settle(request);
     if (handBack) return later(job, 0);
     if (outcome === "busy") return later(job, timing.busyRetryMs);
-    if (outcome.kind === "later") return putOff(job, request, outcome);
-    if (outcome.kind === "recheck") return recheck(job, request, outcome.afterMs);
-    if (outcome.kind === "failed") await fail(job, request, outcome);
+    if (outcome.kind === "later") return unfinished.putOff(job, request, outcome);
+    if (outcome.kind === "recheck") return unfinished.recheck(job, request, outcome.afterMs);
+    if (outcome.kind === "failed") await unfinished.fail(job, request, outcome, () => settle(request));
   }
 
   async function attempt(request: LaneRequests[L], job: Job, signal: AbortSignal): Promise<Outcome | "busy"> {
@@ -187,57 +187,6 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
         log.error({ subject, error: message, stack }, "job failed unexpectedly");
       return { kind: "failed", retry: "soon", message };
     }
-  }
-
-  /**
-   * Hands the job back without counting an attempt. As a delayed job even if the delay is 0, because that wakes an idle
-   * worker.
-   */
-  async function later(job: Job, ms: number): Promise<never> {
-    await job.moveToDelayed(Date.now() + ms, job.token);
-    throw new DelayedError();
-  }
-
-  /** A request that arrives meanwhile replaces the job as usual: it runs once and is delayed in turn. */
-  async function putOff(
-    job: Job,
-    request: LaneRequests[L],
-    { afterMs, why }: Extract<Outcome, { kind: "later" }>,
-  ): Promise<never> {
-    const ms = Math.min(Math.max(afterMs, timing.busyRetryMs), longestLaterMs);
-    if (job.progress !== waitsForHost) {
-      log.info({ job: job.id, subject: subjectOf(request), why, ms }, "job delayed");
-      await job.updateProgress(waitsForHost); // logged once, whichever worker takes it next
-    }
-    return later(job, ms);
-  }
-
-  /**
-   * The job stays, as one that any newer request replaces. A request that arrived while it ran is as good as the check:
-   * let it run now.
-   */
-  async function recheck(job: Job, request: LaneRequests[L], afterMs: number): Promise<void> {
-    if (await connection.exists(followUpKey(bull, request))) return;
-    await job.updateData(toJobData(toCheck(request)));
-    await job.updateProgress(waitsForHealth);
-    await later(job, Math.max(afterMs, timing.busyRetryMs));
-  }
-
-  /**
-   * Uses a generic message if the cluster or a report already has the real one. A git host's rejection is recorded
-   * nowhere else.
-   */
-  async function fail(job: Job, request: LaneRequests[L], { retry, message }: Failed): Promise<void> {
-    const isElsewhere = request.kind === "reconcile" || request.kind === "preview";
-    const said = isElsewhere ? "" : `: ${message.slice(0, longestReason)}`;
-    const givenUp = job.attemptsMade + 1 >= maxAttempts;
-    if (retry === "person" || givenUp) await settle(request);
-    if (retry === "person") throw new UnrecoverableError(`failed permanently: a change is needed${said}`);
-    if (givenUp) throw new UnrecoverableError(`failed too often; the sweep will request it again${said}`);
-    // A request that arrived meanwhile would wait until all attempts are over. It is as good as a retry: let it run
-    // now.
-    if (await connection.exists(followUpKey(bull, request))) return;
-    throw new Error(`will be retried${said}`);
   }
 
   async function settle(request: LaneRequests[L]): Promise<void> {
@@ -289,11 +238,6 @@ class TolerantWorker extends BullWorker {
       return super.createJob({ ...data, data: "null" }, jobId);
     }
   }
-}
-
-/** What is left of a request that was carried out. */
-function toCheck(request: Request): Request {
-  return request.kind === "reconcile" ? { ...request, cause: "interval" } : request;
 }
 
 /** Whether the request may have more causes than its own. */

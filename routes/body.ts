@@ -4,11 +4,9 @@
  * body with the largest product of size and age is dropped.
  */
 import type { Request, RequestHandler, Response } from "express";
-import { setTimeout as sleep } from "node:timers/promises";
-import { brotliDecompress, gunzip, inflate, type InputType, zstdDecompress } from "node:zlib";
-import { promisify } from "node:util";
 import { RequestError } from "../src/errors.ts";
 import { sendProblem } from "./errors.ts";
+import { createUnpacking, type Packed, parseEncoding } from "./unpacking.ts";
 
 export interface BodyOptions {
   /** Limit for one body, before and after decompression. */
@@ -28,34 +26,13 @@ const shareOfSender = 1 / 2;
 /** The initial buffer size of a body that arrives in several pieces. */
 const firstRoom = 16 * 1024;
 
-/**
- * A few bytes may decompress to the maximum size, so only this many bodies are decompressed at once, and this many
- * wait. No git host sends compressed bodies, but a proxy may.
- */
-const mostUnpacking = 2;
-const mostWaiting = 16;
-
-/**
- * Decompression bombs would keep the CPU busy with signature checks, so decompressed bodies are passed on at this rate.
- */
-const unpackedBytesPerMs = 20_000;
-
-type Unpack = (body: InputType, limits: { maxOutputLength: number }) => Promise<Buffer>;
-const unpackers = new Map<string, Unpack>([
-  ["gzip", promisify(gunzip) as Unpack],
-  ["deflate", promisify(inflate) as Unpack],
-  ["br", promisify(brotliDecompress) as Unpack],
-  ["zstd", promisify(zstdDecompress) as Unpack],
-]);
-
 /** A body that is not verified yet, unless it arrived in one piece. */
-interface Unverified {
+interface Unverified extends Packed {
   sender: string;
   readonly since: number;
   bytes: number;
-  /** The bytes so far; empty once it is rejected or its sender has disconnected. */
-  read(): Buffer;
-  refuse(): void;
+  /** Stops waiting to be decompressed. */
+  leave?: () => void;
 }
 
 /**
@@ -64,9 +41,8 @@ interface Unverified {
  */
 export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: BodyOptions): RequestHandler {
   const unverified = new Set<Unverified>();
-  /** Bodies waiting for decompression, the longest waiting first. */
-  const waiting = new Map<Unverified, () => Promise<void>>();
-  let [inFlight, unpacking] = [0, 0];
+  const unpacking = createUnpacking(maxBodyBytes);
+  let inFlight = 0;
 
   const sum = (counts: (body: Unverified) => boolean) => {
     let bytes = 0;
@@ -104,26 +80,6 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     );
   }
 
-  /** If too many wait, rejects the longest waiting body of the sender with the most. */
-  function boundWaiting(): void {
-    if (waiting.size <= mostWaiting) return;
-    const bySender = Map.groupBy(waiting.keys(), ({ sender }) => sender);
-    const [longest] = [...bySender.values()].reduce((most, theirs) => (theirs.length > most.length ? theirs : most));
-    longest?.refuse();
-  }
-
-  function unpackNext(): void {
-    const [next] = waiting;
-    if (next === undefined || unpacking === mostUnpacking) return;
-    const [body, unpackBody] = next;
-    waiting.delete(body);
-    unpacking++;
-    void unpackBody().finally(() => {
-      unpacking--;
-      unpackNext();
-    });
-  }
-
   function receive(req: Request, res: Response, done: () => void): Unverified {
     const announced = req.headers["content-length"];
     const most = announced === undefined ? maxBodyBytes : Number(announced);
@@ -136,7 +92,7 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     }
     function drop(): void {
       unverified.delete(body);
-      waiting.delete(body);
+      body.leave?.();
       hold(0);
       room = Buffer.alloc(0);
     }
@@ -188,26 +144,18 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
       });
       return;
     }
-    const unpack = unpackers.get(req.headers["content-encoding"]?.toLowerCase() ?? "");
-    if (unpack === undefined)
-      throw new RequestError(
-        415,
-        "Unsupported content encoding.",
-        "Send the body uncompressed, or with gzip, deflate, br or zstd.",
-      );
+    const encoding = parseEncoding(req.headers["content-encoding"]);
     const body = receive(req, res, () => {
       if (res.closed) return;
       const answered = new Promise<void>((resolve) => res.once("close", resolve));
-      waiting.set(body, async () => {
-        unverified.delete(body);
-        const bytes = await unpack(body.read(), { maxOutputLength: maxBodyBytes }).catch(toRequestError);
-        req.body = bytes;
-        next(bytes instanceof RequestError ? bytes : undefined);
-        await answered; // until then, the decompressed body is in memory
-        await sleep((bytes instanceof RequestError ? maxBodyBytes : bytes.length) / unpackedBytesPerMs);
+      body.leave = unpacking.add(body, encoding, {
+        begins: () => void unverified.delete(body),
+        async use(bytes) {
+          req.body = bytes;
+          next(bytes instanceof RequestError ? bytes : undefined);
+          await answered; // until then, the decompressed body is in memory
+        },
       });
-      unpackNext();
-      boundWaiting();
     });
   };
 }
@@ -226,16 +174,6 @@ function copyInto(larger: Buffer, room: Buffer, length: number): Buffer {
 function nextRoom(needed: number, most: number): number {
   const wanted = Math.max(firstRoom, 2 * needed);
   return Math.min(most, needed <= ordinaryBytes ? Math.min(wanted, ordinaryBytes) : wanted);
-}
-
-function toRequestError(error: NodeJS.ErrnoException): RequestError {
-  return error.code === "ERR_BUFFER_TOO_LARGE"
-    ? new RequestError(
-        413,
-        "The decompressed body is too large.",
-        "The limit, webhooks.maxBody, also applies to the decompressed size.",
-      )
-    : new RequestError(400, "The body cannot be decompressed with its Content-Encoding.");
 }
 
 function refuseSize(res: Response, maxBodyBytes: number): void {

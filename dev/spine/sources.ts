@@ -8,8 +8,8 @@ const wiring = /^src\/(?:app|cli)(?:\.ts$|\/)/;
 
 const imported = /^(?:import|export)\b([^;"']*?)\bfrom\s+"(\.[^"]+)"|^import\s+"(\.[^"]+)"|\bimport\(\s*"(\.[^"]+)"/gm;
 
-/** The folders of the server, in which every file belongs to it. */
-export const folders = ["src", "routes", "jobs"] as const;
+/** The folders of the server. */
+const folders = ["src", "routes", "jobs"] as const;
 
 /** All files of the server but those that only connect others. */
 export function readSources(root: string): ReadonlyMap<string, SourceFile> {

@@ -1,5 +1,5 @@
 /** Explains why jobs failed and when they are retried: from the deployments' statuses and the previews' reports. */
-import type { ListedJob } from "../../jobs/queue.ts";
+import type { ListedJob } from "../../jobs/queued-jobs.ts";
 import type { PullRequestReports } from "../redis/reports.ts";
 import type { PageJob } from "../web/facts.ts";
 import { type Deployment, isMalformed, type Key, type MalformedDeployment } from "../model.ts";

@@ -2,7 +2,8 @@
 import { join, relative } from "node:path";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
 import type { Confine, ConfinedAccess } from "../kluctl/confine.ts";
-import { endOf, type KluctlObserver, type KluctlProcesses, secretsOf, withReasons } from "../kluctl/kluctl.ts";
+import { withReasons } from "../kluctl/explain-jail.ts";
+import { endOf, type KluctlObserver, type KluctlProcesses, secretsOf } from "../kluctl/kluctl.ts";
 import { explainOffline, noAccess, notIsolated, readRender } from "../kluctl/offline.ts";
 import { readOutcome } from "../kluctl/outcome.ts";
 import { toPlainText } from "../kluctl/output.ts";

@@ -2,16 +2,13 @@
 import type { Logger } from "../log.ts";
 import { matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";
-import { matchPullRequest } from "../preview/match.ts";
-import { librariesOf, matchConsumers } from "../preview/match-consumers.ts";
+import { consumersOf, distinct, mostNamed, toPreview } from "./requested.ts";
+import { createOtherEvents } from "./other-events.ts";
 import {
-  type CommitKey,
   type CommitStatusRequest,
-  type Deployment,
   type GitEvent,
   keyText,
   type MergeGroupEvent,
-  type PreviewRequest,
   type PullRequestEvent,
   type PullRequestKey,
   type PushEvent,
@@ -22,9 +19,6 @@ import {
   type RerunEvent,
 } from "../model.ts";
 import type { Clock, Deployments, Queue, Reports } from "../ports.ts";
-
-/** The host stores the response with the delivery: a page of names is enough. */
-const mostNamed = 50;
 
 export type Accept = (event: GitEvent) => Promise<Receipt>;
 
@@ -68,11 +62,13 @@ export function createIntake(deps: IntakeDeps): Accept {
     clock = { now: () => Date.now() },
   } = deps;
 
+  const others = createOtherEvents({ tracking, including, forges, reports, written, enqueue });
+
   async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
     const spelled = reposOf(event);
     // The index lists each deployment under a single spelling, so there are no duplicates.
     const candidates = [...spelled].flatMap((repo) => tracking(repo));
-    const { consumers, libraries } = consumersOf(spelled);
+    const { consumers, libraries } = consumersOf(spelled, including);
     const followed = match(event, candidates, spelled);
     const { requests, ignored } = matchIncludes(event, consumers, spelled, followed);
     const followedRepos = distinct(candidates.map(({ repo }) => repo));
@@ -114,82 +110,6 @@ export function createIntake(deps: IntakeDeps): Accept {
     return [{ kind: "commit-status", commit: { forge, repoName, commit: after }, repo: first.repo }];
   }
 
-  /** The deployments that include these repositories, and those of the repositories whose pull requests may show them. */
-  function consumersOf(repos: ReadonlySet<RepoId>) {
-    const consumers = distinct([...repos].flatMap((repo) => including(repo)));
-    const shownIn = consumers.flatMap((one) => librariesOf(one).map(({ repo }) => repo));
-    return { consumers, libraries: shownIn.filter((repo) => repos.has(repo)) };
-  }
-
-  /** The deployments that include the repository and do not follow the pull request's base. */
-  function onlyConsumersOf(event: Pick<PullRequestEvent, "repoUrls" | "baseBranch">): Deployment[] {
-    const spelled = reposOf(event);
-    const candidates = [...spelled].flatMap((repo) => tracking(repo));
-    const followers = new Set(matchPullRequest(event, candidates).concerned.map(({ uid }) => uid));
-    return consumersOf(spelled).consumers.filter(({ uid }) => !followers.has(uid));
-  }
-
-  /** Also if no deployment follows the repository: its status may be required and has to resolve. */
-  async function acceptPullRequest(event: PullRequestEvent, receivedAt: number): Promise<Receipt> {
-    const { forge, repoName, number, delivery } = event;
-    const reason = reasonNotToPreview(event);
-    if (reason !== undefined) return { delivery, matched: 0, queued: 0, ignored: [], reason };
-    const queued = await enqueue([toPreview({ forge, repoName, number }, "pull-request", delivery, receivedAt)]);
-    const { concerned, unshown, ignored } = matchConsumers(event, onlyConsumersOf(event));
-    const named = concerned.slice(0, mostNamed).map(({ key }) => keyText(key));
-    const more = named.length > 0 ? { including: named } : {};
-    return { delivery, matched: 0, previews: 1, ...more, queued, ignored: [...unshown, ...ignored] };
-  }
-
-  /** Also if nothing is previewed: the merge queue waits for a required check. */
-  async function acceptMergeGroup(event: MergeGroupEvent, receivedAt: number): Promise<Receipt> {
-    const { forge, repoName, commit, branch, base, ended, delivery } = event;
-    const nothing = { delivery, matched: 0, ignored: [] };
-    if (!forges.has(forge)) return { ...nothing, queued: 0, reason: noLogin(forge) };
-    const group = { forge, repoName, commit, branch, base };
-    const queued = await enqueue([{ kind: "merge-group", group, ended, delivery, receivedAt }]);
-    return { ...nothing, queued };
-  }
-
-  /**
-   * Shows again what the commit's checks say, and previews the pull requests whose head it still is: each user who may
-   * open a pull request may also have it previewed. It never deploys: that needs more rights than a button proves.
-   */
-  async function acceptRerun(event: RerunEvent, receivedAt: number): Promise<Receipt> {
-    const { forge, repoName, commit, delivery } = event;
-    const nothing = { delivery, matched: 0, queued: 0, ignored: [] };
-    if (!forges.has(forge)) return { ...nothing, reason: noLogin(forge) };
-    const spelled = reposOf(event);
-    const followed = distinct([...spelled].flatMap((repo) => tracking(repo)).map(({ repo }) => repo));
-    const repos = distinct([...followed, ...consumersOf(spelled).libraries]);
-    const [first] = followed;
-    if (repos.length === 0) return { ...nothing, reason: "no deployment follows this repository" };
-    const key = { forge, repoName, commit };
-    // First, so that the jobs write even what is there already: the host waits for a new run.
-    await written?.addRerun(key);
-    const proposing = await findProposing(key, repos);
-    const previews = proposing.map((one) => toPreview(one, "pull-request", delivery, receivedAt));
-    const statuses = first === undefined ? [] : [{ kind: "commit-status", commit: key, repo: first } as const];
-    const queued = await enqueue([...previews, ...statuses]);
-    return { ...nothing, previews: previews.length, queued };
-  }
-
-  /** The open pull requests whose head is the commit. */
-  async function findProposing({ forge, commit }: CommitKey, repos: readonly RepoId[]): Promise<PullRequestKey[]> {
-    const known = reports();
-    if (known === undefined) return [];
-    const found = await Promise.all(repos.map((repo) => known.proposing(repo, commit)));
-    return found.flat().flatMap(({ pullRequest }) => (pullRequest.forge === forge ? [pullRequest] : []));
-  }
-
-  function reasonNotToPreview({ action, forge }: PullRequestEvent): string | undefined {
-    if (reports() === undefined) return "previews of pull requests are disabled (preview.enabled)";
-    if (!forges.has(forge)) {
-      return noLogin(forge);
-    }
-    return action === "other" ? "no change that affects a preview" : undefined;
-  }
-
   async function enqueue(requests: readonly Request[], moved: readonly RepoId[] = []): Promise<number> {
     return requests.length + moved.length === 0 ? 0 : (await queue.enqueue(requests, moved)).queued;
   }
@@ -211,11 +131,11 @@ export function createIntake(deps: IntakeDeps): Accept {
       case "push":
         return acceptPush({ ...event, repoUrls }, receivedAt);
       case "pull-request":
-        return acceptPullRequest({ ...event, repoUrls }, receivedAt);
+        return others.pullRequest({ ...event, repoUrls }, receivedAt);
       case "merge-group":
-        return acceptMergeGroup({ ...event, repoUrls }, receivedAt);
+        return others.mergeGroup({ ...event, repoUrls }, receivedAt);
       case "rerun":
-        return acceptRerun({ ...event, repoUrls }, receivedAt);
+        return others.rerun({ ...event, repoUrls }, receivedAt);
     }
   }
 
@@ -241,23 +161,6 @@ export function createIntake(deps: IntakeDeps): Accept {
     deps.onTaken?.(event.forge, receipt);
     return receipt;
   };
-}
-
-function noLogin(forge: string): string {
-  return `no preview: forge ${forge} has no login for its API, set its token (or appId and appPrivateKey)`;
-}
-
-function toPreview(
-  pullRequest: PullRequestKey,
-  cause: PreviewRequest["cause"],
-  delivery: string,
-  receivedAt: number,
-): PreviewRequest {
-  return { kind: "preview", pullRequest, cause, delivery, receivedAt };
-}
-
-function distinct<T>(list: readonly T[]): T[] {
-  return [...new Set(list)];
 }
 
 function describeEvent(event: GitEvent) {

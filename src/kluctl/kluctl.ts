@@ -3,29 +3,23 @@
  */
 import type { Memory } from "../machine/available-memory.ts";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
-import { notJailed } from "../jail/jail.ts";
 import { createScrubber, type Logger } from "../log.ts";
 import type { CommandResult, Credentials, DiffOptions, Key, RenderOptions, Run, ValidateResult } from "../model.ts";
 import type { Kluctl } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
 import { hostsAsking } from "./asking-hosts.ts";
 import type { Confine } from "./confine.ts";
-import {
-  type ConfinedLimits,
-  type ConfinedRun,
-  createConfinement,
-  defaultConfinedLimits,
-  type JailDemands,
-} from "./confinement.ts";
+import { type ConfinedLimits, createConfinement, defaultConfinedLimits, type JailDemands } from "./confinement.ts";
 import { explainDecryption, toDecryption } from "./decryption.ts";
 import { createDirectories, type JobDirectory } from "./directories.ts";
 import { type Environment, toSharedEnvironment, withDecryption, withLogins } from "./environment.ts";
 import { type AnyRun, writeJobFiles } from "./job-files.ts";
 import { createKeyring, type Keyring } from "./keyring.ts";
+import { explainJail } from "./explain-jail.ts";
 import { createLineLogger } from "./line-logger.ts";
 import { createLineForwarder, type LineForwarder, type OnLine } from "./said-lines.ts";
 import { explainHostKey, explainRefusal, toLogins } from "./logins.ts";
-import { explainOffline, keepPrinted, noAccess, noNetwork, notIsolated, printedBytes, readRender } from "./offline.ts";
+import { keepPrinted, notIsolated, printedBytes, readRender } from "./offline.ts";
 import { toOrphans } from "./orphans.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
 import { type Ended, type ProcessLimits, runProcess } from "./process.ts";
@@ -438,32 +432,6 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     },
   };
 }
-
-/** Replaces an error that is only a consequence of the jail by its cause. */
-function explainJail(error: unknown, { overfull, access }: ConfinedRun, ended: Ended | undefined): unknown {
-  if (overfull.aborted) {
-    const reason = overfull.reason as Error;
-    return reason instanceof KilledError ? reason : new PrepareError(`the preview was ended because ${reason.message}`);
-  }
-  if (ended?.exitCode === notJailed) {
-    return new KluctlUnavailableError(`previews cannot be confined here: ${ended.stderr.trim().slice(-300)}`);
-  }
-  if (!(error instanceof PrepareError)) return error;
-  if (access === noAccess) return explainOffline(error);
-  return withReasons(error, [
-    ...(access.refusals?.() ?? []),
-    ...(noNetwork.test(error.message) ? [noNetworkAdvice] : []),
-  ]);
-}
-
-/** Appends the reasons that the message does not contain yet. */
-export function withReasons(error: PrepareError, reasons: readonly string[]): PrepareError {
-  const news = reasons.filter((words) => !error.message.includes(words));
-  return news.length === 0 ? error : new PrepareError([`${error.message}\n`, ...news].join("\n"));
-}
-
-const noNetworkAdvice =
-  "previews reach hosts through a proxy only, which `http` vars and ssh cannot use: fetch over https, or keep a copy in the repository";
 
 /** Returns the secrets to mask in kluctl's output, besides anything that looks like a secret. */
 export function secretsOf({ credentials: { git, oci, helm }, secrets = [] }: AnyRun): string[] {

@@ -86,6 +86,7 @@ const reconcile = createReconcile({
 const ended = new Map<string, (outcome: Outcome | "busy") => void>();
 const worker = startWorker({
   ...{ lane: "reconcile", connection: consumer, prefix, concurrency: 1, fairness, log },
+  timing: { ageEveryMs: 3_600_000 }, // its timer is no part of the push
   async work(request, attempt) {
     recording.mark();
     const outcome = await reconcile(request, attempt);

@@ -2,14 +2,12 @@
 import { isUtf8 } from "node:buffer";
 import { Webhooks } from "@octokit/webhooks";
 import { z } from "zod";
-import { type GitEvent, type PullRequestEvent, isQueueBranch, parseQueueBranch } from "../../model.ts";
+import { type GitEvent, isQueueBranch } from "../../model.ts";
 import {
   Commit,
   Commits,
-  MaybeUrl,
   Name,
   deliveryId,
-  distinctUrls,
   irrelevant,
   lenient,
   misshapen,
@@ -28,19 +26,12 @@ import {
   refused,
   signatureProblem,
 } from "../webhook-source.ts";
+import { toMergeGroupEvent, toPullRequestEvent, toQueuePush, toRerunEvent } from "./other-events.ts";
+import { type Origin, Repository, repositoryUrls } from "./repository.ts";
 
 /** A push lists at most this many commits, and a commit this many files; at the limit there may be more. */
 const maxCommits = 2_048;
 const maxFilesPerCommit = 3_000;
-
-const Repository = z.object({
-  full_name: Name,
-  default_branch: lenient(Name),
-  clone_url: MaybeUrl,
-  ssh_url: MaybeUrl,
-  git_url: MaybeUrl,
-  html_url: MaybeUrl,
-});
 
 const Push = z.object({
   ref: Name,
@@ -52,51 +43,6 @@ const Push = z.object({
   sender: lenient(z.object({ login: Name })),
   repository: Repository,
 });
-
-const PullRequest = z.object({
-  action: Name,
-  number: z.int().positive(),
-  pull_request: z.object({
-    head: z.object({ sha: Commit, repo: z.object({ id: z.int() }).nullish() }),
-    base: z.object({ ref: Name, repo: z.object({ id: z.int() }) }),
-  }),
-  changes: lenient(z.object({ base: z.unknown().optional() })),
-  repository: Repository,
-});
-
-const MergeGroup = z.object({
-  action: z.enum(["checks_requested", "destroyed"]),
-  merge_group: z.object({ head_sha: Commit, head_ref: Name, base_sha: Commit }),
-  repository: Repository,
-});
-
-const Checked = z.object({
-  head_sha: Commit,
-  app: z.object({ id: z.int(), client_id: lenient(Name) }),
-});
-
-/** The event of a check run, and of all runs of a commit. */
-const Checks = {
-  check_run: z.object({ check_run: Checked, repository: Repository }).transform(({ check_run, ...rest }) => ({
-    ...rest,
-    checked: check_run,
-  })),
-  check_suite: z.object({ check_suite: Checked, repository: Repository }).transform(({ check_suite, ...rest }) => ({
-    ...rest,
-    checked: check_suite,
-  })),
-};
-
-const Action = z.object({ action: z.string() });
-
-const actions = new Map<string, PullRequestEvent["action"]>([
-  ["opened", "opened"],
-  ["synchronize", "updated"],
-  ["reopened", "reopened"],
-  ["closed", "closed"],
-  ["converted_to_draft", "draft-changed"],
-  ["ready_for_review", "draft-changed"],
-]);
 
 /**
  * Events that change something here and that no sweep replaces within a minute: after a failed delivery GitHub is asked
@@ -151,8 +97,6 @@ export function createGithubSource({ id, secrets, allowUnsigned, appId }: Webhoo
   return { id, kind: "github", verify, parse };
 }
 
-type Origin = Pick<GitEvent, "forge" | "delivery">;
-
 function toPushEvent(origin: Origin, payload: unknown): GitEvent {
   const { data: push, error } = Push.safeParse(payload);
   if (error) return misshapen(origin, "push", error);
@@ -176,98 +120,6 @@ function toPushEvent(origin: Origin, payload: unknown): GitEvent {
     sender: push.sender?.login,
     ...toPushChange({ ...push, commit: push.head_commit?.id, listsAll: !push.forced && !truncated }),
   };
-}
-
-function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
-  const { data, error } = PullRequest.safeParse(payload);
-  if (error) return misshapen(origin, "pull_request", error);
-  const { head, base } = data.pull_request;
-  const retargeted = data.action === "edited" && data.changes?.base !== undefined;
-  return {
-    ...origin,
-    kind: "pull-request",
-    repoUrls: repositoryUrls(data.repository),
-    repoName: data.repository.full_name,
-    number: data.number,
-    action: retargeted ? "retargeted" : (actions.get(data.action) ?? "other"),
-    baseBranch: base.ref,
-    head: head.sha,
-    // A deleted fork has no repository.
-    fork: head.repo?.id !== base.repo.id,
-  };
-}
-
-/**
- * GitHub sends `merge_group` to Apps, and a push to the queue's branch to all webhooks. Such a branch belongs to the
- * merge queue: no deployment follows it.
- */
-function toQueuePush(origin: Origin, push: z.infer<typeof Push>, branch: string): GitEvent {
-  const { before, after, repository } = push;
-  const ended = /^0+$/.test(after);
-  const named = parseQueueBranch(branch);
-  if (named === undefined)
-    return irrelevant(origin, "the branch belongs to a merge queue, and its name has an unknown format");
-  return {
-    ...origin,
-    kind: "merge-group",
-    repoUrls: repositoryUrls(repository),
-    repoName: repository.full_name,
-    commit: ended ? before : after,
-    branch,
-    base: named.base,
-    ended,
-  };
-}
-
-function toMergeGroupEvent(origin: Origin, payload: unknown): GitEvent {
-  const { data, error } = MergeGroup.safeParse(payload);
-  if (error) return misshapen(origin, "merge_group", error);
-  const { action, merge_group: group, repository } = data;
-  const branch = group.head_ref.replace(/^refs\/heads\//, "");
-  if (parseQueueBranch(branch) === undefined) {
-    return irrelevant(origin, `${quoted(group.head_ref)} is not the name of a merge queue's branch`);
-  }
-  return {
-    ...origin,
-    kind: "merge-group",
-    repoUrls: repositoryUrls(repository),
-    repoName: repository.full_name,
-    commit: group.head_sha,
-    branch,
-    base: group.base_sha,
-    ended: action === "destroyed",
-  };
-}
-
-/**
- * The button "Re-run". Apps that may write check runs receive these events without a subscription, also for each run that
- * they write themselves.
- */
-function toRerunEvent(
-  origin: Origin,
-  event: keyof typeof Checks,
-  payload: unknown,
-  appId: string | undefined,
-): GitEvent {
-  if (Action.safeParse(payload).data?.action !== "rerequested") {
-    return irrelevant(origin, `of ${event} events, only requests to run again matter`);
-  }
-  const { data, error } = Checks[event].safeParse(payload);
-  if (error) return misshapen(origin, event, error);
-  const { checked, repository } = data;
-  const isOwn = appId !== undefined && [String(checked.app.id), checked.app.client_id].includes(appId);
-  if (!isOwn) return irrelevant(origin, `the ${event} belongs to another App than the configured one`);
-  return {
-    ...origin,
-    kind: "rerun",
-    repoUrls: repositoryUrls(repository),
-    repoName: repository.full_name,
-    commit: checked.head_sha,
-  };
-}
-
-function repositoryUrls(repository: z.infer<typeof Repository>): string[] {
-  return distinctUrls(repository.clone_url, repository.ssh_url, repository.git_url, repository.html_url);
 }
 
 /** Returns the JSON, also for a webhook that has GitHub's default content type, the form. */

@@ -1,0 +1,85 @@
+/** What becomes of a job that is not done: it is put off, checked again, retried or given up. In BullMQ's terms. */
+import { DelayedError, type Job, UnrecoverableError } from "bullmq";
+import type { Logger } from "../src/log.ts";
+import { type Outcome, type Request, subjectOf } from "../src/model.ts";
+import { maxAttempts, waitsForHealth, waitsForHost } from "./bullmq.ts";
+import { toJobData } from "./job-data.ts";
+
+export interface UnfinishedDeps {
+  /** Whether another request for the same subject arrived while the job ran. */
+  readonly isFollowed: (request: Request) => Promise<boolean>;
+  /** The shortest delay, in milliseconds. */
+  readonly shortestMs: number;
+  readonly log: Logger;
+}
+
+const longestReason = 300;
+
+/** The upper limit for the delay that a forge asks for, because it may be wrong. */
+const longestLaterMs = 3_600_000;
+
+/**
+ * Hands the job back without counting an attempt. As a delayed job even if the delay is 0, because that wakes an idle
+ * worker.
+ */
+export async function later(job: Job, ms: number): Promise<never> {
+  await job.moveToDelayed(Date.now() + ms, job.token);
+  throw new DelayedError();
+}
+
+/** Its functions throw what makes BullMQ do what they say. */
+export function createUnfinished({ isFollowed, shortestMs, log }: UnfinishedDeps) {
+  /** A request that arrives meanwhile replaces the job as usual: it runs once and is delayed in turn. */
+  async function putOff(
+    job: Job,
+    request: Request,
+    { afterMs, why }: Extract<Outcome, { kind: "later" }>,
+  ): Promise<never> {
+    const ms = Math.min(Math.max(afterMs, shortestMs), longestLaterMs);
+    if (job.progress !== waitsForHost) {
+      log.info({ job: job.id, subject: subjectOf(request), why, ms }, "job delayed");
+      await job.updateProgress(waitsForHost); // logged once, whichever worker takes it next
+    }
+    return later(job, ms);
+  }
+
+  /**
+   * The job stays, as one that any newer request replaces. A request that arrived while it ran is as good as the check:
+   * let it run now.
+   */
+  async function recheck(job: Job, request: Request, afterMs: number): Promise<void> {
+    if (await isFollowed(request)) return;
+    await job.updateData(toJobData(toCheck(request)));
+    await job.updateProgress(waitsForHealth);
+    await later(job, Math.max(afterMs, shortestMs));
+  }
+
+  /**
+   * Uses a generic message if the cluster or a report already has the real one. A git host's rejection is recorded
+   * nowhere else.
+   */
+  async function fail(
+    job: Job,
+    request: Request,
+    { retry, message }: Extract<Outcome, { kind: "failed" }>,
+    settle: () => Promise<void>,
+  ): Promise<void> {
+    const isElsewhere = request.kind === "reconcile" || request.kind === "preview";
+    const said = isElsewhere ? "" : `: ${message.slice(0, longestReason)}`;
+    const givenUp = job.attemptsMade + 1 >= maxAttempts;
+    if (retry === "person" || givenUp) await settle();
+    if (retry === "person") throw new UnrecoverableError(`failed permanently: a change is needed${said}`);
+    if (givenUp) throw new UnrecoverableError(`failed too often; the sweep will request it again${said}`);
+    // A request that arrived meanwhile would wait until all attempts are over. It is as good as a retry: let it run
+    // now.
+    if (await isFollowed(request)) return;
+    throw new Error(`will be retried${said}`);
+  }
+
+  return { putOff, recheck, fail };
+}
+
+/** What is left of a request that was carried out. */
+function toCheck(request: Request): Request {
+  return request.kind === "reconcile" ? { ...request, cause: "interval" } : request;
+}
