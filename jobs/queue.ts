@@ -1,5 +1,6 @@
 /**
- * The job queue in Redis: per subject (and lane), one job runs and at most one waits.
+ * Step 5 of a push: stores the requests in Redis, where they outlive the delivery and this server. Per subject (and
+ * lane), one job runs and at most one waits. Next: jobs/worker.ts.
  *
  * A request that finds a waiting job of its subject creates no other: that job reads git when it starts and learns then
  * why it was requested (joined.ts). If the job is running, the request is stored and runs right after it. If the job

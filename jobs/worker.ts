@@ -1,4 +1,7 @@
-/** Takes jobs and runs them. The only place that translates outcomes of the work to BullMQ. */
+/**
+ * Step 6 of a push: takes the job, on this or another server, and runs what it asks for. The outcome comes back here,
+ * and only here becomes BullMQ's. Next: src/reconcile/reconcile.ts.
+ */
 import { type Job, Worker as BullWorker } from "bullmq";
 import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";

@@ -1,4 +1,8 @@
-/** `POST /webhooks/<forge id>`: verifies, parses and accepts deliveries. */
+/**
+ * Step 1 of a push: receives `POST /webhooks/<forge id>` from a git host. Verifies the sender before anything is
+ * parsed, and answers 202 only once Redis has the requests. Next: src/forge/github/webhook.ts, then
+ * src/intake/intake.ts.
+ */
 import express, { type Express, type Request, type Response } from "express";
 import { QueueUnavailableError, RequestError } from "../src/errors.ts";
 import { within } from "../src/kit/deadline.ts";

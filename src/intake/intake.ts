@@ -1,4 +1,7 @@
-/** Turns one event from a git host into requests in Redis. */
+/**
+ * Step 3 of a push: turns the event into requests, one for each deployment that it affects, and gives them to the
+ * queue. The sender gets its answer when this resolves. Next: src/intake/match.ts, then jobs/queue.ts.
+ */
 import type { Logger } from "../log.ts";
 import { matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";

@@ -1,4 +1,7 @@
-/** Decides which deployments a push affects, and why it does not affect the others. Pure. */
+/**
+ * Step 4 of a push: decides which deployments the push affects, and why it does not affect the others. Pure: it looks
+ * only at the event and at what the watch knows. Next: jobs/queue.ts.
+ */
 import { describeRef } from "../model/git-ref.ts";
 import {
   type ChangedPaths,

@@ -1,5 +1,6 @@
 /**
- * The real kluctl behind the port: one process per call, with a directory of its own that is removed after the call.
+ * Step 11 of a push: runs the real kluctl, one process per call, with a directory of its own that is removed after the
+ * call. What it wrote becomes the result that the steps above record. Next: src/reconcile/status/status-writer.ts.
  */
 import type { Memory } from "../machine/available-memory.ts";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";

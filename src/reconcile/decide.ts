@@ -1,6 +1,7 @@
 /**
- * Decides what a deployment needs, from its spec and its last results. Pure: this decision table must agree with
- * kluctl's own controller, so that either controller can replace the other without a redeploy.
+ * Step 9 of a push: decides what the deployment needs, from its spec, its last results and what was rendered. Pure:
+ * this decision table must agree with kluctl's own controller, so that either controller can replace the other without
+ * a redeploy. Next: src/reconcile/steps/deploy.ts.
  */
 import type { DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
 import { timeOf } from "../kit/time.ts";

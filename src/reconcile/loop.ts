@@ -1,5 +1,6 @@
 /**
- * One reconciliation of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom.
+ * Step 8 of a push: one reconciliation of one deployment, under its lease: fetch, compare, deploy, validate, record.
+ * Reads top to bottom, and turns every failure into a status. Next: src/reconcile/decide.ts.
  */
 import { PrepareError, RemoteBusyError } from "../errors.ts";
 import type { Checkout, CommandResult, Health, Identity, Outcome, ValidateResult } from "../model.ts";

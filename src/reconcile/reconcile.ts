@@ -1,6 +1,6 @@
 /**
- * Reconciles one KluctlDeployment: reads the current state, decides whether there is anything to do, and does it under
- * the lease.
+ * Step 7 of a push: reads the deployment as it is now, and stops if the request is already fulfilled. Everything else
+ * happens under the deployment's lease. Next: src/reconcile/loop.ts.
  */
 import { ApiError, RemoteBusyError } from "../errors.ts";
 import {

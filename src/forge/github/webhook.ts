@@ -1,4 +1,9 @@
-/** GitHub's deliveries: https://docs.github.com/webhooks/webhook-events-and-payloads */
+/**
+ * Step 2 of a push: checks GitHub's signature over the raw bytes, and turns the payload into a `GitEvent`. From here
+ * on, nothing knows which host sent it. Next: src/intake/intake.ts.
+ *
+ * https://docs.github.com/webhooks/webhook-events-and-payloads
+ */
 import { isUtf8 } from "node:buffer";
 import { Webhooks } from "@octokit/webhooks";
 import { z } from "zod";

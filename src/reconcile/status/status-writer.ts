@@ -1,4 +1,7 @@
-/** Writes the status of one reconciliation: progress during it, everything else at the end. */
+/**
+ * Step 12 of a push: writes the status: progress during the reconciliation, everything else at its end. The job is
+ * acknowledged only after that, so that a job which runs twice finds its work done.
+ */
 import type { Deployment, DeploymentStatus, MalformedDeployment, StatusPatch } from "../../model.ts";
 import type { Clock, Deployments } from "../../ports.ts";
 import type { Logger } from "../../log.ts";

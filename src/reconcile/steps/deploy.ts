@@ -1,4 +1,7 @@
-/** Deploys the project, and prunes what it no longer contains: `kluctl deploy`, or `kluctl poke-images`. */
+/**
+ * Step 10 of a push: deploys the project, and prunes what it no longer contains. It begins only when the status says
+ * that what is applied is unknown, and ends with the result in it. Next: src/kluctl/kluctl.ts.
+ */
 import { annotation, type CommandResult } from "../../model.ts";
 import { findDoomed, noDiscriminator, withPruned } from "../../guards/pruning.ts";
 import type { MaskedResult } from "../../redact/mask-result.ts";

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { countSpine, type SourceFile } from "../../../dev/spine/count.ts";
-import { explainStep } from "../../../dev/spine/documented.ts";
+import { explainStep, readSteps } from "../../../dev/spine/documented.ts";
 import { explainExtent, limit } from "../../../dev/spine/measure.ts";
 import { readSource } from "../../../dev/spine/sources.ts";
 
@@ -90,6 +92,15 @@ export { f } from "./f.ts"; // behind code
     code: 5,
   });
 });
+
+const root = join(import.meta.dirname, "../../..");
+
+test.each(readSteps(root).map((file, i, steps) => [file, i + 1, steps.length] as const))(
+  "%s places itself on the way of a push, and knows nothing of what wraps it",
+  (file, step, steps) => {
+    expect(explainStep(readFileSync(join(root, file), "utf8"), step, steps)).toEqual([]);
+  },
+);
 
 const opening = `/**
  * Step 2 of a push: understands what the host sent. Nothing is believed before its signature is verified. Next:
