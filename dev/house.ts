@@ -50,7 +50,7 @@ const rooms: readonly Room[] = [
     files: /^src\/(?:errors\.ts|(?:model|config|log)(?:\.ts|\/)|redact\/|machine\/)/,
     mayImport: ["kit"],
   },
-  { name: "ports", files: /^src\/ports\.ts$/, mayImport: ground },
+  { name: "ports", files: /^src\/ports(?:\.ts$|\/)/, mayImport: ground },
   {
     name: "decisions",
     files: /^src\/(?:intake|reconcile|requests|guards|access|views|preview|comment|reporting)\//,

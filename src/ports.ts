@@ -6,24 +6,19 @@ import type { JsonObject } from "./kit/json.ts";
 import type { AppliedChange, AppliedScope, AppliedVersions, Doomed } from "./model/applied.ts";
 import type { Checkout, CheckoutSource, Leaving, OciCheckoutSource, Tag } from "./model/checkout.ts";
 import type { AnyDeployment, Deployment, DeploymentRef, GitDeployment, StatusPatch } from "./model/deployment.ts";
-import type { ChangedPaths, CommitStatus, ForgeComment, ForgeKind, PullRequest, StatusForm } from "./model/forge.ts";
-import type { HostDeployment, PostedDeployment } from "./model/host-deployment.ts";
+import type { ChangedPaths } from "./model/forge.ts";
 import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
-import type { MergeGroupKey } from "./model/merge-group.ts";
-import type { FoundWebhooks } from "./model/host-webhooks.ts";
-import type { MissedPushes, MissReason } from "./model/missed-push.ts";
-import type { SweepPace } from "./model/sweep-pace.ts";
-import type { Notification } from "./model/notification.ts";
-import type { SentRecord } from "./model/sent-notifications.ts";
-import type { Report } from "./model/report.ts";
-import type { CommitKey, Enqueued, PullRequestKey, Request } from "./model/request.ts";
+import type { Enqueued, Request } from "./model/request.ts";
 import type { CommandResult, ResultError, ValidateResult } from "./model/result.ts";
 import type { ObjectQuery, QueriedObjects } from "./model/health.ts";
 import type { DeleteOptions, DeployOptions, DiffOptions, Identity, RenderOptions, Run } from "./model/run.ts";
 import type { Authorship, Freshness, Heads, RepoId, Repository } from "./model/source.ts";
 import type { OfferedSources, SourceOverride } from "./model/source-override.ts";
+
+export type * from "./ports/forge.ts";
+export type * from "./ports/records.ts";
 
 /** The KluctlDeployments of the watched namespaces. */
 export interface Deployments {
@@ -216,170 +211,6 @@ export interface Queue {
   /** The name of the repository's last recorded move, for a Freshness; `undefined` if Redis has none. */
   lastMove(repo: RepoId): Promise<string | undefined>;
 }
-
-/**
- * The results of previews per pull request, redacted. Kept in Redis for some days; a pull request whose report is lost
- * is previewed again. All methods throw QueueUnavailableError.
- */
-export interface Reports {
-  save(report: Report): Promise<void>;
-  find(key: PullRequestKey): Promise<Report | undefined>;
-  /** The open pull requests into that branch, or any, that have a report. */
-  openInto(repo: RepoId, branch: string | undefined): Promise<readonly PullRequestKey[]>;
-  /** The reports of open pull requests that propose this commit. */
-  proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
-  /** Records that the report that was started then is outdated, and when the next one is to follow. */
-  setStale(key: PullRequestKey, stale: Staleness): Promise<void>;
-  stale(key: PullRequestKey): Promise<Staleness | undefined>;
-  /** The merged pull requests whose merge this commit is, as far as that was recorded. */
-  mergedAs(commit: CommitKey): Promise<readonly Report[]>;
-  /** The statuses written for a commit, as far as they are recorded. */
-  statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
-  /** Keeps the statuses of other contexts: several jobs may write for one commit at the same time. */
-  saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
-  /** Records that somebody asked for the commit's check runs once more. */
-  addRerun(commit: CommitKey): Promise<void>;
-  /** How often somebody did. */
-  reruns(commit: CommitKey): Promise<number>;
-  /** The statuses of a merge queue's groups for this commit, by branch. */
-  groupStatuses(commit: CommitKey): Promise<ReadonlyMap<string, CommitStatus>>;
-  saveGroupStatus(group: MergeGroupKey, status: CommitStatus): Promise<void>;
-  /** Records whether a pushed commit still lacks its final status. */
-  setUnsettled(commit: CommitKey, repo: RepoId, unsettled: boolean): Promise<void>;
-  /** The commits pushed to this repository that still lack their final status. */
-  unsettled(repo: RepoId): Promise<readonly CommitKey[]>;
-  /** Records whether a forge rejected the report of a pull request, or a query about it. */
-  setRefused(key: PullRequestKey, refused: boolean): Promise<void>;
-  /** The pull requests of this forge whose reports were rejected and not written since. */
-  refused(forge: string): Promise<readonly PullRequestKey[]>;
-}
-
-/**
- * What was written to the environments of repositories, by environment and ref. Kept in Redis; without it, the forge is asked
- * what is there. All methods throw QueueUnavailableError.
- */
-export interface PostedDeployments {
-  of(repo: Omit<CommitKey, "commit">): Promise<readonly PostedDeployment[]>;
-  save(repo: Omit<CommitKey, "commit">, posted: PostedDeployment): Promise<void>;
-}
-
-/** In epoch milliseconds. */
-export interface Staleness {
-  /** That of the report. */
-  readonly startedAt: number;
-  readonly until: number;
-}
-
-/** One git host with pull requests. All calls throw ForgeError. */
-export interface Forge {
-  readonly id: string;
-  readonly kind: ForgeKind;
-  /** The most characters (Unicode code points) that a comment may have. */
-  readonly maxCommentLength: number;
-  /** The most bytes of Markdown (UTF-8) that a status can show; absent if it is never shown as more than a line. */
-  readonly maxDetailsBytes?: number | undefined;
-  /** The repository's name on this forge; `undefined` if, judging by the address, it is not on this forge. */
-  repoName(repo: RepoId): string | undefined;
-  /** Returns `undefined` if it does not exist. */
-  pullRequest(key: PullRequestKey, signal?: AbortSignal): Promise<PullRequest | undefined>;
-  openPullRequests(repoName: string, signal?: AbortSignal): Promise<readonly PullRequest[]>;
-  /**
-   * Closed and merged pull requests updated since then (epoch milliseconds), most recently updated first. One request:
-   * at most what the host returns in one page.
-   */
-  closedPullRequests(repoName: string, since: number, signal?: AbortSignal): Promise<readonly PullRequest[]>;
-  /** All comments written by this forge's login, oldest first. */
-  ownComments(key: PullRequestKey, signal?: AbortSignal): Promise<readonly ForgeComment[]>;
-  createComment(key: PullRequestKey, body: string, signal?: AbortSignal): Promise<ForgeComment>;
-  /** Returns `undefined` if the comment was deleted in the meantime. */
-  updateComment(key: PullRequestKey, id: string, body: string, signal?: AbortSignal): Promise<ForgeComment | undefined>;
-  /** Ignores a comment that no longer exists. */
-  deleteComment(key: PullRequestKey, id: string, signal?: AbortSignal): Promise<void>;
-  /** Replaces the commit's status of this name, in either form. Returns the form in which it is shown now. */
-  setStatus(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<StatusForm>;
-  /**
-   * The same for several, one after the other, until one is refused. Calls `onShown` for each that is shown, with its form.
-   * Absent on hosts where this takes no fewer requests.
-   */
-  setStatuses?(
-    commit: CommitKey,
-    statuses: readonly CommitStatus[],
-    onShown: (status: CommitStatus, form: StatusForm) => void,
-    signal?: AbortSignal,
-  ): Promise<void>;
-  /**
-   * Brings the commit's deployment in line: the one with this id or, without one, the one that is there already, or a new
-   * one. Returns its id, if the host can show its state. Absent on hosts without environments.
-   */
-  setDeployment?(
-    commit: CommitKey,
-    deployment: HostDeployment,
-    id: string | undefined,
-    signal?: AbortSignal,
-  ): Promise<string | undefined>;
-}
-
-/** A place where people or machines are notified: a channel, a mailbox, an endpoint. */
-export interface Notifier {
-  /** Whether a sent message can be changed. Otherwise each state that people need to know is a message of its own. */
-  readonly edits: boolean;
-  /** A target that forgets: what is open has to be sent again after this time. */
-  readonly refreshMs?: number | undefined;
-  /**
-   * Sends the message, or changes the one that `sent` identifies. Returns what identifies it from then on, if anything does.
-   * Throws NotifyError, or the signal's reason.
-   */
-  send(message: Notification, options: SendOptions): Promise<string | undefined>;
-}
-
-export interface SendOptions {
-  /** What `send` returned for an earlier state of the same thread. */
-  readonly sent?: string | undefined;
-  /** `sent` was read already and this state needs attention: changing a message notifies nobody, so a reply is sent too. */
-  readonly announce?: boolean | undefined;
-  /** Replaces the target's own channel or address. */
-  readonly channel?: string | undefined;
-  readonly signal: AbortSignal;
-}
-
-/** The webhooks of repositories at a git host, with one login. */
-export interface HostWebhooks {
-  /** Whether the host repeats a delivery on request. */
-  readonly repeats: boolean;
-  /** Those that send to the path of this forge. Throws ForgeError. */
-  find(repoName: string, signal?: AbortSignal): Promise<FoundWebhooks>;
-}
-
-/** Pushes that no webhook reported, by repository. All methods throw QueueUnavailableError. */
-export interface MissedPushStore {
-  all(forge: string): Promise<readonly MissedPushes[]>;
-  /** Keeps the recorded reason. */
-  save(forge: string, missed: MissedPushes): Promise<void>;
-  saveReason(forge: string, repo: string, reason: MissReason): Promise<void>;
-  remove(forge: string, repo: string): Promise<void>;
-}
-
-/** How often the sweep asks for each repository's refs. All methods throw QueueUnavailableError. */
-export interface SweepPaceStore {
-  /** Those of the last hours. */
-  all(): Promise<readonly SweepPace[]>;
-  save(pace: SweepPace): Promise<void>;
-}
-
-/** What each target was sent, in the cluster. Throws ApiError. */
-export interface SentNotifications {
-  /** `undefined`: nothing is recorded. */
-  read(target: string, signal?: AbortSignal): Promise<{ record: SentRecord; version: SentVersion } | undefined>;
-  /** Fails with a conflict (409) if somebody else wrote since that version was read, or if there is one but none was. */
-  write(
-    target: string,
-    record: SentRecord,
-    version: SentVersion | undefined,
-    signal?: AbortSignal,
-  ): Promise<SentVersion>;
-}
-
-export type SentVersion = string & { readonly __brand: "SentVersion" };
 
 export interface Clock {
   /** Epoch milliseconds. */
