@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { type Command, Option } from "commander";
-import { defaultDataDir, type LoadedConfig, loadConfig } from "../config.ts";
+import { type LoadedConfig, loadConfig } from "../config.ts";
+import { defaultDataDir } from "../config/to-config.ts";
 import { controllerFlags, toConfigSources } from "../config/controller-flags.ts";
 import { configFields, type Field } from "../config/fields.ts";
 import { findKluctlFile } from "../config/kluctl-file.ts";

@@ -5,7 +5,7 @@
 import { parseBindAddress } from "./bind-address.ts";
 import { isSection, type ConfigSection } from "./merge.ts";
 import { pathText, type Problem } from "./problems.ts";
-import { shortestWebhookSecret } from "./schema.ts";
+import { shortestWebhookSecret } from "./schema-values.ts";
 
 export function checkDocument(document: ConfigSection): Problem[] {
   return [
