@@ -10,7 +10,7 @@ import type { JsonObject } from "./json.ts";
 const longestExpression = 2_000;
 const limits = { maxAstNodes: 500, maxDepth: 30, maxListElements: 100, maxMapEntries: 50, maxCallArguments: 10 };
 
-/** Real expressions take less than a millisecond; the rest is the start of a thread on a busy machine. */
+/** Real expressions take less than a millisecond. */
 const timeoutMs = 5_000;
 const memoryMb = 128;
 

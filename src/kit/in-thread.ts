@@ -20,6 +20,9 @@ export interface ThreadCall {
 
 export type ThreadAnswer = { readonly value: unknown } | { readonly error: unknown };
 
+/** `begun`: the module is loaded, which takes seconds on a busy machine, and the function runs from now on. */
+export type ThreadMessage = "begun" | ThreadAnswer;
+
 /** The thread itself failed, not the function that it called; the message contains no content. */
 export class ThreadError extends Error {
   override name = "ThreadError";
@@ -28,7 +31,7 @@ export class ThreadError extends Error {
 export interface ThreadOptions {
   /** For messages: `the thread for …`. */
   readonly name: string;
-  /** A call that takes longer would block the calls of all others. */
+  /** A call that takes longer would block the calls of all others. The start of the thread does not count. */
   readonly timeoutMs: number;
   /** A call that exceeds the memory limit fails without affecting the server. */
   readonly memoryMb: () => number;
@@ -42,6 +45,7 @@ export type CallInThread = <Args extends readonly unknown[], Value>(
 ) => Promise<Awaited<Value>>;
 
 const idleMs = 30_000;
+const startMs = 60_000;
 const file = join(import.meta.dirname, `thread${import.meta.filename.endsWith(".ts") ? ".ts" : ".js"}`);
 
 /**
@@ -65,13 +69,17 @@ export function createThread({ name: purpose, timeoutMs, memoryMb }: ThreadOptio
       reject(why);
     };
     const fail = (what: string): void => giveUp(new ThreadError(`the thread for ${purpose} ${what}`));
-    const onAnswer = (answer: ThreadAnswer): void =>
-      "error" in answer ? reject(answer.error as Error) : resolve(answer.value);
+    const failAfter = (ms: number) => setTimeout(() => fail(`took more than ${ms / 1_000} s`), ms);
+    let late = failAfter(startMs);
+    const onMessage = (message: ThreadMessage): void => {
+      if (message !== "begun") return "error" in message ? reject(message.error as Error) : resolve(message.value);
+      clearTimeout(late);
+      late = failAfter(timeoutMs);
+    };
     const onError = ({ message }: Error): void => fail(`failed: ${message}`);
     const onExit = (): void => fail("has ended");
     const onAbort = (): void => giveUp(signal?.reason as Error);
-    const late = setTimeout(() => fail(`took more than ${timeoutMs / 1_000} s`), timeoutMs);
-    worker.on("message", onAnswer).on("messageerror", onError).on("error", onError).on("exit", onExit).ref();
+    worker.on("message", onMessage).on("messageerror", onError).on("error", onError).on("exit", onExit).ref();
     signal?.addEventListener("abort", onAbort, { once: true });
     try {
       worker.postMessage(order);
@@ -79,7 +87,7 @@ export function createThread({ name: purpose, timeoutMs, memoryMb }: ThreadOptio
     } finally {
       clearTimeout(late);
       signal?.removeEventListener("abort", onAbort);
-      worker.off("message", onAnswer).off("messageerror", onError).off("error", onError).off("exit", onExit).unref();
+      worker.off("message", onMessage).off("messageerror", onError).off("error", onError).off("exit", onExit).unref();
       idling = setTimeout(close, idleMs).unref();
     }
   }
