@@ -17,6 +17,7 @@ const sections: Readonly<Record<string, string>> = {
   results: "Results",
   preview: "Pull requests",
   prune: "Pruning",
+  flux: "Beside Flux",
   recording: "Recorded deliveries",
   git: "Git",
   shutdown: "Shutdown",

@@ -53,7 +53,7 @@ const rooms: readonly Room[] = [
   { name: "ports", files: /^src\/ports(?:\.ts$|\/)/, mayImport: ground },
   {
     name: "decisions",
-    files: /^src\/(?:intake|reconcile|requests|guards|access|views|preview|comment|reporting)\//,
+    files: /^src\/(?:intake|reconcile|requests|guards|access|views|preview|comment|reporting|flux)\//,
     mayImport: decisions,
   },
   // Wraps reconciliations; nothing but the top may depend on it.

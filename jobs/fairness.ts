@@ -44,6 +44,7 @@ export function urgencyOf(request: Request): number {
   if (request.kind === "reconcile") return deployClasses[request.cause];
   // An event that ends a group replaces a waiting one.
   if (request.kind === "merge-group") return request.ended ? 0 : 1;
+  if (request.kind === "flux-fetch") return request.cause === "push" ? 0 : 1;
   return request.kind === "preview" ? previewClasses[request.cause] : 0;
 }
 
@@ -71,6 +72,7 @@ export function createFairness(): LaneFairness {
     preview: new Fairness(),
     report: new Fairness(),
     notify: new Fairness(),
+    flux: new Fairness(),
   };
 }
 
@@ -164,5 +166,7 @@ function repositoryOf(request: Request): string {
       return `${request.commit.forge} ${request.commit.repoName}`;
     case "notify":
       return request.target;
+    case "flux-fetch":
+      return request.source.namespace;
   }
 }

@@ -78,12 +78,17 @@ const Notify = z
   .object({ v, kind: z.literal("notify"), target: z.string().max(40) })
   .transform(({ v: _version, ...request }) => request);
 
+const FluxFetch = z
+  .object({ v, kind: z.literal("flux-fetch"), namespace: name, name, cause: z.enum(["push", "sweep"]), delivery })
+  .transform(({ v: _version, namespace, name, ...rest }) => ({ ...rest, source: { namespace, name } }));
+
 const byLane: { readonly [L in Lane]: z.ZodType<LaneRequests[L]> } = {
   reconcile: Reconcile,
   manual: Reconcile,
   preview: z.union([Preview, MergeGroup]),
   report: Report,
   notify: Notify,
+  flux: FluxFetch,
 };
 
 /** Copies field by field, so that nothing else gets into Redis. */
@@ -115,6 +120,10 @@ export function toJobData(request: Request): Readonly<Record<string, unknown>> {
     }
     case "notify":
       return { v: 1, kind, target: request.target };
+    case "flux-fetch": {
+      const { source, cause, delivery } = request;
+      return { v: 1, kind, namespace: source.namespace, name: source.name, cause, delivery: delivery?.slice(0, 200) };
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 /** The lanes: each is a queue with its own workers, so that none waits behind another. */
 import type {
   CommitStatusRequest,
+  FluxFetchRequest,
   MergeGroupRequest,
   NotifyRequest,
   PreviewRequest,
@@ -17,12 +18,14 @@ export interface LaneRequests {
   readonly report: ReportRequest | CommitStatusRequest;
   /** A target that does not answer holds up nothing else. */
   readonly notify: NotifyRequest;
+  /** Requests to Flux, which take one patch each: they wait behind nothing. */
+  readonly flux: FluxFetchRequest;
 }
 
 /** Also the name of the queue in Redis. */
 export type Lane = keyof LaneRequests;
 
-export const lanes = ["reconcile", "manual", "preview", "report", "notify"] as const satisfies readonly Lane[];
+export const lanes = ["reconcile", "manual", "preview", "report", "notify", "flux"] as const satisfies readonly Lane[];
 
 export function laneOf(request: Request): Lane {
   switch (request.kind) {
@@ -32,6 +35,8 @@ export function laneOf(request: Request): Lane {
       return "preview";
     case "commit-status":
       return "report";
+    case "flux-fetch":
+      return "flux";
     default:
       return request.kind;
   }

@@ -2,6 +2,7 @@
 export * from "./model/key.ts";
 export * from "./model/source.ts";
 export * from "./model/forge.ts";
+export * from "./model/flux.ts";
 export * from "./model/host-deployment.ts";
 export * from "./model/request.ts";
 export * from "./model/receipt.ts";

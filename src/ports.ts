@@ -7,6 +7,7 @@ import type { AppliedChange, AppliedScope, AppliedVersions, Doomed } from "./mod
 import type { Checkout, CheckoutSource, Leaving, OciCheckoutSource, Tag } from "./model/checkout.ts";
 import type { AnyDeployment, Deployment, DeploymentRef, GitDeployment, StatusPatch } from "./model/deployment.ts";
 import type { ChangedPaths } from "./model/forge.ts";
+import type { FluxSource } from "./model/flux.ts";
 import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
@@ -60,6 +61,18 @@ export interface Deployments {
   setAnnotation(deployment: DeploymentRef, name: string, value: string | undefined): Promise<void>;
   /** Emits an Event; never throws and never blocks. */
   event(deployment: DeploymentRef, type: "Normal" | "Warning", reason: string, message: string): void;
+}
+
+/** Flux's GitRepositories in the watched namespaces. Empty while the cluster does not have their definition. */
+export interface FluxSources {
+  /** From the watch's cache; no I/O. */
+  all(): readonly FluxSource[];
+  /** Those of the repository, from the watch's index; no I/O. */
+  following(repo: RepoId): readonly FluxSource[];
+  /** Reads from the API server; `undefined` if it does not exist, or cannot be followed. Throws ApiError. */
+  get(key: Key, signal?: AbortSignal): Promise<FluxSource | undefined>;
+  /** Makes Flux fetch now. `at` identifies the request: a new value is a new request. Throws ApiError. */
+  requestFetch(key: Key, at: string, signal?: AbortSignal): Promise<void>;
 }
 
 export interface Secrets {

@@ -145,7 +145,7 @@ function Forge({ forge, text, now }: ForgeProps) {
 
 function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readonly now: number }) {
   const { at, status, event, repoName, ref, pullRequest, commit, matched, queued, previews = 0 } = delivery;
-  const { forge, refused, reason, deployments, ignored, ignoredMore, replayable } = delivery;
+  const { forge, refused, reason, deployments, fluxSources = [], ignored, ignoredMore, replayable } = delivery;
   const about = pullRequest === undefined ? `${repoName ?? ""} ${refText(ref)}` : `${repoName ?? ""}#${pullRequest}`;
   return (
     <li>
@@ -176,6 +176,7 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
             ))}
             {matched > deployments.length && deployments.length > 0 && ", …"}
             {matched + previews > 0 && <span class="quiet"> {queuedText(queued)}</span>}
+            {fluxSources.length > 0 && <> Flux fetches {fluxSources.join(", ")}.</>}
           </>
         )}
       </div>

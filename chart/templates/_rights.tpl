@@ -76,6 +76,12 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 - apiGroups: [source.toolkit.fluxcd.io]
   resources: [gitrepositories]
   verbs: [get, list, watch]
+{{- if .Values.config.flux.trigger }}
+# Makes Flux fetch, by an annotation; the admission policy limits it to that.
+- apiGroups: [source.toolkit.fluxcd.io]
+  resources: [gitrepositories]
+  verbs: [patch]
+{{- end }}
 # Each reconciliation holds a Lease in the deployment's namespace.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -29,6 +29,7 @@ export const navigation: readonly Section[] = [
       "docs/migrate-from-kluctl-controller.md",
       "docs/controller-run.md",
       "docs/migrate.md",
+      "docs/flux.md",
       "docs/migrate-from-flux.md",
       "docs/migrate-from-argo-cd.md",
     ],

@@ -4,6 +4,7 @@ import type { LiveConfig } from "../config/live.ts";
 import { deploymentApis } from "../apis/apis.ts";
 import { createKubeClient } from "../kube/client.ts";
 import { createDeployments } from "../apis/deployments.ts";
+import { createFluxSources } from "../apis/flux/sources.ts";
 import { createImpersonationCheck } from "../kube/impersonation.ts";
 import { createLeases } from "../kube/lease.ts";
 import { createObjects } from "../kube/objects.ts";
@@ -28,7 +29,7 @@ export interface ClusterDeps {
 
 /** Creates the adapters without sending any request. */
 export function createCluster({ live, identity, metrics, inStage, log }: ClusterDeps) {
-  const { kubernetes, controllerName, lease, results } = live.now;
+  const { kubernetes, controllerName, lease, results, flux } = live.now;
   const { namespaces } = kubernetes;
   const client = createKubeClient({
     ...kubernetes,
@@ -70,6 +71,7 @@ export function createCluster({ live, identity, metrics, inStage, log }: Cluster
   return {
     client,
     secrets,
+    fluxSources: flux.trigger ? createFluxSources({ client, namespaces, log }) : undefined,
     deployments: stagedStatus(deployments, inStage),
     objects: stagedObjects(createObjects({ kubeconfigFor: (...asked) => client.kubeconfig(...asked) }), inStage),
     results: results.write ? stagedResults(stored, inStage) : storeNothing,

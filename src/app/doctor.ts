@@ -14,10 +14,12 @@ import {
 import { createRecordings } from "../redis/recorded-deliveries.ts";
 import { type Config, knownSecrets } from "../config.ts";
 import { examine, type Check } from "../doctor/check.ts";
+import { listFluxSources } from "../apis/flux/sources.ts";
 import { createDoctorCluster } from "../doctor/cluster.ts";
 import { createCompare } from "../doctor/compare.ts";
 import { type ExaminationDeps, examineDeployments } from "../doctor/deployments.ts";
 import type { Section } from "../doctor/finding.ts";
+import { examineFlux } from "../doctor/flux.ts";
 import { examineClocks, examineWriteAccess } from "../doctor/forges.ts";
 import { examineLegacy, readLegacy } from "../doctor/legacy.ts";
 import { examineNamespaces } from "../doctor/namespaces.ts";
@@ -179,11 +181,21 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
             (items) => items !== undefined,
             () => true,
           ),
+          triggersFlux: config.flux.trigger,
           readsSecrets: config.kubernetes.readSecretsAs === "server",
           operatorGroups: config.page ? groupsToImpersonate(config.page) : [],
           asksWhatPeopleSee: config.page?.actAs === "caller" && Boolean(config.page.proxy ?? config.page.oidc),
         }),
     },
+    ...(config.flux.trigger
+      ? [
+          {
+            group: "Repositories",
+            subject: "Flux",
+            run: () => examineFlux(listFluxSources(client, namespaces), config.forges),
+          },
+        ]
+      : []),
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },
     {
       group: "Surroundings",

@@ -48,6 +48,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     including: (repo) => deployments.including(repo),
+    fluxSources: infrastructure.fluxSources?.following,
     queue: tracedQueue(queue, tracing),
     forges,
     speaksFor: infrastructure.speaksFor,
@@ -55,10 +56,11 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
     written: infrastructure.reports,
     log,
     clock,
-    onTaken(forge, { matched, previews = 0 }) {
+    onTaken(forge, { matched, previews = 0, flux }) {
       metrics.stages.delivered(forge, clock.now());
       metrics.stages.matched(forge, "deployment", matched);
       metrics.stages.matched(forge, "pull-request", previews);
+      metrics.stages.matched(forge, "flux-source", flux?.matched ?? 0);
     },
   });
   const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));

@@ -163,6 +163,8 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
         return mayFollow(request.group.repoName);
       case "notify":
         return deployments.all();
+      case "flux-fetch":
+        return []; // it makes Flux look once more, and changes nothing
     }
   }
 

@@ -18,6 +18,7 @@ import type { Retries } from "../reconcile/retries.ts";
 import { startTidying } from "../reconcile/tidying.ts";
 import { startWaking } from "../reconcile/waking.ts";
 import type { GitSources } from "../source/sources.ts";
+import { startFlux, type FluxDeps } from "./flux.ts";
 import { createFitting } from "./fitting-concurrency.ts";
 import type { LiveForges } from "./live-forges.ts";
 import type { SkippingParts } from "./skipping.ts";
@@ -26,7 +27,10 @@ import { startPreviews, type PreviewsDeps, unannouncedMs } from "./previews.ts";
 import { createTracedJobs } from "./traced.ts";
 
 export interface WorkDeps
-  extends PreviewsDeps, Pick<NotificationsDeps, "sentNotifications" | "identity" | "missedWebhooks" | "logins"> {
+  extends
+    PreviewsDeps,
+    Pick<NotificationsDeps, "sentNotifications" | "identity" | "missedWebhooks" | "logins">,
+    Pick<FluxDeps, "fluxSources"> {
   readonly reconcile: ReturnType<typeof createReconcile>;
   readonly retries: Retries;
   /** Absent: nothing is skipped. */
@@ -60,6 +64,7 @@ export function startWork(deps: WorkDeps): StartedWork {
   ];
   const previews = forges.size > 0 ? startPreviews(deps) : undefined;
   const notifications = startNotifications(deps);
+  const flux = startFlux(deps);
   const allow = (concurrency: number) => {
     for (const { worker, share } of workers) worker.allow(Math.ceil(concurrency * share));
   };
@@ -138,7 +143,7 @@ export function startWork(deps: WorkDeps): StartedWork {
       stopDriftWaking?.();
       await Promise.all([sweep.stop(), redeliveries.stop()]);
       await skips?.audit.stop();
-      const others = [previews?.stop(drainMs), notifications.stop(drainMs)];
+      const others = [previews?.stop(drainMs), notifications.stop(drainMs), flux?.stop(drainMs)];
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), ...others]);
       await Promise.all([deployments.stop(), skips?.applied.stop()]);
       await watching;

@@ -8,7 +8,8 @@ const mostPaths = 10;
 const mostOthers = 5;
 
 export function describeExplanation(explanation: Explanation): string {
-  const { forge, genuine, refused, event, remembered, matched, previews, ignored, reason, repos, others } = explanation;
+  const { forge, genuine, refused, event, remembered, matched, previews, flux, ignored, reason, repos, others } =
+    explanation;
   const facts = [
     ["delivery", `${plain(event.delivery)} for forge ${forge}`],
     ["genuine", describeGenuine(genuine, refused)],
@@ -27,11 +28,19 @@ export function describeExplanation(explanation: Explanation): string {
       previews.map((name) => [name]),
     ),
     list(
+      `would be fetched by Flux (${flux?.matched ?? 0})`,
+      (flux?.sources ?? []).map((name) => ["GitRepository", name]),
+    ),
+    list(
+      `not fetched by Flux (${flux?.ignored.length ?? 0})`,
+      (flux?.ignored ?? []).map((one) => ["GitRepository", one.source, plain(one.reason)]),
+    ),
+    list(
       `not affected (${ignored.length})`,
       ignored.map((one) => [one.deployment, plain(one.reason)]),
     ),
     reason === undefined ? "" : `ignored: ${plain(reason)}\n`,
-    matched.length + previews.length + ignored.length === 0 && repos.length > 0
+    matched.length + previews.length + ignored.length === 0 && flux === undefined && repos.length > 0
       ? list(
           "sources that deployments follow",
           others

@@ -4,10 +4,11 @@ import { createSpeaksFor } from "../forge/forge-hosts.ts";
 import type { Verification } from "../forge/webhook-source.ts";
 import { createIntake } from "../intake/intake.ts";
 import { createLogger } from "../log.ts";
-import type { Ignored } from "../model/receipt.ts";
+import type { FluxReceipt, Ignored } from "../model/receipt.ts";
 import {
   type AnyDeployment,
   type Deployment,
+  type FluxSource,
   followsGit,
   isMalformed,
   type GitDeployment,
@@ -23,6 +24,8 @@ import { includedBy } from "../model/includes.ts";
 
 export interface ExplainerDeps {
   readonly deployments: readonly AnyDeployment[];
+  /** Flux's GitRepositories, if the server makes Flux fetch. */
+  readonly fluxSources?: readonly FluxSource[] | undefined;
   readonly config: Pick<Config, "forges" | "preview">;
 }
 
@@ -47,6 +50,8 @@ export interface Explanation {
   readonly matched: readonly string[];
   /** `namespace/name` of the deployments that would be previewed for a pull request. */
   readonly previews: readonly string[];
+  /** Absent if no GitRepository of Flux is of this repository, or the server does not make Flux fetch. */
+  readonly flux?: FluxReceipt | undefined;
   readonly ignored: readonly Ignored[];
   /** Why no deployment is affected, unless `ignored` says it. */
   readonly reason?: string | undefined;
@@ -57,7 +62,7 @@ export interface Explanation {
 }
 
 /** Explains any number of deliveries with the same configuration and deployments. */
-export function createExplainer({ deployments, config }: ExplainerDeps) {
+export function createExplainer({ deployments, fluxSources = [], config }: ExplainerDeps) {
   const followers = Map.groupBy(deployments.filter(followsGit), ({ repo }) => repo);
   const consumers = new Map<RepoId, Deployment[]>();
   for (const one of deployments) {
@@ -71,6 +76,7 @@ export function createExplainer({ deployments, config }: ExplainerDeps) {
   const accept = createIntake({
     tracking,
     including,
+    fluxSources: (repo) => fluxSources.filter((source) => source.repo === repo),
     queue: {
       enqueue(wanted) {
         requests.push(...wanted);
@@ -111,6 +117,7 @@ export function createExplainer({ deployments, config }: ExplainerDeps) {
       jobs: requests.length,
       matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
       previews: previewed,
+      ...(receipt.flux && { flux: receipt.flux }),
       ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],
       reason:
         receipt.reason ?? (pull && reasonWithoutPreview(event, candidates.length + consumers.length, previewed.length)),

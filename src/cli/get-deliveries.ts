@@ -85,14 +85,29 @@ function aboutOf({ repoName, ref, pullRequest }: DeliveryRecord): string {
   return `${repoName} ${shortRef(ref ?? "")}`;
 }
 
+function listed(names: readonly string[], wide: boolean): string {
+  return names.slice(0, wide ? undefined : 3).join(", ") + (names.length > 3 && !wide ? ", …" : "");
+}
+
 function whyOf(record: DeliveryRecord, wide: boolean): string {
-  const { refused, reason, status, deployments, matched, previews = 0, ignored, ignoredMore } = record;
+  const {
+    refused,
+    reason,
+    status,
+    deployments,
+    matched,
+    fluxSources = [],
+    previews = 0,
+    ignored,
+    ignoredMore,
+  } = record;
   if (refused !== undefined) return refused;
   if (reason !== undefined) return reason;
   if (status !== 202) return "see docs/webhooks.md for the meaning of the answer";
   const concerned = deployments.slice(0, wide ? undefined : 3).join(", ") + (matched > 3 && !wide ? ", …" : "");
   const parts = [
     concerned,
+    fluxSources.length > 0 ? `fetched by Flux: ${listed(fluxSources, wide)}` : "",
     previews > 0 ? `${previews} ${previews === 1 ? "preview" : "previews"}` : "",
     wide
       ? ignored.map((one) => `not affected: ${one.deployment}, ${one.reason}`).join("; ") +

@@ -1,8 +1,9 @@
-/** Reads KluctlDeployments from files. */
+/** Reads KluctlDeployments, and GitRepositories of Flux, from files. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
-import { annotation, type AnyDeployment, keyText } from "../model.ts";
+import { parseFluxSource } from "../apis/flux/git-repository.ts";
+import { annotation, type AnyDeployment, type FluxSource, keyText } from "../model.ts";
 import { type FoundDeployment, toFound } from "./cluster.ts";
 
 /** The `uid` of a resource whose manifest has none. */
@@ -10,6 +11,19 @@ const manifestUid = "manifest";
 
 /** Every KluctlDeployment in the files and below the directories; other resources are ignored. */
 export function readManifests(places: readonly string[]): readonly FoundDeployment[] {
+  return readResources(places).flatMap((resource) =>
+    toFound(asStored(resource, "KluctlDeployment", "gitops.kluctl.io/")),
+  );
+}
+
+/** Every GitRepository of Flux in the files and below the directories; other resources are ignored. */
+export function readFluxManifests(places: readonly string[]): readonly FluxSource[] {
+  return readResources(places).flatMap(
+    (resource) => parseFluxSource(asStored(resource, "GitRepository", "source.toolkit.fluxcd.io/")) ?? [],
+  );
+}
+
+function readResources(places: readonly string[]): readonly unknown[] {
   const files = places.flatMap((place) =>
     statSync(place).isDirectory()
       ? readdirSync(place, { recursive: true, encoding: "utf8" })
@@ -19,18 +33,18 @@ export function readManifests(places: readonly string[]): readonly FoundDeployme
   );
   return files.flatMap((file) => {
     const documents = parseAllDocuments(readFileSync(file, "utf8"));
-    return documents.flatMap((document) => {
+    return documents.map((document): unknown => {
       const [problem] = document.errors;
       if (problem) throw new Error(`cannot parse ${file}: ${problem.message}`);
-      return toFound(asStored(document.toJS()));
+      return document.toJS();
     });
   });
 }
 
-/** Adds the fields that the API server would set. */
-function asStored(document: unknown): unknown {
+/** Adds the fields that the API server would set. `undefined` for other kinds. */
+function asStored(document: unknown, wanted: string, group: `${string}/`): unknown {
   const { kind, apiVersion, metadata } = (document ?? {}) as Record<string, unknown>;
-  if (kind !== "KluctlDeployment" || !String(apiVersion).startsWith("gitops.kluctl.io/")) return undefined;
+  if (kind !== wanted || !String(apiVersion).startsWith(group)) return undefined;
   return { ...(document as object), metadata: { namespace: "default", uid: manifestUid, ...(metadata as object) } };
 }
 

@@ -1,6 +1,10 @@
 /** `towline webhook explain`: how the server would handle a delivery, by the server's own code. */
 import type { Config } from "../config.ts";
+import { listFluxSources } from "../apis/flux/sources.ts";
+import { ApiError } from "../errors.ts";
 import { genuine, readHeaders } from "../forge/webhook-source.ts";
+import type { KubeClient } from "../kube/client.ts";
+import type { FluxSource } from "../model.ts";
 import { listAllDeployments } from "./list-deployments.ts";
 import {
   clusterConfig,
@@ -13,7 +17,7 @@ import type { Define, ProgramDeps } from "./commands.ts";
 import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
 import { openDelivery, refuseBoth, withDeliveryFlags } from "./delivery-command.ts";
 import { createExplainer, type Explanation, type GivenEvent } from "./explain-delivery.ts";
-import { readManifests } from "./manifests.ts";
+import { readFluxManifests, readManifests } from "./manifests.ts";
 import { dataOption, toData } from "./output.ts";
 import { withRedis } from "./redis.ts";
 import { plain } from "./table.ts";
@@ -28,7 +32,7 @@ interface Flags extends ClusterFlags, DeliveryFlags {
 const help = `${deliveryHelp}
 
 Evaluates the delivery as the server would now: with the configured secrets, and against the KluctlDeployments in the cluster
-or in files (--manifests). Nothing is sent, queued or changed.
+or in files (--manifests). With flux.trigger, GitRepositories of Flux are considered too. Nothing is sent, queued or changed.
 
 Examples:
   towline webhook explain delivery.json                         A recorded delivery
@@ -39,7 +43,7 @@ Examples:
   towline webhook explain push.json -o json | jq .ignored
 
 Exit codes:
-  0  The server would accept it, and it affects a deployment or a preview
+  0  The server would accept it, and it affects a deployment, a preview or a GitRepository of Flux
   1  The server would reject it, or it affects nothing: the output says why
   2  Invalid command line or configuration`;
 
@@ -59,7 +63,8 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, 
           : await recall(flags.delivery, flags.forge, config);
       const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(cluster, err);
       const deployments = found.map(({ deployment }) => deployment);
-      const explanation = await createExplainer({ deployments, config })(given);
+      const fluxSources = config.flux.trigger ? await fluxSourcesOf(cluster, flags.manifests, err) : [];
+      const explanation = await createExplainer({ deployments, fluxSources, config })(given);
       out(flags.output === "text" ? describeExplanation(explanation) : toData(flags.output, explanation));
       onCode(affectsSomething(explanation) ? 0 : 1);
     });
@@ -92,15 +97,34 @@ async function recall(delivery: string, forge: string | undefined, config: Confi
   );
 }
 
-function affectsSomething({ genuine, matched, previews }: Explanation): boolean {
-  return genuine !== false && matched.length + previews.length > 0;
+function affectsSomething({ genuine, matched, previews, flux }: Explanation): boolean {
+  return genuine !== false && matched.length + previews.length + (flux?.matched ?? 0) > 0;
 }
 
 async function fromCluster(cluster: ClusterConfig, err: (text: string) => void): Promise<readonly FoundDeployment[]> {
+  return withClient(cluster, (client) => listAllDeployments(client, { ...cluster, err }));
+}
+
+async function fluxSourcesOf(
+  cluster: ClusterConfig,
+  manifests: readonly string[] | undefined,
+  err: (text: string) => void,
+): Promise<readonly FluxSource[]> {
+  if (manifests !== undefined) return readFluxManifests(manifests);
+  try {
+    return (await withClient(cluster, (client) => listFluxSources(client, cluster.namespaces))) ?? [];
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 403)) throw error;
+    err(`GitRepositories of Flux are not considered: ${error.message}\n`);
+    return [];
+  }
+}
+
+async function withClient<T>(cluster: ClusterConfig, work: (client: KubeClient) => Promise<T>): Promise<T> {
   const { createKubeClient } = await import("../kube/client.ts"); // not with --manifests
   const client = createKubeClient(cluster.kubernetes);
   try {
-    return await listAllDeployments(client, { ...cluster, err });
+    return await work(client);
   } finally {
     client.close();
   }

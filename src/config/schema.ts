@@ -513,6 +513,14 @@ export const configSchema = z.strictObject({
     .prefault({}),
   notifications: notificationsSchema.prefault({}),
   recording: recordingSchema.prefault({}),
+  flux: z
+    .strictObject({
+      trigger: flag.prefault(false).meta({
+        description:
+          "Makes Flux fetch a GitRepository as soon as a webhook reports a push to what it follows, or the sweep finds one that no webhook reported: see docs/flux.md. It needs `patch` on GitRepositories.",
+      }),
+    })
+    .prefault({}),
   statusName: text
     .regex(/^[\w.-]{1,60}$/, 'must have at most 60 characters: letters, digits, "_", "." and "-"')
     .prefault("towline")

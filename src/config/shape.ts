@@ -142,6 +142,12 @@ export interface NotificationsConfig {
   readonly routes: readonly RouteConfig[];
 }
 
+/** What the server does beside Flux's controllers, for Flux's own resources. */
+export interface FluxConfig {
+  /** Makes Flux fetch when a push or the sweep finds a new commit. */
+  readonly trigger: boolean;
+}
+
 /** Deliveries that are kept for `towline replay`. */
 export interface RecordingConfig {
   readonly enabled: boolean;
@@ -235,6 +241,7 @@ export interface Config {
   readonly prune: { readonly confirm: boolean; readonly confirmPercent: number; readonly confirmFromObjects: number };
   readonly notifications: NotificationsConfig;
   readonly recording: RecordingConfig;
+  readonly flux: FluxConfig;
   readonly statusName: string;
   readonly clusterName?: string | undefined;
   readonly git: { readonly timeoutMs: number };

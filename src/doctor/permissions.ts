@@ -15,6 +15,8 @@ export interface PermissionsInput {
   readonly notifications?: { readonly namespace: string; readonly names: readonly string[] } | undefined;
   /** Whether the cluster has the legacy API, `flux.kluctl.io`. */
   readonly legacy: boolean;
+  /** Whether the server makes Flux fetch. */
+  readonly triggersFlux?: boolean | undefined;
   /** Whether the server reads the Secrets of deployments with its own account. */
   readonly readsSecrets: boolean;
   /** Whether some deployments decrypt files. */
@@ -118,6 +120,13 @@ const ofLegacy: readonly Need[] = [
   },
 ];
 
+const forFlux: Need = {
+  group: "source.toolkit.fluxcd.io",
+  resource: "gitrepositories",
+  verbs: ["get", "list", "watch", "patch"],
+  without: "Flux is not made to fetch (flux.trigger)",
+};
+
 const withoutOverrides = "source overrides of `kluctl gitops` do not work";
 const forOverrides: readonly Need[] = [
   {
@@ -174,6 +183,7 @@ function neededRights({
   overrides,
   notifications,
   legacy,
+  triggersFlux,
   decrypts,
   readsSecrets,
 }: Omit<PermissionsInput, "accounts" | "previewAccounts" | "asServer" | "operatorGroups" | "asksWhatPeopleSee">): {
@@ -185,6 +195,7 @@ function neededRights({
     ...perNamespace,
     ...(readsSecrets ? [forSecrets] : []),
     ...(legacy ? ofLegacy : []),
+    ...(triggersFlux ? [forFlux] : []),
     ...(decrypts ? forDecryption : []),
   ];
   return [

@@ -7,8 +7,11 @@ import { matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";
 import { consumersOf, distinct, mostNamed, toPreview } from "./requested.ts";
 import { createOtherEvents } from "./other-events.ts";
+import { matchSources } from "../flux/match-sources.ts";
 import {
   type CommitStatusRequest,
+  type FluxFetchRequest,
+  type FluxReceipt,
   type GitEvent,
   keyText,
   type MergeGroupEvent,
@@ -21,13 +24,15 @@ import {
   type Request,
   type RerunEvent,
 } from "../model.ts";
-import type { Clock, Deployments, Queue, Reports } from "../ports.ts";
+import type { Clock, Deployments, FluxSources, Queue, Reports } from "../ports.ts";
 
 export type Accept = (event: GitEvent) => Promise<Receipt>;
 
 export interface IntakeDeps {
   readonly tracking: Deployments["tracking"];
   readonly including: Deployments["including"];
+  /** Absent: Flux is never made to fetch. */
+  readonly fluxSources?: FluxSources["following"] | undefined;
   readonly queue: Pick<Queue, "enqueue">;
   /** Ids of the forges whose API the server can log in to: these get commit statuses and pull request reports. */
   readonly forges?: { has(id: string): boolean } | undefined;
@@ -40,7 +45,7 @@ export interface IntakeDeps {
   readonly log: Logger;
   readonly clock?: Clock;
   /** Called for each authentic delivery of a forge with the number of affected deployments and pull requests. */
-  readonly onTaken?: ((forge: string, matched: Pick<Receipt, "matched" | "previews">) => void) | undefined;
+  readonly onTaken?: ((forge: string, matched: Pick<Receipt, "matched" | "previews" | "flux">) => void) | undefined;
 }
 
 /**
@@ -56,6 +61,7 @@ export function createIntake(deps: IntakeDeps): Accept {
   const {
     tracking,
     including,
+    fluxSources = () => [],
     queue,
     forges = new Set<string>(),
     speaksFor = () => true,
@@ -79,21 +85,38 @@ export function createIntake(deps: IntakeDeps): Accept {
     const repos = distinct([...followedRepos, ...requests.flatMap(({ repo }) => repo ?? [])]);
     const based = await findBased(event, distinct([...followedRepos, ...libraries]));
     const { delivery } = event;
+    const { fetches, flux } = findFluxSources(event, spelled);
     const wanted = [
       ...requests.map((request) => ({ ...request, receivedAt })),
       ...based.map((pullRequest) => toPreview(pullRequest, "base", delivery, receivedAt)),
+      ...fetches,
     ];
     // The moves are recorded first, so that no job of this push gets an older answer of git. They are recorded even if
     // every deployment ignores the push: one of them may be reconciled for another reason and has to see the current
     // commit.
     const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(findStatus(event, followed.requests))]);
-    const reason = candidates.length + consumers.length === 0 ? "no deployment follows this repository" : undefined;
+    const isFollowed = candidates.length + consumers.length > 0 || flux !== undefined;
+    const reason = isFollowed ? undefined : "no deployment follows this repository";
     const previews = reports() && forges.has(event.forge) ? based.length : undefined;
     const matched = requests.length;
     const deployments = matched > 0 ? requests.slice(0, mostNamed).map((one) => keyText(one.deployment)) : undefined;
     const named = requests.slice(0, mostNamed).filter(({ cause }) => cause === "include");
     const more = named.length > 0 ? { including: named.map((one) => keyText(one.deployment)) } : {};
-    return { delivery, matched, deployments, ...more, previews, queued, ignored, reason };
+    return { delivery, matched, deployments, ...more, ...(flux && { flux }), previews, queued, ignored, reason };
+  }
+
+  /** Flux's GitRepositories of this repository, which are to fetch at once. */
+  function findFluxSources(
+    event: PushEvent,
+    spelled: ReadonlySet<RepoId>,
+  ): { readonly fetches: readonly FluxFetchRequest[]; readonly flux: FluxReceipt | undefined } {
+    const candidates = [...spelled].flatMap((repo) => fluxSources(repo));
+    if (candidates.length === 0) return { fetches: [], flux: undefined };
+    const { sources, ignored } = matchSources(event, candidates, spelled);
+    const { delivery } = event;
+    const fetches = sources.map(({ key }) => ({ kind: "flux-fetch", source: key, cause: "push", delivery }) as const);
+    const named = sources.slice(0, mostNamed).map(({ key }) => keyText(key));
+    return { fetches, flux: { matched: sources.length, sources: named, ignored: ignored.slice(0, mostNamed) } };
   }
 
   /** The open pull requests based on the pushed branch: what merging them would change is different now. */
@@ -173,8 +196,9 @@ function describeEvent(event: GitEvent) {
   return { delivery, forge, event: kind, repo, ref, number: event.kind === "pull-request" ? event.number : undefined };
 }
 
-function describeReceipt({ matched, previews, queued, ignored, reason }: Receipt) {
-  return { matched, previews, queued, ...describeIgnored(ignored), reason };
+function describeReceipt({ matched, previews, flux, queued, ignored, reason }: Receipt) {
+  const fluxSources = flux?.matched;
+  return { matched, previews, fluxSources, queued, ...describeIgnored(ignored), reason };
 }
 
 function messageFor(event: GitEvent): string {

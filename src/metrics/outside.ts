@@ -33,6 +33,8 @@ export interface OutsideMetrics {
   deliveriesRecorded(result: "stored" | "dropped", count: number): void;
   /** `result`: `sent`, `changed`, or why it was not. */
   notified(target: string, result: string): void;
+  /** A request to Flux to fetch a GitRepository ended. */
+  fluxRequested(cause: "push" | "sweep", result: string): void;
   /** The sweep listed the branches of a remote. */
   swept(ok: boolean, seconds: number): void;
   /** The sweep found outdated deployments that no webhook had reported. */
@@ -68,6 +70,12 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     name: "towline_recorded_deliveries_total",
     help: "Deliveries recorded for `towline replay`, or dropped because they could not be stored.",
     labelNames: ["result"],
+    registers,
+  });
+  const fluxRequests = new Counter({
+    name: "towline_flux_fetch_requests_total",
+    help: "Requests to Flux to fetch a GitRepository.",
+    labelNames: ["cause", "result"],
     registers,
   });
   const notifications = new Counter({
@@ -214,6 +222,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     webhookRepeated: (forge) => webhooksRepeated.inc({ forge: forgeLabel(forge) }),
     deliveriesRecorded: (result, count) => recordings.inc({ result }, count),
     notified: (target, result) => notifications.inc({ target, result }),
+    fluxRequested: (cause, result) => fluxRequests.inc({ cause, result }),
     swept(ok, seconds) {
       looks.inc({ result: ok ? "ok" : "failed" });
       lookSeconds.observe(seconds);

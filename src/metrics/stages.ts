@@ -5,8 +5,8 @@ import { boundLabel, workSeconds } from "./labels.ts";
 export interface StageMetrics {
   /** A genuine delivery was accepted at this time (epoch milliseconds). */
   delivered(forge: string, at: number): void;
-  /** How many deployments, or pull requests to preview, a delivery affects. */
-  matched(forge: string, what: "deployment" | "pull-request", count: number): void;
+  /** How many deployments, pull requests to preview, or sources of Flux a delivery affects. */
+  matched(forge: string, what: "deployment" | "pull-request" | "flux-source", count: number): void;
   /** `joined`: a job for the same subject was already waiting, and no new one was created. */
   enqueued(lane: string, cause: string, result: "queued" | "joined"): void;
   queueFailed(): void;
@@ -26,7 +26,7 @@ export function createStageMetrics(registry: Registry): StageMetrics {
   });
   const matches = new Counter({
     name: "towline_webhook_matched_total",
-    help: "Deployments and pull requests affected by deliveries.",
+    help: "Deployments, pull requests and Flux's GitRepositories affected by deliveries.",
     labelNames: ["forge", "what"],
     registers,
   });

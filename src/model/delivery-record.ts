@@ -33,6 +33,8 @@ export const DeliveryRecord = z.object({
   deployments: z.array(z.string()),
   /** Those among `deployments` that only include the repository. */
   including: z.array(z.string()).optional(),
+  /** Flux's GitRepositories that Flux was made to fetch; the first of them by name. */
+  fluxSources: z.array(z.string()).optional(),
   previews: count.optional(),
   /** New jobs. */
   queued: count,

@@ -6,6 +6,22 @@ export interface Ignored {
   readonly reason: string;
 }
 
+/** A GitRepository of Flux that a push does not affect. */
+export interface IgnoredSource {
+  /** `namespace/name` */
+  readonly source: string;
+  readonly reason: string;
+}
+
+/** What a push means for Flux's GitRepositories, if the server makes Flux fetch. */
+export interface FluxReceipt {
+  /** The number of GitRepositories that Flux is to fetch. */
+  readonly matched: number;
+  /** The first of them, as `namespace/name`. */
+  readonly sources: readonly string[];
+  readonly ignored: readonly IgnoredSource[];
+}
+
 /** The response to the sender. */
 export interface Receipt {
   readonly delivery: string;
@@ -18,6 +34,8 @@ export interface Receipt {
    * request, those that include it and may be shown there.
    */
   readonly including?: readonly string[] | undefined;
+  /** Absent if no GitRepository of Flux is of this repository. */
+  readonly flux?: FluxReceipt | undefined;
   /** The number of pull requests that are previewed because of it. */
   readonly previews?: number | undefined;
   /** The number of new jobs. The other requests joined a job that was already waiting. */

@@ -15,7 +15,13 @@ export type Cause =
 
 /** A request for work on a subject. It carries no state: the worker reads the current state when it runs. */
 export type Request =
-  ReconcileRequest | PreviewRequest | MergeGroupRequest | ReportRequest | CommitStatusRequest | NotifyRequest;
+  | ReconcileRequest
+  | PreviewRequest
+  | MergeGroupRequest
+  | ReportRequest
+  | CommitStatusRequest
+  | NotifyRequest
+  | FluxFetchRequest;
 
 /** Reconcile one deployment. Carries no commit: the worker resolves the ref when it runs. */
 export interface ReconcileRequest {
@@ -117,6 +123,15 @@ export interface NotifyRequest {
   readonly target: string;
 }
 
+/** Make Flux fetch one of its GitRepositories now. */
+export interface FluxFetchRequest {
+  readonly kind: "flux-fetch";
+  readonly source: Key;
+  /** `sweep`: the remote has a commit that no webhook reported. */
+  readonly cause: "push" | "sweep";
+  readonly delivery?: string | undefined;
+}
+
 /** Identifies the subject of a request; per subject, at most one job runs and one waits. */
 export function subjectOf(request: Request): string {
   switch (request.kind) {
@@ -131,6 +146,8 @@ export function subjectOf(request: Request): string {
       return `${request.kind}:${commitText(request.commit)}`;
     case "notify":
       return `${request.kind}:${request.target}`;
+    case "flux-fetch":
+      return `${request.kind}:${keyText(request.source)}`;
   }
 }
 

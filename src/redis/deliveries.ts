@@ -163,6 +163,7 @@ function toUnwritten({ forge, at, ms, status, event, receipt, refused }: Answere
     matched: receipt?.matched ?? 0,
     deployments: (receipt?.deployments ?? []).slice(0, mostNamed),
     including: receipt?.including?.slice(0, mostNamed),
+    fluxSources: receipt?.flux?.sources.slice(0, mostNamed),
     previews: receipt?.previews,
     queued: receipt?.queued ?? 0,
     ignored: ignored

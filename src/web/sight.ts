@@ -28,7 +28,8 @@ export function limitForges(forges: readonly PageForge[], sees: Sees): readonly 
 
 function limitDeliveries(deliveries: readonly DeliveryRecord[], sees: Sees): DeliveryRecord[] {
   const isSeen = seesKey(sees);
-  return deliveries.flatMap((delivery) => {
+  // Who may see deployments of a namespace may not be allowed to see its GitRepositories.
+  return deliveries.flatMap(({ fluxSources: _, ...delivery }) => {
     const deployments = delivery.deployments.filter(isSeen);
     const ignored = delivery.ignored.filter(({ deployment }) => isSeen(deployment));
     const including = delivery.including?.filter(isSeen);

@@ -16,16 +16,18 @@ import { createDoctorCluster } from "../../src/doctor/cluster.ts";
 import { resourcePath, suspendPatch } from "../../src/apis/api.ts";
 import { kluctlApi } from "../../src/apis/kluctl/api.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
+import type { Receipt } from "../../src/model.ts";
 import { createAccount } from "../support/accounts.ts";
 import { type ApiLogin, useApiLogin } from "../support/api-login.ts";
 import { useHelm } from "../support/helm.ts";
+import { gitRepository, installOlderApis } from "../support/older-api.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { usePullRequests } from "../support/pull-requests.ts";
 import { previewAttempts, type RightsPlace, serverAttempts, tryAll, verdictOf } from "../support/rights-table.ts";
-import { useTowline } from "../support/towline.ts";
+import { sendPush, useTowline } from "../support/towline.ts";
 import { type TestWorld, uniqueName, useCluster, useGitServer, useWorld } from "../support/world.ts";
-import { idOf, readyOf, type TestCluster } from "../support/world-cluster.ts";
+import { idOf, readyOf, type TestCluster, type TestResource } from "../support/world-cluster.ts";
 
 interface Installed {
   /** For the release's namespace, which is also the server's own. */
@@ -49,8 +51,9 @@ async function install(values: {
   preview?: object;
   previews?: object;
   page?: object;
+  flux?: object;
 }): Promise<Installed> {
-  const { page, previews, ...others } = values;
+  const { page, previews, flux, ...others } = values;
   const release = await useCluster();
   const helm = await useHelm(release);
   const results = uniqueName("results");
@@ -66,6 +69,7 @@ async function install(values: {
       results: { namespace: results },
       sourceOverride: { bindAddress: ":8082" },
       ...(page && { page }),
+      ...(flux && { flux }),
       ...(previews && { preview: previews }),
     },
   });
@@ -98,6 +102,7 @@ async function rightsProblems(
   { release, login, results, variables }: Installed,
   accounts: string[],
   previewAccounts: string[] = [],
+  more: { readonly triggersFlux?: boolean } = {},
 ) {
   const toKey = (text: string) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" });
   const client = createKubeClient({ kubeconfig: login.kubeconfig });
@@ -115,6 +120,7 @@ async function rightsProblems(
       legacy: true,
       readsSecrets: variables["TOWLINE_KUBERNETES_READ_SECRETS_AS"] === "server",
       decrypts: false,
+      ...more,
       accounts: accounts.map(toKey),
       previewAccounts: previewAccounts.map(toKey),
       asServer: false,
@@ -297,6 +303,75 @@ test("with the permission to impersonate named accounts, the server does its who
   expect(await cluster.data("settings")).toBeUndefined();
   const forbidden = pulls.towline.lines.filter((line) => JSON.stringify(line).includes("forbidden"));
   expect(forbidden.filter((line) => line["name"] !== "stranger")).toEqual([]);
+});
+
+test("with flux.trigger, the server makes Flux fetch what was pushed, and can change nothing else of a GitRepository", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace, kubeconfig } = cluster;
+  await installOlderApis(kubeconfig);
+  const installed = await install({ flux: { trigger: true } });
+  const { login, variables } = installed;
+  await expect.poll(() => rightsProblems(installed, [], [], { triggersFlux: true }), patience).toEqual([]);
+  const admin = createKubeClient({ kubeconfig });
+  onTestFinished(() => admin.close());
+  const repo = await world.repo("shop");
+  const first = await repo.push(aProject({ namespace }));
+  const path = (name: string) => `/apis/source.toolkit.fluxcd.io/v1/namespaces/${namespace}/gitrepositories/${name}`;
+  const read = async (name: string) => (await admin.request({ method: "GET", path: path(name) })) as TestResource;
+  const requestOf = async (name: string) =>
+    (await read(name)).metadata?.annotations?.["reconcile.fluxcd.io/requestedAt"];
+  /** Plays Flux, which has fetched this commit. */
+  const fetched = async (name: string, commit: string) => {
+    const status = { artifact: { revision: `main@sha1:${commit}` }, lastHandledReconcileAt: await requestOf(name) };
+    await admin.request({ method: "PATCH", path: `${path(name)}/status`, body: { status } });
+  };
+  const refs = { main: { branch: "main" }, release: { branch: "release" }, pinned: { branch: "main", commit: first } };
+  for (const [name, ref] of Object.entries(refs)) {
+    await cluster.create(gitRepository(name, { url: repo.url, ref, interval: "1h" }));
+    await fetched(name, first);
+  }
+  const server = await useTowline(world, {
+    ...variables,
+    ...{ TOWLINE_FLUX_TRIGGER: "true", TOWLINE_SWEEP_INTERVAL: "5s" },
+  });
+
+  // A webhook: repeated until the server has listed the GitRepositories.
+  const after = "2".repeat(40);
+  const pushed = async () =>
+    ((await (await sendPush(server.webhooksUrl, { repo: repo.url, after })).json()) as Receipt).flux;
+  await expect.poll(pushed, patience).toEqual({
+    ...{ matched: 1, sources: [`${namespace}/main`] },
+    ignored: [
+      { source: `${namespace}/pinned`, reason: `is pinned to commit ${first}` },
+      { source: `${namespace}/release`, reason: "follows refs/heads/release, the push is to branch main" },
+    ],
+  });
+  await expect.poll(() => requestOf("main"), patience).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+
+  // No webhook: the sweep finds it.
+  await fetched("main", first);
+  const answered = await requestOf("main");
+  const second = await repo.push(aProject({ namespace, data: { color: "blue" } }));
+  await expect.poll(() => requestOf("main"), patience).not.toBe(answered);
+  await fetched("main", second);
+  expect((await read("main")).metadata?.generation).toBe(1);
+  expect([await requestOf("release"), await requestOf("pinned")]).toEqual([undefined, undefined]);
+
+  // What the login can do beyond that.
+  const change = async (metadata: object, spec?: object) =>
+    verdictOf(await login.ask({ method: "PATCH", path: `${path("main")}?dryRun=All`, body: { metadata, spec } }));
+  await expect.poll(() => change({}, { url: "https://git.example.com/another" }), patience).toBe("policy");
+  expect(await change({ annotations: { "reconcile.fluxcd.io/requestedAt": "now" } })).toBe("yes");
+  expect(await change({ annotations: { "example.com/owner": "somebody" } })).toBe("policy");
+  expect(await change({ labels: { owner: "somebody" } })).toBe("policy");
+  expect(await change({ finalizers: ["example.com/kept"] })).toBe("policy");
+  const metadata = { name: "another" };
+  const created = { method: "POST" as const, path: `${path("")}?dryRun=All`.replace("/?", "?"), body: { metadata } };
+  expect(verdictOf(await login.ask(created))).toBe("role");
+  expect(verdictOf(await login.ask({ method: "DELETE", path: `${path("main")}?dryRun=All` }))).toBe("role");
+  const other = { method: "PATCH" as const, path: `${path("main")}/status?dryRun=All`, body: { status: {} } };
+  expect(verdictOf(await login.ask(other))).toBe("role");
 });
 
 test("confined previews use tokens of their account, and the server cannot get tokens of any other", async () => {

@@ -39,6 +39,24 @@ test("webhook explain shows for each deployment how the server would match a rec
   expect(code).toBe(0);
 });
 
+test("with flux.trigger, webhook explain shows what Flux would fetch, even if no deployment follows the repository", async () => {
+  const aSource = (name: string, ref: string) => `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: { name: ${name}, namespace: flux-system }
+spec: { url: "${repository.clone_url}", interval: 1h, ref: ${ref} }
+`;
+  const manifests = useManifests(aSource("shop", "{ branch: main }"), aSource("release", "{ semver: 1.x }"));
+  const call = ["webhook", "explain", "--manifests", manifests];
+  const on = await towline(call, { env: { ...env, TOWLINE_FLUX_TRIGGER: "true" }, input: recorded(push) });
+  expect(on.out).toContain("would be fetched by Flux (1)\n  GitRepository  flux-system/shop\n");
+  expect(on.out).toMatch(/GitRepository +flux-system\/release +follows versions 1\.x, the push is to branch main/);
+  expect(on.code).toBe(0);
+  const off = await towline(call, { env, input: recorded(push) });
+  expect(off.out).not.toContain("Flux");
+  expect(off.code).toBe(1);
+});
+
 test("if no deployment follows the repository, the URLs of both sides are shown", async () => {
   const manifests = useManifests(deployment("blog", "https://git.example.com/blog"));
   const { code, out } = await towline(["webhook", "explain", "--manifests", manifests], { env, input: push.body });

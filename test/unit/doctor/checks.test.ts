@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { examine } from "../../../src/doctor/check.ts";
 import { createDoctorCluster, type DoctorClusterDeps, lastWriterOf } from "../../../src/doctor/cluster.ts";
 import { exitCodeOf, ok, problem, warning } from "../../../src/doctor/finding.ts";
+import { examineFlux } from "../../../src/doctor/flux.ts";
 import { examinePermissions } from "../../../src/doctor/permissions.ts";
 import { examineRepositories } from "../../../src/doctor/repositories.ts";
 import { examineController } from "../../../src/doctor/running-controller.ts";
@@ -15,14 +16,40 @@ import {
   examineRecording,
   examineRedis,
 } from "../../../src/doctor/surroundings.ts";
-import type { Heads } from "../../../src/model.ts";
+import { ApiError } from "../../../src/errors.ts";
+import type { FluxSource, Heads } from "../../../src/model.ts";
 import { newOurId } from "../../../src/reconcile/our-ids.ts";
 import { aDeployment } from "../../support/deployments.ts";
+import { aFluxSource } from "../../support/flux.ts";
 import { fakeDoctorCluster } from "../../support/fake-doctor-cluster.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const lines = (findings: readonly { level: string; subject: string; message: string }[]) =>
   findings.map(({ level, subject, message }) => `${level} ${subject}: ${message}`);
+
+test("the GitRepositories that Flux is made to fetch are counted, and what keeps it from that is named", async () => {
+  const sources = [
+    aFluxSource(),
+    aFluxSource({ ref: { commit: "1".repeat(40) } }),
+    { ...aFluxSource(), webhooks: false },
+  ];
+  const examined = async (found: Promise<readonly FluxSource[] | undefined>, webhooks = true) =>
+    lines(await examineFlux(found, [{ webhooks }]));
+  expect(await examined(Promise.resolve(sources))).toEqual([
+    "ok GitRepositories of Flux: 2 of 3 follow a ref, and are fetched as soon as a push is reported",
+    "ok GitRepositories of Flux: webhooks are disabled by annotation for flux-system/shop",
+  ]);
+  expect(await examined(Promise.resolve([]), false)).toEqual([
+    "warning GitRepositories of Flux: no git host sends webhooks: only the sweep finds pushes",
+  ]);
+  expect(await examined(Promise.resolve(undefined))).toEqual([
+    "warning GitRepositories of Flux: the cluster does not have source.toolkit.fluxcd.io/v1: flux.trigger has no effect",
+  ]);
+  expect(await examined(Promise.reject(new ApiError(403, "forbidden")))).toEqual([
+    "warning GitRepositories of Flux: may not be listed: see the rights",
+  ]);
+  await expect(examined(Promise.reject(new ApiError(503, "busy")))).rejects.toThrow("busy");
+});
 
 test("a missing KluctlDeployment definition and a clock difference are reported", async () => {
   expect(lines(await examineServer(fakeDoctorCluster()))).toEqual([

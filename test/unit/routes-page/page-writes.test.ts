@@ -257,7 +257,10 @@ test("namespaces that a user cannot see are neither shown nor changed", async ()
   const [mine, theirs] = ["mine/a", "theirs/secret-name"];
   const record = { v: 1, forge: "gitea", at: 1, status: 202, ms: 1, event: "push", queued: 1, ignoredMore: 3 } as const;
   const deliveries = [
-    { ...record, matched: 2, deployments: [mine, theirs], ignored: [{ deployment: theirs, reason: "suspended" }] },
+    {
+      ...{ ...record, matched: 2, deployments: [mine, theirs], ignored: [{ deployment: theirs, reason: "suspended" }] },
+      fluxSources: ["flux-system/secret-source"],
+    },
     { ...record, matched: 1, repoName: "secret-repo", deployments: [theirs], ignored: [] },
     // About a pull request in a library that visible deployments include.
     { ...record, matched: 0, repoName: "library", deployments: [], including: [mine, theirs], ignored: [] },
@@ -281,7 +284,12 @@ test("namespaces that a user cannot see are neither shown nor changed", async ()
       { ...pullRequest, name: "secret-request", state: "done", previews: previews.slice(1) },
     ]);
   const job = { lane: "reconcile", state: "failed", at: 1, tries: 1 } as const;
-  const subjects = [`reconcile:${mine}`, `reconcile:${theirs}`, "preview:gitea:secret/repo#1"];
+  const subjects = [
+    `reconcile:${mine}`,
+    `reconcile:${theirs}`,
+    "preview:gitea:secret/repo#1",
+    "flux-fetch:flux-system/secret",
+  ];
   page.facts.queue = () => Promise.resolve({ lanes: [], jobs: subjects.map((subject) => ({ ...job, subject })) });
   page.facts.trace = (commit) =>
     Promise.resolve({

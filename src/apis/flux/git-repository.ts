@@ -1,0 +1,53 @@
+/** Flux's GitRepository, as far as it decides which pushes affect it. */
+import { z } from "zod";
+import { annotation, commitOfRevision, type FluxSource } from "../../model.ts";
+import { repoId } from "../../model/repo-url.ts";
+
+export const requestAnnotation = "reconcile.fluxcd.io/requestedAt";
+
+const optionalText = z.string().nullish().catch(undefined);
+const refFields = ["branch", "tag", "semver", "name", "commit"] as const;
+
+const Resource = z.object({
+  metadata: z.object({
+    name: z.string().min(1),
+    namespace: z.string().min(1),
+    uid: z.string().min(1),
+    annotations: z.record(z.string(), z.string()).nullish().catch(undefined),
+  }),
+  spec: z.object({
+    url: z.string(),
+    suspend: z.boolean().nullish().catch(undefined),
+    ref: z
+      .object(Object.fromEntries(refFields.map((name) => [name, optionalText])) as Record<string, typeof optionalText>)
+      .nullish()
+      .catch(undefined),
+  }),
+  status: z
+    .object({
+      artifact: z.object({ revision: z.string() }).nullish().catch(undefined),
+      lastHandledReconcileAt: optionalText,
+    })
+    .nullish()
+    .catch(undefined),
+});
+
+/** Returns `undefined` if it is not a GitRepository, or its URL is not that of a remote repository. */
+export function parseFluxSource(resource: unknown): FluxSource | undefined {
+  const { data } = Resource.safeParse(resource);
+  const repo = data && repoId(data.spec.url);
+  if (data === undefined || repo === undefined) return undefined;
+  const { metadata, spec, status } = data;
+  const { namespace, name, uid } = metadata;
+  const annotations = metadata.annotations ?? {};
+  const requested = annotations[requestAnnotation];
+  const ref = Object.fromEntries(refFields.map((field) => [field, spec.ref?.[field] || undefined]));
+  return {
+    ...{ key: { namespace, name }, uid, repo, url: spec.url, ref },
+    suspended: spec.suspend === true,
+    webhooks: annotations[annotation.webhooks]?.trim().toLowerCase() !== "false",
+    commit: status?.artifact ? commitOfRevision(status.artifact.revision) : undefined,
+    lastRequest: requested,
+    isRequested: requested !== undefined && requested !== status?.lastHandledReconcileAt,
+  };
+}

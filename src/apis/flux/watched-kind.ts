@@ -1,0 +1,154 @@
+/** Watches one kind of resource that a cluster may or may not have: its definition may appear and vanish at any time. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { KubeClient } from "../../kube/client.ts";
+import { readOrNothing } from "../../kube/read-or-nothing.ts";
+import { startWatch, type Watch } from "../../kube/watch.ts";
+import type { Logger } from "../../log.ts";
+import { type Key, keyText } from "../../model.ts";
+
+interface ServedKind {
+  /** `group/version` */
+  readonly apiVersion: string;
+  /** As in paths: `gitrepositories`. */
+  readonly plural: string;
+}
+
+export interface WatchedKindDeps<T> extends ServedKind {
+  readonly client: KubeClient;
+  /** The resources, as messages name them. */
+  readonly what: string;
+  readonly parse: (resource: unknown) => T | undefined;
+  /** Empty: all. */
+  readonly namespaces: readonly string[];
+  readonly log: Logger;
+  /** Called with the previous and the current state of a resource; either may be absent. */
+  readonly onChange?: ((before: T | undefined, after: T | undefined) => void) | undefined;
+  /** How often to check whether the definition was added or removed. */
+  readonly lookEveryMs?: number | undefined;
+  readonly retryMs?: number | undefined;
+}
+
+export interface WatchedKind<T> {
+  /** Starts to watch. Resolves once all resources have been listed, or it is known that there are none. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** From memory. */
+  all(): readonly T[];
+  find(key: Key): T | undefined;
+  /** The path of a resource. */
+  pathOf(key: Key): string;
+}
+
+export function createWatchedKind<T extends { readonly key: Key }>(deps: WatchedKindDeps<T>): WatchedKind<T> {
+  const { client, what, parse, log, onChange, lookEveryMs = 60_000 } = deps;
+  const namespaces = deps.namespaces.length === 0 ? [undefined] : deps.namespaces;
+  const known = new Map<string, T>();
+  const abort = new AbortController();
+  const { signal } = abort;
+  let watches: readonly Watch[] = [];
+  let looking: Promise<void> | undefined;
+
+  function set(id: string, after: T | undefined): void {
+    const before = known.get(id);
+    if (after === undefined) known.delete(id);
+    else known.set(id, after);
+    if (before !== undefined || after !== undefined) onChange?.(before, after);
+  }
+
+  function watchNamespace(namespace: string | undefined): Watch {
+    return startWatch({
+      ...{ client, log, what, retryMs: deps.retryMs, path: collectionOf(deps, namespace) },
+      missing: "their definition was removed from the cluster",
+      onList(objects) {
+        const listed = new Map(objects.flatMap((object) => toEntry(parse(object))));
+        for (const [id, { key }] of [...known]) {
+          if ((namespace === undefined || key.namespace === namespace) && !listed.has(id)) set(id, undefined);
+        }
+        for (const [id, one] of listed) set(id, one);
+      },
+      onEvent(type, object) {
+        const id = idOf(object);
+        // A resource that was edited into a form that cannot be followed is not followed any more.
+        if (id !== undefined) set(id, type === "DELETED" ? undefined : parse(object));
+      },
+    });
+  }
+
+  async function look(): Promise<void> {
+    const served = await isKindServed(client, deps, signal);
+    if (served && watches.length === 0) {
+      log.info(`watching ${what}`);
+      watches = namespaces.map(watchNamespace);
+    }
+    if (!served && watches.length > 0) {
+      await stopWatches();
+      log.info(`${what} are not watched any more: their definition was removed from the cluster`);
+      for (const id of [...known.keys()]) set(id, undefined);
+    }
+  }
+
+  async function stopWatches(): Promise<void> {
+    const stopping = watches;
+    watches = [];
+    await Promise.all(stopping.map((watch) => watch.stop()));
+  }
+
+  async function keepLooking(first: () => void): Promise<void> {
+    while (!signal.aborted) {
+      let ms = lookEveryMs;
+      try {
+        await look();
+        first();
+      } catch (error) {
+        ms = Math.min(lookEveryMs, 1_000);
+        if (!signal.aborted) log.debug({ error: (error as Error).message }, `could not look for ${what}; retrying`);
+      }
+      await sleep(ms, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  return {
+    async start() {
+      const looked = Promise.withResolvers<void>();
+      looking = keepLooking(looked.resolve).finally(() => looked.resolve());
+      await looked.promise;
+      await Promise.all(watches.map(({ listed }) => listed));
+    },
+    async stop() {
+      abort.abort();
+      await looking;
+      await stopWatches();
+    },
+    all: () => [...known.values()],
+    find: (key) => known.get(keyText(key)),
+    pathOf: ({ namespace, name }) => `${collectionOf(deps, namespace)}/${encodeURIComponent(name)}`,
+  };
+}
+
+export function collectionOf({ apiVersion, plural }: ServedKind, namespace: string | undefined): string {
+  const place = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
+  return `/apis/${apiVersion}${place}/${plural}`;
+}
+
+/** Whether the cluster has the definition in this version. Throws ApiError. */
+export async function isKindServed(
+  client: Pick<KubeClient, "request">,
+  { apiVersion, plural }: ServedKind,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const list = (await readOrNothing(client, `/apis/${apiVersion}`, signal)) as ResourceNames | undefined;
+  return list?.resources?.some(({ name }) => name === plural) ?? false;
+}
+
+interface ResourceNames {
+  readonly resources?: readonly { readonly name?: string }[];
+}
+
+function toEntry<T extends { readonly key: Key }>(one: T | undefined): [string, T][] {
+  return one === undefined ? [] : [[keyText(one.key), one]];
+}
+
+function idOf(object: unknown): string | undefined {
+  const { namespace, name } = (object as { metadata?: Partial<Key> } | undefined)?.metadata ?? {};
+  return namespace === undefined || name === undefined ? undefined : keyText({ namespace, name });
+}

@@ -1,0 +1,46 @@
+/** Carries out a request to make Flux fetch: sets an annotation, to which Flux's source-controller reacts at once. */
+import { ApiError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { type Attempt, type FluxFetchRequest, keyText, type Outcome } from "../model.ts";
+import type { Clock, FluxSources } from "../ports.ts";
+
+export interface FluxFetchDeps {
+  readonly sources: Pick<FluxSources, "get" | "requestFetch">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * Always sets the annotation, whatever Flux has: this request may have joined one for an earlier push, and Flux may have
+ * listed the remote before the later one. A needless request costs Flux one `ls-remote`; a crash repeats one.
+ */
+export function createFluxFetch({ sources, clock, log }: FluxFetchDeps) {
+  return async function requestFetch(
+    { source: key, cause, delivery }: FluxFetchRequest,
+    { signal, lastAttempt }: Pick<Attempt, "signal" | "lastAttempt">,
+  ): Promise<Outcome> {
+    try {
+      const source = await sources.get(key, signal);
+      if (source === undefined) return { kind: "skipped", why: "deleted" };
+      if (source.suspended) return { kind: "skipped", why: "suspended" };
+      await sources.requestFetch(key, new Date(clock.now()).toISOString(), signal);
+    } catch (error) {
+      if (signal.aborted || !(error instanceof ApiError)) throw error;
+      if (error.status === 404) return { kind: "skipped", why: "deleted" };
+      const retry = error.status === 403 ? "person" : "soon";
+      const message = messageOf(error, key);
+      if (retry === "person" || lastAttempt)
+        log.warn({ ...key, cause, delivery, error: message }, "fetch by Flux not requested");
+      return { kind: "failed", retry, message };
+    }
+    log.info({ ...key, cause, delivery }, "requested a fetch by Flux");
+    return { kind: "done" };
+  };
+}
+
+function messageOf({ status, message }: ApiError, key: FluxFetchRequest["source"]): string {
+  const what = `cannot request a fetch of GitRepository ${keyText(key)}`;
+  return status === 403
+    ? `${what}: the server's account is not allowed to; grant it get and patch on gitrepositories.source.toolkit.fluxcd.io`
+    : `${what}: ${message}`;
+}

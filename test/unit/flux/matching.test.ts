@@ -1,0 +1,114 @@
+import { describe, expect, test } from "vitest";
+import { headOf } from "../../../src/flux/head-of.ts";
+import { createIntake } from "../../../src/intake/intake.ts";
+import type { FluxRef, FluxSource, PushEvent, Request } from "../../../src/model.ts";
+import { aFluxSource } from "../../support/flux.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const commit = "1".repeat(40);
+const push: PushEvent = {
+  ...{ kind: "push", forge: "github", delivery: "7c1e", repoName: "org/shop", change: "updated", after: commit },
+  repoUrls: ["https://git.example.com/org/shop.git", "git@git.example.com:org/shop.git"],
+  ...{ ref: "refs/heads/main", defaultBranch: "main", changed: { complete: false, paths: [] } },
+};
+
+async function accept(event: PushEvent, sources: readonly FluxSource[]) {
+  const requests: Request[] = [];
+  const take = createIntake({
+    tracking: () => [],
+    including: () => [],
+    fluxSources: (repo) => sources.filter((source) => source.repo === repo),
+    queue: {
+      enqueue(wanted) {
+        requests.push(...wanted);
+        return Promise.resolve({ queued: wanted.length });
+      },
+    },
+    log: silentLog,
+  });
+  return { receipt: await take(event), requests };
+}
+
+test("a push makes Flux fetch each GitRepository that follows it, once, and the answer names them and the others", async () => {
+  const { receipt, requests } = await accept(push, [
+    aFluxSource({ name: "main" }),
+    aFluxSource({ name: "ssh", url: "ssh://git@git.example.com:2222/org/shop" }),
+    aFluxSource({ name: "release", ref: { branch: "release" } }),
+    aFluxSource({ name: "other", url: "https://git.example.com/org/other" }),
+  ]);
+  expect(requests).toEqual([
+    { kind: "flux-fetch", source: { namespace: "flux-system", name: "main" }, cause: "push", delivery: "7c1e" },
+    { kind: "flux-fetch", source: { namespace: "flux-system", name: "ssh" }, cause: "push", delivery: "7c1e" },
+  ]);
+  expect(receipt).toMatchObject({
+    ...{ matched: 0, queued: 2, reason: undefined },
+    flux: {
+      matched: 2,
+      sources: ["flux-system/main", "flux-system/ssh"],
+      ignored: [{ source: "flux-system/release", reason: "follows refs/heads/release, the push is to branch main" }],
+    },
+  });
+});
+
+test("a repository that no GitRepository is of says nothing about Flux", async () => {
+  const { receipt, requests } = await accept(push, [aFluxSource({ url: "https://git.example.com/org/other" })]);
+  expect(requests).toEqual([]);
+  expect(receipt).not.toHaveProperty("flux");
+  expect(receipt.reason).toBe("no deployment follows this repository");
+});
+
+describe("what a GitRepository follows", () => {
+  const cases: readonly (readonly [FluxRef, follows: readonly string[], ignores: readonly string[]])[] = [
+    [{}, ["refs/heads/master"], ["refs/heads/main", "refs/tags/master"]],
+    [{ branch: "main" }, ["refs/heads/main"], ["refs/heads/main2", "refs/tags/main"]],
+    [{ tag: "v1" }, ["refs/tags/v1"], ["refs/heads/v1", "refs/tags/v1.0"]],
+    [{ name: "refs/heads/main" }, ["refs/heads/main"], ["refs/heads/master"]],
+    [
+      { semver: "1.x" },
+      ["refs/tags/1.2.0", "refs/tags/v1.0.0"],
+      ["refs/tags/2.0.0", "refs/tags/1.2", "refs/heads/1.2.0"],
+    ],
+    [{ semver: ">=1.0.0-0" }, ["refs/tags/1.2.0-rc.1"], ["refs/tags/0.9.0"]],
+    [{ semver: "only Flux knows" }, ["refs/tags/9.9.9"], ["refs/tags/latest", "refs/heads/main"]],
+    // Flux's precedence: commit, name, semver, tag, branch
+    [{ branch: "main", tag: "v1" }, ["refs/tags/v1"], ["refs/heads/main"]],
+    [{ tag: "v1", semver: "2.x" }, ["refs/tags/2.0.0"], ["refs/tags/v1"]],
+    [{ semver: "2.x", name: "refs/heads/main" }, ["refs/heads/main"], ["refs/tags/2.0.0"]],
+    [{ branch: "main", commit }, [], ["refs/heads/main"]],
+  ];
+  test.each(cases)("%j", async (ref, follows, ignores) => {
+    const matched = async (pushed: string) => {
+      const { receipt } = await accept({ ...push, ref: pushed }, [aFluxSource({ ref })]);
+      return receipt.flux?.matched;
+    };
+    for (const pushed of follows) expect(await matched(pushed), pushed).toBe(1);
+    for (const pushed of ignores) expect(await matched(pushed), pushed).toBe(0);
+  });
+});
+
+test.each<[string, Partial<FluxSource>]>([
+  ["suspended", { suspended: true }],
+  ["webhooks are disabled by annotation", { webhooks: false }],
+  ["Flux has fetched this commit already", { commit }],
+  [`is pinned to commit ${commit}`, { ref: { commit } }],
+])("it is left alone: %s", async (reason, more) => {
+  const { receipt, requests } = await accept(push, [{ ...aFluxSource({ name: "shop" }), ...more }]);
+  expect(requests).toEqual([]);
+  expect(receipt.flux).toEqual({ matched: 0, sources: [], ignored: [{ source: "flux-system/shop", reason }] });
+});
+
+test("a known commit is fetched nevertheless while Flux may be replacing it", async () => {
+  const source = { ...aFluxSource({ name: "shop" }), commit, isRequested: true };
+  expect((await accept(push, [source])).receipt.flux?.matched).toBe(1);
+});
+
+test("the head of a range is its highest version; of two equal ones only Flux knows which is later", () => {
+  const tags = (...names: string[]) => ({ commits: new Map(names.map((name) => [`refs/tags/${name}`, `at ${name}`])) });
+  const ref = { semver: "1.x" };
+  expect(headOf(ref, tags("1.9.0", "v1.10.0", "2.0.0", "1.11.0-rc.1", "latest"))).toBe("at v1.10.0");
+  expect(headOf(ref, tags("1.9.0", "v1.9.0", "1.8.0"))).toBeUndefined();
+  expect(headOf(ref, tags("2.0.0"))).toBeUndefined();
+  expect(headOf({ semver: "only Flux knows" }, tags("1.0.0"))).toBeUndefined();
+  expect(headOf({ commit }, tags("1.0.0"))).toBeUndefined();
+  expect(headOf({}, { commits: new Map([["refs/heads/master", "m"]]) })).toBe("m");
+});

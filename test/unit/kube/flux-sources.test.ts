@@ -1,0 +1,141 @@
+import { PassThrough } from "node:stream";
+import type { IncomingMessage } from "node:http";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { createFluxSources } from "../../../src/apis/flux/sources.ts";
+import { parseFluxSource } from "../../../src/apis/flux/git-repository.ts";
+import { ApiError } from "../../../src/errors.ts";
+import type { KubeClient, KubeRequest } from "../../../src/kube/client.ts";
+import { keyText, type RepoId } from "../../../src/model.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const commit = "1".repeat(40);
+const repo = "git.example.com/org/shop" as RepoId;
+
+function aResource(name: string, { spec = {}, status = {}, annotations = {}, namespace = "flux-system" } = {}) {
+  return {
+    metadata: { namespace, name, uid: `uid-${name}`, annotations },
+    spec: { url: "https://git.example.com/org/shop.git", ref: { branch: "main" }, ...spec },
+    status,
+  };
+}
+
+/** An API server with GitRepositories, while their definition is there. */
+function useCluster() {
+  const cluster = { served: false, items: [] as unknown[], patches: [] as KubeRequest[], lists: [] as string[] };
+  const streams = new Set<PassThrough>();
+  const missing = () => Promise.reject(new ApiError(404, "not found"));
+  const client = {
+    request(request: KubeRequest) {
+      if (request.method === "PATCH") return Promise.resolve(void cluster.patches.push(request));
+      if (!cluster.served) return missing();
+      return Promise.resolve({ resources: [{ name: "gitrepositories" }, { name: "gitrepositories/status" }] });
+    },
+    list(path: string) {
+      cluster.lists.push(path);
+      return cluster.served ? Promise.resolve({ items: cluster.items, resourceVersion: "1" }) : missing();
+    },
+    stream({ signal }: { signal: AbortSignal }) {
+      const stream = new PassThrough();
+      streams.add(stream);
+      signal.addEventListener("abort", () => stream.destroy(new Error("aborted")), { once: true });
+      return Promise.resolve(stream as unknown as IncomingMessage);
+    },
+  } as unknown as KubeClient;
+  const emit = (type: string, object: unknown) => {
+    for (const stream of streams) if (!stream.destroyed) stream.write(`${JSON.stringify({ type, object })}\n`);
+  };
+  return { cluster, client, emit };
+}
+
+async function useSources({ client }: ReturnType<typeof useCluster>, namespaces: string[] = []) {
+  const sources = createFluxSources({ client, namespaces, log: silentLog, lookEveryMs: 20, retryMs: 10 });
+  onTestFinished(() => sources.stop());
+  await sources.start();
+  return { sources, names: () => sources.following(repo).map(({ key }) => keyText(key)) };
+}
+
+test("the definition may appear and vanish while the server runs", async () => {
+  const api = useCluster();
+  const { names } = await useSources(api);
+  expect(names()).toEqual([]);
+  api.cluster.items = [aResource("shop")];
+  api.cluster.served = true;
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/shop"]));
+  api.cluster.served = false;
+  await vi.waitFor(() => expect(names()).toEqual([]));
+  api.cluster.served = true;
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/shop"]));
+});
+
+test("the index follows what is added, moved to another repository, edited into nonsense, and deleted", async () => {
+  const api = useCluster();
+  api.cluster.served = true;
+  const { sources, names } = await useSources(api);
+  api.emit("ADDED", aResource("a"));
+  api.emit("ADDED", aResource("b"));
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/a", "flux-system/b"]));
+  api.emit("MODIFIED", aResource("a", { spec: { url: "ssh://git@git.example.com/org/other" } }));
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/b"]));
+  expect(sources.following("git.example.com/org/other" as RepoId)).toHaveLength(1);
+  api.emit("MODIFIED", aResource("b", { spec: { url: "not a URL" } }));
+  await vi.waitFor(() => expect(names()).toEqual([]));
+  api.emit("MODIFIED", aResource("b"));
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/b"]));
+  api.emit("DELETED", aResource("b"));
+  await vi.waitFor(() => expect(names()).toEqual([]));
+});
+
+test("only the configured namespaces are watched", async () => {
+  const api = useCluster();
+  api.cluster.served = true;
+  await useSources(api, ["shop", "blog"]);
+  const path = (namespace: string) => `/apis/source.toolkit.fluxcd.io/v1/namespaces/${namespace}/gitrepositories`;
+  expect(api.cluster.lists).toEqual([path("shop"), path("blog")]);
+});
+
+test("a request writes one annotation and nothing else", async () => {
+  const api = useCluster();
+  api.cluster.served = true;
+  const { sources } = await useSources(api);
+  await sources.requestFetch({ namespace: "flux-system", name: "shop" }, "2026-01-01T00:00:00.000Z");
+  expect(api.cluster.patches).toEqual([
+    {
+      method: "PATCH",
+      path: "/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/gitrepositories/shop",
+      query: { fieldManager: "towline" },
+      body: { metadata: { annotations: { "reconcile.fluxcd.io/requestedAt": "2026-01-01T00:00:00.000Z" } } },
+    },
+  ]);
+});
+
+test("what is read of a resource", () => {
+  const read = parseFluxSource(
+    aResource("shop", {
+      spec: { suspend: true, ref: { branch: "", semver: "1.x" } },
+      annotations: { "reconcile.fluxcd.io/requestedAt": "b", "towline.dev/webhooks": "false" },
+      status: { artifact: { revision: `v1.2.0@sha1:${commit}` }, lastHandledReconcileAt: "a" },
+    }),
+  );
+  expect(read).toMatchObject({
+    repo,
+    ref: { semver: "1.x" },
+    suspended: true,
+    webhooks: false,
+    commit,
+    isRequested: true,
+  });
+  expect(read?.ref.branch).toBeUndefined();
+  const handled = aResource("shop", {
+    annotations: { "reconcile.fluxcd.io/requestedAt": "a" },
+    status: { lastHandledReconcileAt: "a", artifact: { revision: "sha256:abc" } },
+  });
+  expect(parseFluxSource(handled)).toMatchObject({ isRequested: false, commit: undefined, webhooks: true });
+  for (const bad of [
+    undefined,
+    {},
+    { metadata: {} },
+    aResource("shop", { spec: { url: "/local/path" } }),
+    aResource(""),
+  ])
+    expect(parseFluxSource(bad), JSON.stringify(bad)).toBeUndefined();
+});
