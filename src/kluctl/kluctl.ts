@@ -82,6 +82,8 @@ export interface KluctlDeps {
   readonly starter?: KluctlStarter | undefined;
   /** Confines runs with `cold`: code of a branch that nobody has approved yet can only render. */
   readonly confine?: Confine | undefined;
+  /** Whether `render` also works without `confine`; for files of the user who runs it. */
+  readonly rendersUnconfined?: boolean | undefined;
   /** Whether to prepare for confined runs in advance; true if left out. */
   readonly expectsConfined?: (() => boolean) | undefined;
   /** The isolation features that the kernel must offer for confined runs; all of them if left out. */
@@ -270,7 +272,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     }
     const offline = call.command === "render";
     const confined = run.cold ? await confinement?.begin(binary, run, signal, { offline }) : undefined;
-    if (offline && confined === undefined) throw new PreviewRefusedError(notIsolated);
+    if (offline && confined === undefined && !deps.rendersUnconfined) throw new PreviewRefusedError(notIsolated);
     const warm = confined ? undefined : await renderers?.find(binary, run.cold);
     const job =
       confined?.job ??
@@ -287,7 +289,9 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const logins = toLogins(run.credentials, job.path, asking.get(run.credentials));
       const keys = toDecryption(run.decryption, job.path);
       const kubeconfig =
-        confined?.access.kubeconfig ?? run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate));
+        (offline ? noAccess : confined?.access)?.kubeconfig ??
+        run.cluster?.kubeconfig ??
+        (await kubeconfigFor(run.impersonate));
       const others = new Map([...logins.files, ...keys.files]);
       const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others });
       await keyring.import(keys.pgpKeys, wanted);
@@ -348,6 +352,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       return confined ? (outcome = { ...outcome, maskedValues: confined.access.maskedValues?.() }) : outcome;
     } catch (error) {
       if (confined) throw explainJail(error, confined, ended);
+      if (offline) throw error instanceof PrepareError ? explainOffline(error) : error;
       throw explainRefusal(explainDecryption(error, run.decryption), run, ended?.stderr);
     } finally {
       await forwarder?.end(outcome);

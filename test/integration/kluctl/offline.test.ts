@@ -23,7 +23,7 @@ beforeAll(async () => {
   return () => rm(cacheDir, { recursive: true, force: true });
 });
 
-async function useOffline(options: Partial<Pick<KluctlDeps, "jail" | "confine">> = {}) {
+async function useOffline(options: Partial<Pick<KluctlDeps, "jail" | "confine" | "rendersUnconfined">> = {}) {
   const [binary, dir] = await Promise.all([useKluctl(), useTempDir()]);
   const opened: string[] = [];
   const env = { PATH: "/usr/bin:/bin", KLUCTL_GIT_PASSWORD: "CANARY-login", AWS_SECRET_ACCESS_KEY: "CANARY-cloud" };
@@ -156,6 +156,19 @@ test("rendering is refused if there is no jail, or if a part of it is missing", 
     expect(error).toBeInstanceOf(PreviewRefusedError);
     expect(error.message).toContain("only rendered in isolation");
   }
+});
+
+test("a user's own files are rendered without a jail, and without the cluster all the same", async () => {
+  const { slot, render } = await useOffline({ confine: undefined, rendersUnconfined: true });
+  const files = { "deployment.yaml": app, "app/found.yaml": configMap("{{ args.color }}") };
+  const own = await createProject(join(slot, "own"), files);
+  const { objects } = await render(own, { args: { color: "red" } });
+  expect(objects.map(({ rendered = "" }) => (JSON.parse(rendered) as { data: object }).data)).toEqual([
+    { found: "red" },
+  ]);
+  const vars = "vars: [{clusterConfigMap: {name: a, namespace: shop, key: b}}]\n";
+  const needy = await createProject(join(slot, "needy"), { ...files, "deployment.yaml": `${vars}${app}` });
+  await expect(render(needy)).rejects.toThrow(NeedsMoreError);
 });
 
 test("on a machine without network access, a kernel without port rules is sufficient, and sockets are still unavailable", async () => {
