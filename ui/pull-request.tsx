@@ -1,6 +1,7 @@
 /** One pull request: what merging it would change, in each deployment, and what is shown apart from that. */
 import { useEffect, useState } from "preact/hooks";
 import type { PagePullRequestDetails } from "../src/web/facts.ts";
+import type { ShownChildren } from "../src/views/show-report.ts";
 import { keepPicked, readPicked, useNow, useReport } from "./hooks.ts";
 import { Age, AttentionBadge, Away, Loading, Notice, Sentence } from "./parts.tsx";
 import { type ChangesTab, Previews } from "./previews.tsx";
@@ -95,6 +96,7 @@ const tabTitles = {
   undeployed: "Not deployed yet",
   drifted: "Drift",
   kept: "Kept",
+  children: "Deployments in deployments",
   earlier: "Earlier previews",
 } as const;
 type Tab = keyof typeof tabTitles;
@@ -109,10 +111,11 @@ interface PartsProps {
 function Parts({ report, isLinked, now }: PartsProps) {
   const [picked, setPicked] = useState(() => readPicked().get("tab") ?? "");
   const [text, setText] = useState(() => readPicked().get("search") ?? "");
-  const { previews, earlier, uncounted } = report;
+  const { previews, earlier, uncounted, children } = report;
   const counts: Record<Tab, number> = {
     changes: previews.filter(({ attention }) => attention !== "quiet").length,
     ...{ noise: 0, undeployed: 0, drifted: 0, kept: 0 },
+    children: children === undefined ? 0 : children.previews.length + children.unshown.length + children.beyond,
     earlier: earlier.length,
   };
   for (const preview of previews) {
@@ -135,6 +138,8 @@ function Parts({ report, isLinked, now }: PartsProps) {
       <TabPanel tab={tab}>
         {tab === "earlier" ? (
           <Earlier earlier={earlier} now={now} />
+        ) : tab === "children" ? (
+          children && <Children key={tab} {...{ children, text }} onText={setText} />
         ) : (
           <>
             {uncounted
@@ -155,6 +160,33 @@ function Parts({ report, isLinked, now }: PartsProps) {
           </>
         )}
       </TabPanel>
+    </>
+  );
+}
+
+interface ChildrenProps {
+  readonly children: ShownChildren;
+  readonly text: string;
+  onText(text: string): void;
+}
+
+/** The deployments that the compared ones contain. They may not be in the cluster yet, so they have no link. */
+function Children({ children: { title, why, previews, unshown, beyond }, text, onText }: ChildrenProps) {
+  return (
+    <>
+      <p class="breaks">
+        {title && <>{title}. </>}
+        <span class="quiet">{why}</span>
+      </p>
+      {previews.length > 0 && <Previews {...{ previews, text, onText }} tab="changes" isLinked />}
+      <ul class="plain">
+        {unshown.map(({ deployment, reason }) => (
+          <li key={deployment} class="breaks">
+            {deployment}: <Sentence text={reason} />.
+          </li>
+        ))}
+      </ul>
+      {beyond > 0 && <p class="quiet">{beyond === 1 ? "1 more is not shown." : `${beyond} more are not shown.`}</p>}
     </>
   );
 }

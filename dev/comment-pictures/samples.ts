@@ -1,5 +1,5 @@
 /** Sample reports of previews, one for each message that a comment can contain. */
-import type { Preview, PreviewObject, Report, RolloutLine } from "../../src/model/report.ts";
+import type { ChildPreview, Preview, PreviewObject, Report, RolloutLine } from "../../src/model/report.ts";
 
 const startedAt = Date.UTC(2026, 0, 2, 14, 2, 9);
 
@@ -126,6 +126,22 @@ const scaled = object("Deployment", "worker", { diff: "  spec.replicas\n- 5\n+ 2
 const staging = samplePreview("staging");
 const legacy = samplePreview("legacy", { suspended: true });
 
+const root = { namespace: "shop", name: "root" };
+const [teamA, teamB, teamC] = (["new", "changed", "deleted"] as const).map((action, at) => {
+  const diff = action === "changed" && ["  spec.args.version", "- 1.4.2", "+ 1.5.0"].join("\n");
+  return object("KluctlDeployment", `team-${"abc"[at]}`, {
+    ref: { group: "gitops.kluctl.io", kind: "KluctlDeployment", name: `team-${"abc"[at]}`, namespace: "shop" },
+    action,
+    ...(diff && { diff }),
+  });
+}) as [PreviewObject, PreviewObject, PreviewObject];
+
+/** A deployment that `shop/root` contains. */
+function sampleChild(name: string, action: ChildPreview["action"], fields: Partial<Preview>): ChildPreview {
+  const unread = action === "new" ? ["spec.credentials"] : [];
+  return { parent: root, action, unread, preview: samplePreview(name, { isolated: true, ...fields }) };
+}
+
 /** The steps of a deployment, with the seconds after the merge. */
 function rolledOut(
   deployment: string,
@@ -156,6 +172,26 @@ export const samples: Readonly<Record<string, Report>> = {
     samplePreview("staging", { undeployed: { objects: [settings], objectsLeftOut: 0 } }),
     legacy,
   ]),
+  children: sampleReport([samplePreview("root", { objects: [teamA, teamB, teamC], cluster: "eu-1" })], {
+    children: {
+      previews: [
+        sampleChild("team-a", "new", {
+          objects: [object("Deployment", "team-a", { action: "new" }), object("Service", "team-a", { action: "new" })],
+        }),
+        sampleChild("team-b", "changed", { objects: [image("frontend", "1.4.2", "1.5.0")] }),
+        sampleChild("team-c", "deleted", { objects: gone.slice(0, 4) }),
+      ],
+      unshown: [
+        { parent: root, deployment: "shop/team-d", reason: "not rendered, because its source is another repository" },
+        {
+          parent: root,
+          deployment: "shop/team-e",
+          reason: "deleted, but its objects stay in the cluster, because its `spec.delete` is not true",
+        },
+      ],
+      beyond: 3,
+    },
+  }),
   "prune-waits": sampleReport([
     samplePreview("prod", { objects: gone, pruneWaits: { doomed: 12, deployed: 20, empty: false } }),
     staging,

@@ -102,10 +102,21 @@ export function refusalOf({ mode, missing }: Isolation): string | undefined {
  * shown to untrusted users, too.
  */
 export function refusalOfForks(isolation: Isolation | undefined): string | undefined {
-  // Each run asks the runner itself and is retried if it does not respond.
-  if (isolation?.unanswered) return undefined;
-  if (isolation !== undefined && Object.keys(isolation.missing).length === 0) return undefined;
+  if (mayRenderOffline(isolation)) return undefined;
   return "This server is configured to render forks in isolation, but cannot isolate them (`towline doctor` shows why)";
+}
+
+/** Why the deployments that a deployment contains are not rendered, as part of a sentence for authors. */
+export function refusalOfChildren(isolation: Isolation | undefined): string | undefined {
+  if (mayRenderOffline(isolation)) return undefined;
+  return "deployments in deployments are only rendered if previews are completely isolated (`preview.isolation`)";
+}
+
+/** What is rendered without the cluster needs the complete isolation. */
+function mayRenderOffline(isolation: Isolation | undefined): boolean {
+  // Each run asks the runner itself and is retried if it does not respond.
+  if (isolation?.unanswered) return true;
+  return isolation !== undefined && Object.keys(isolation.missing).length === 0;
 }
 
 /** What happens to pull requests from forks that have not been allowed. */

@@ -5,8 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { WorkingCopy } from "../cli/working-copy.ts";
 import { type Config, knownSecrets } from "../config.ts";
+import { parseManifest } from "../apis/kluctl/manifest.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { readKubernetesVersion } from "../kube/cluster-facts.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
 import { createSecrets } from "../kube/secrets.ts";
 import { createServiceAccounts } from "../kube/service-accounts.ts";
@@ -43,6 +45,7 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
     env,
     log,
     systemPython: config.kluctl.systemPython,
+    rendersUnconfined: true, // it is the caller's own working copy
   });
   const secrets = createSecrets({ client });
   const limit = createLimit(config.preview.concurrency);
@@ -72,7 +75,10 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
       readIdentity: asCaller({ secrets, client, config }),
       references: createKnownReferences(),
       limit: (work, one) => limit.run(work, one),
-      settings: { serverSecrets: knownSecrets(config) },
+      settings: {
+        serverSecrets: knownSecrets(config),
+        children: { kubernetesVersion: () => readKubernetesVersion(client), parse: parseManifest },
+      },
       clusterName: async () => config.clusterName ?? (await client.clusterId()).slice(0, 8),
       newId: randomUUID,
       clock: { now: () => Date.now() },

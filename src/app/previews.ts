@@ -19,6 +19,7 @@ import { createObservedForge } from "../forge/observed-forge.ts";
 import { findRateLimit } from "../forge/rate-limit.ts";
 import { type Rest, withRest } from "../forge/rest.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
+import { parseManifest } from "../apis/kluctl/manifest.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
@@ -41,7 +42,7 @@ import { startReportWatch } from "../reporting/watching.ts";
 import { writeGroupStatus } from "../reporting/write-group-status.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
 import { createReportWriter } from "../reporting/write-report.ts";
-import { type Isolation, refusalOfForks } from "./isolation.ts";
+import { type Isolation, refusalOfChildren, refusalOfForks } from "./isolation.ts";
 import { pruneGuardOf } from "./prune-guard.ts";
 import { createPullRequestLinks } from "./pull-request-links.ts";
 
@@ -156,6 +157,11 @@ export function startPreviews(deps: PreviewsDeps): Previews {
         pruneGuard: pruneGuardOf(live.now),
         confined: own.isolation !== "off",
         forks: own.forks === "isolated" ? isolatedForks() : undefined,
+        children: {
+          refusal: refusalOfChildren(deps.isolation),
+          kubernetesVersion: deps.kubernetesVersion,
+          parse: parseManifest,
+        },
       };
     },
     audit: deps.audit,

@@ -1,5 +1,6 @@
 /** Renders the comment on a pull request: what merging would change, most important first. Pure. */
 import { isOpen, type Preview, type Report } from "../model/report.ts";
+import { renderChildren } from "./children.ts";
 import { renderDangers } from "./dangers.ts";
 import { linkTo, renderFooter, renderNotes, renderVerdict } from "./frame.ts";
 import { groupPreviews } from "./groups.ts";
@@ -23,6 +24,8 @@ export interface CommentOptions {
 const dangerShare = 0.2;
 /** The largest share for what is not the pull request's. */
 const uncountedShare = 0.15;
+/** The largest share for the deployments that the compared ones contain. */
+const childrenShare = 0.25;
 /** Room for the line that says what is not shown. */
 const leftOutLength = 300;
 
@@ -60,14 +63,16 @@ function renderBody(report: Report, { room, over, pageUrl }: BodyOptions): strin
   const groups = groupPreviews(previews);
   const dangers = renderDangers(groups, previews.length, Math.floor(room * dangerShare));
   const uncounted = renderUncounted(report, Math.floor(room * uncountedShare));
-  const roomForTable = room - dangers.length - uncounted.length - leftOutLength - (pageUrl?.length ?? 0);
+  const children = renderChildren(report, Math.floor(room * childrenShare));
+  const besides = dangers.length + children.length + uncounted.length;
+  const roomForTable = room - besides - leftOutLength - (pageUrl?.length ?? 0);
   const [first, second] = previews;
   // The verdict and the section of a single deployment say what its row would.
   const only = second === undefined ? first : undefined;
   const table = only === undefined ? renderTable(groups, { over, room: roomForTable }) : "";
   const sections = renderSections(groups, { room: roomForTable - table.length - 6, only: only !== undefined });
   const line = only !== undefined && sections.text === "" ? describeOnly(only, over) : "";
-  return [dangers, table, line, sections.text, describeLeftOut(sections, pageUrl), uncounted]
+  return [dangers, table, line, sections.text, describeLeftOut(sections, pageUrl), children, uncounted]
     .filter(Boolean)
     .join("\n\n");
 }

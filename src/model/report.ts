@@ -121,6 +121,30 @@ const Preview = z.object({
   concealed: z.string().optional(),
 });
 
+/** What a deploy of a KluctlDeployment would do that another deployment contains. Rendered without the cluster. */
+const ChildPreview = z.object({
+  /** The deployment that contains it. */
+  parent: Key,
+  /** What the merge does to the KluctlDeployment itself. */
+  action: z.enum(["new", "changed", "deleted"]),
+  /** Its own preview has the changes of its files: this one only has the effect of its changed spec. */
+  onlySpec: z.literal(true).optional(),
+  /** The fields of its spec that name other objects, which were not read. */
+  unread: z.array(z.string()),
+  /** How many KluctlDeployments its own project changes: these are not rendered. */
+  children: count.optional(),
+  preview: Preview,
+});
+
+/** The KluctlDeployments that the merge adds, changes or deletes in other deployments. Counted nowhere. */
+const ChildPreviews = z.object({
+  previews: z.array(ChildPreview),
+  /** Those that are not rendered, with reasons. */
+  unshown: z.array(z.object({ parent: Key, deployment: z.string(), reason: z.string() })),
+  /** How many more there are. */
+  beyond: count,
+});
+
 const Obstacle = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("fork"),
@@ -177,6 +201,8 @@ export const Report = z.object({
   unshown: z.array(z.object({ deployment: z.string(), reason: z.string() })).optional(),
   /** How many more deployments include it than are previewed. */
   beyond: count.optional(),
+  /** Absent if the merge changes no KluctlDeployment. */
+  children: ChildPreviews.optional(),
   /** Previous heads whose statuses may still be pending; newest first. */
   earlierHeads: z.array(z.string()),
   /** What the previews of previous heads found, newest first. `at`: epoch milliseconds. */
@@ -201,6 +227,8 @@ export const Report = z.object({
 export type Report = z.infer<typeof Report>;
 export type EarlierPreview = NonNullable<Report["earlierPreviews"]>[number];
 export type Preview = z.infer<typeof Preview>;
+export type ChildPreview = z.infer<typeof ChildPreview>;
+export type ChildPreviews = z.infer<typeof ChildPreviews>;
 export type PreviewObject = z.infer<typeof PreviewObject>;
 export type RolloutLine = z.infer<typeof RolloutLine>;
 export type Risk = z.infer<typeof Risk>;

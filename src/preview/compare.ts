@@ -1,7 +1,15 @@
 /** One deployment of a preview: what merging would change in the cluster, according to the real kluctl. */
 import { PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { annotation, type CommandResult, type Credentials, type GitDeployment, type Merged } from "../model.ts";
+import {
+  annotation,
+  type AnyDeployment,
+  type CommandResult,
+  type Credentials,
+  type GitDeployment,
+  type Heads,
+  type Merged,
+} from "../model.ts";
 import type { Clock, Kluctl } from "../ports.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import type { ReadIdentity } from "../access/identity.ts";
@@ -13,6 +21,7 @@ import type { Include } from "../model/includes.ts";
 import { type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { BrokenBaseError } from "./broken-base.ts";
+import { type ChangedChildren, findChangedChildren } from "./children/find-changes.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { diffDecrypted, diffUndecrypted } from "./diffs.ts";
 import { locateError } from "./locate-error.ts";
@@ -29,6 +38,8 @@ export interface PreviewTarget {
   readonly merge: Merged | { readonly error: unknown };
   /** The commit that the merge's own changes are relative to; its base if left out. */
   readonly base?: string | undefined;
+  /** The refs of its repository; unknown without a merge. */
+  readonly heads?: Heads | undefined;
   /** It does not follow the repository of the merge, but includes it. */
   readonly consumer?: ConsumerFacts | undefined;
 }
@@ -62,6 +73,8 @@ export interface CompareDeps {
     readonly confined?: boolean | undefined;
     /** `undefined`: of forks, only allowed commits are rendered. */
     readonly forks?: IsolatedForks | undefined;
+    /** `undefined`: KluctlDeployments are objects like all others. */
+    readonly children?: ChildrenSettings | undefined;
   };
   readonly newId: () => string;
   readonly clock: Clock;
@@ -75,10 +88,22 @@ export interface IsolatedForks {
   readonly kubernetesVersion: () => Promise<string | undefined>;
 }
 
+/** How the KluctlDeployments among a deployment's objects are read and rendered. */
+export interface ChildrenSettings {
+  /** Why this server renders none, as part of a sentence. */
+  readonly refusal?: string | undefined;
+  /** The version of the server's own cluster: charts depend on it. */
+  readonly kubernetesVersion: () => Promise<string | undefined>;
+  /** Reads a KluctlDeployment; `undefined` if it is none. */
+  readonly parse: (resource: unknown) => AnyDeployment | undefined;
+}
+
 export interface PreviewResult {
   readonly preview: Preview;
   /** For a failure: whether a retry may help. */
   readonly retry?: Failure["retry"] | undefined;
+  /** The KluctlDeployments among its objects that the merge changes; absent if there are none. */
+  readonly children?: ChangedChildren | undefined;
   /** It may be better later, and no delivery announces that: it is made again after a while. */
   readonly mendable?: boolean | undefined;
 }
@@ -109,7 +134,8 @@ export async function compare(
     );
     const maskedValues = [result, undecrypted?.reference].flatMap((one) => one?.maskedValues ?? []);
     const ignoreChanges = deployment.annotations[annotation.ignoreChanges];
-    const hiding = { knownSecrets, maskedValues, prune: deployment.spec.prune, undecrypted, ignoreChanges, references };
+    const { prune } = deployment.spec;
+    const hiding = { knownSecrets, maskedValues, prune, undecrypted, ignoreChanges, references };
     const found = await describeSafely(result, hiding, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
@@ -126,7 +152,8 @@ export async function compare(
       ...(unattributed !== undefined && { unattributed }),
     };
     const mendable = referenceError !== undefined && toFailure(referenceError).retry !== "person";
-    return { preview: { ...working, ...found, state: "done", approval, drift, ...rest }, mendable };
+    const children = findChangedChildren({ ...hiding, result, found });
+    return { preview: { ...working, ...found, state: "done", approval, drift, ...rest }, children, mendable };
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error, target) ? "render" : "run";

@@ -1,5 +1,8 @@
 /** Reports an early status if the work takes long. */
 
+/** When the first report is due. */
+export const earlyAfterMs = 2_000;
+
 export interface Early {
   /** Reports again, because the report has gained more than a number. */
   again(): void;

@@ -2,7 +2,7 @@
 import { describeIgnored } from "../intake/match.ts";
 import type { Ignored } from "../model/receipt.ts";
 import type { PullRequest, RepoId } from "../model.ts";
-import type { Preview, Report } from "../model/report.ts";
+import type { ChildPreviews, Preview, Report } from "../model/report.ts";
 import { earlierHeads, earlierPreviews, restarts } from "./previous.ts";
 import { cut, makeVisible } from "./visible-text.ts";
 
@@ -16,6 +16,7 @@ export interface Findings {
   unshown?: readonly Ignored[];
   /** How many more deployments include the repository than are previewed. */
   beyond?: number;
+  children?: ChildPreviews | undefined;
   /** What must not appear in any message. */
   secrets: readonly string[];
 }
@@ -34,7 +35,7 @@ const mostUnshown = 10;
 /** Without `finishedAt` the work is still in progress. */
 export function toReport(
   { pullRequest, previous, repo }: Subject,
-  { base, obstacle, mendable, previews, unshown = [], beyond = 0 }: Findings,
+  { base, obstacle, mendable, previews, unshown = [], beyond = 0, children }: Findings,
   { startedAt, finishedAt }: { startedAt: number; finishedAt?: number },
 ): Report {
   const rest = beyond + Math.max(0, unshown.length - mostUnshown);
@@ -56,6 +57,7 @@ export function toReport(
     previews: [...previews],
     ...(unshown.length > 0 && { unshown: unshown.slice(0, mostUnshown) }),
     ...(rest > 0 && { beyond: rest }),
+    ...(children && { children: { ...children, previews: [...children.previews] } }),
     earlierHeads: earlierHeads(previous, head),
     earlierPreviews: earlierPreviews(previous, head),
     restarts: restarts(previous, pullRequest, base, startedAt),

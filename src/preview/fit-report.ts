@@ -9,25 +9,36 @@ const shortText = 200;
 const maxPaths = 500;
 
 /**
- * First what is not counted is removed, then the diffs of the largest objects, then texts are cut, then the least
- * important objects and messages are removed. Counts and names, which users need most, are kept the longest.
+ * First what is not counted is removed, and the objects of deployments in deployments, then the diffs of the largest
+ * objects, then texts are cut, then the least important objects and messages are removed. Counts and names, which users
+ * need most, are kept the longest.
  */
 export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
   const excess = { bytes: bytesOf(report) - maxBytes };
   if (excess.bytes <= 0) return report;
-  const previews = report.previews.map((preview) => ({
-    ...preview,
-    objects: [...preview.objects],
-    errors: [...preview.errors],
-    warnings: [...preview.warnings],
-  }));
+  const previews = report.previews.map(copyLists);
+  const children = report.children?.previews.map(({ preview }) => copyLists(preview)) ?? [];
+  leaveOutUncounted(children, excess);
   leaveOutUncounted(previews, excess);
+  leaveOutDiffs(children, excess);
+  leaveOutLast(children, "objects", excess);
   leaveOutDiffs(previews, excess);
   cutTexts(previews, excess);
   leaveOutLast(previews, "objects", excess);
   leaveOutLast(previews, "warnings", excess);
   leaveOutLast(previews, "errors", excess);
-  return { ...report, previews, obstacle: cutObstacle(report.obstacle) };
+  return { ...report, ...withChildren(report, children), previews, obstacle: cutObstacle(report.obstacle) };
+}
+
+function copyLists(preview: Preview): Preview {
+  const { objects, errors, warnings } = preview;
+  return { ...preview, objects: [...objects], errors: [...errors], warnings: [...warnings] };
+}
+
+function withChildren({ children }: Report, previews: readonly Preview[]): Pick<Report, "children"> {
+  if (children === undefined) return {};
+  const fitted = children.previews.map((child, at) => ({ ...child, preview: previews[at] ?? child.preview }));
+  return { children: { ...children, previews: fitted } };
 }
 
 interface Excess {

@@ -5,7 +5,15 @@
  */
 import { NeedsMoreError, PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { annotation, type CommandResult, type Merged, noCredentials, type Stubbed } from "../model.ts";
+import {
+  annotation,
+  type CommandResult,
+  type GitDeployment,
+  type Key,
+  type Merged,
+  noCredentials,
+  type Stubbed,
+} from "../model.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
@@ -21,6 +29,7 @@ import {
   toWorking,
 } from "./compare.ts";
 import { BrokenBaseError } from "./broken-base.ts";
+import { findChangedChildren } from "./children/find-changes.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { describeEncrypted } from "./encrypted-files.ts";
 import { compareRendersSafely } from "./render-diff.ts";
@@ -46,9 +55,11 @@ export async function compareIsolated(
   try {
     const { result, encrypted } = await deps.limit(() => renderBoth(target, deps, log, signal), { signal });
     const ignoreChanges = deployment.annotations[annotation.ignoreChanges];
-    const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune, ignoreChanges }, signal);
+    const hiding = { knownSecrets, prune: deployment.spec.prune, ignoreChanges };
+    const found = await describeSafely(result, hiding, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
-    return { preview: { ...working, ...found, state: "done", ...(encrypted && { encrypted }) } };
+    const children = findChangedChildren({ ...hiding, result, found });
+    return { preview: { ...working, ...found, state: "done", ...(encrypted && { encrypted }) }, children };
   } catch (error) {
     const { message, retry } = toIsolatedFailure(error);
     const isToBlame = retry === "person" && isOfTheMerge(error, target) && !isWithoutCluster(error);
@@ -76,49 +87,76 @@ async function renderBoth(
   if ("error" in merge) throw merge.error;
   const { path } = deployment.spec.source;
   const merged = await merge.stubbed(path, signal);
-  const base = await findBase(merge, path, signal);
-  const kubernetesVersion = deployment.spec.kubeConfig ? undefined : await deps.settings.forks?.kubernetesVersion();
-  const before = base && (await render(base).catch(blameBase));
-  const after = await render(merged);
+  const base = await findStubbed(merge, path, signal, merge.base);
+  const kubernetesVersion = await deps.settings.forks?.kubernetesVersion();
+  const rendering = { deployment, kubernetesVersion, log, signal };
+  const before = base && (await renderOffline(base, rendering, deps).catch(blameBase));
+  const after = await renderOffline(merged, rendering, deps);
   return {
     result: await compareRendersSafely(before ?? { ...after, objects: [] }, after, signal),
     encrypted: describeEncrypted(path, merged.encrypted, base?.encrypted),
   };
-
-  async function render({ projectDir, slot, overrides }: Stubbed): Promise<CommandResult> {
-    const reconcileId = deps.newId();
-    const startedAt = deps.clock.now();
-    const run = toRun(deployment, {
-      reconcileId,
-      checkout: { projectDir },
-      credentials: noCredentials,
-      identity: { secrets: [] },
-      timeoutMs: Math.min(loopTimeoutMs(deployment.spec), longestRenderMs),
-      cold: true,
-      slot,
-      localOverrides: overrides,
-    });
-    const result = await deps.kluctl.render({ ...run, context: undefined }, { kubernetesVersion }, signal);
-    log.info({ ...deployment.key, reconcileID: reconcileId, ms: deps.clock.now() - startedAt }, "fork rendered");
-    return result;
-  }
 }
 
-/** Returns `undefined` for a project that the merge adds. */
-async function findBase(merge: Merged, path: string, signal: AbortSignal): Promise<Stubbed | undefined> {
-  return merge.stubbed(path, signal, merge.base).catch((error: unknown) => {
+export interface OfflineRender {
+  readonly deployment: GitDeployment;
+  /** The deployment that is named to kluctl, and in the log; `deployment` itself if left out. */
+  readonly runAs?: Key | undefined;
+  /** The version of the server's own cluster. */
+  readonly kubernetesVersion: string | undefined;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** Renders a project from its files alone: without cluster, credentials, decryption and network. */
+export async function renderOffline(
+  { projectDir, slot, overrides }: Stubbed,
+  { deployment, runAs = deployment.key, log, signal, ...options }: OfflineRender,
+  deps: Pick<CompareDeps, "kluctl" | "newId" | "clock">,
+): Promise<CommandResult> {
+  const reconcileId = deps.newId();
+  const startedAt = deps.clock.now();
+  const run = toRun(deployment, {
+    reconcileId,
+    checkout: { projectDir },
+    credentials: noCredentials,
+    identity: { secrets: [] },
+    timeoutMs: Math.min(loopTimeoutMs(deployment.spec), longestRenderMs),
+    cold: true,
+    slot,
+    localOverrides: overrides,
+  });
+  const kubernetesVersion = deployment.spec.kubeConfig ? undefined : options.kubernetesVersion;
+  const result = await deps.kluctl.render(
+    { ...run, deployment: runAs, context: undefined },
+    { kubernetesVersion },
+    signal,
+  );
+  log.info({ ...runAs, reconcileID: reconcileId, ms: deps.clock.now() - startedAt }, "rendered without the cluster");
+  return result;
+}
+
+/** Returns `undefined` if there is no project at this path. `of`: another commit than the merge. */
+export async function findStubbed(
+  merge: Merged,
+  path: string,
+  signal: AbortSignal,
+  of?: string,
+): Promise<Stubbed | undefined> {
+  return merge.stubbed(path, signal, of).catch((error: unknown) => {
     if (error instanceof SourceError && error.problem === "path-not-found") return undefined;
     throw error;
   });
 }
 
-function blameBase(error: unknown): never {
+export function blameBase(error: unknown): never {
   throw error instanceof PrepareError && !(error instanceof NeedsMoreError)
     ? new BaseError(error.message, { cause: error })
     : error;
 }
 
-function isWithoutCluster(error: unknown): boolean {
+/** Whether it only says that the cluster is missing, or that the base has the error too. */
+export function isWithoutCluster(error: unknown): boolean {
   return error instanceof NeedsMoreError || error instanceof BaseError;
 }
 
@@ -127,7 +165,7 @@ const needed: Readonly<Record<NeedsMoreError["needs"], string>> = {
   network: "it fetches something over the network, which is not available either",
 };
 
-function toIsolatedFailure(error: unknown): Pick<Failure, "message" | "retry"> {
+export function toIsolatedFailure(error: unknown): Pick<Failure, "message" | "retry"> {
   const { message, retry } = toFailure(error);
   if (error instanceof NeedsMoreError) {
     return {

@@ -25,12 +25,12 @@ import { aggregateContext, sumOf } from "../reporting/statuses.ts";
 import type { Report } from "../model/report.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { makeVisible } from "./visible-text.ts";
-import { type Early, startEarly } from "./early.ts";
+import { type Early, earlyAfterMs, startEarly } from "./early.ts";
 import { describeFindings, type Findings } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
 import { matchPullRequest } from "./match.ts";
 import { type GroupAtHost, isInGit, openGroup } from "./open-group.ts";
-import { compareMerges, earlyAfterMs, type OpenDeps } from "./open.ts";
+import { compareMerges, type OpenDeps } from "./open.ts";
 import { describeReport } from "./summary.ts";
 
 export interface MergeGroupDeps extends OpenDeps {

@@ -5,6 +5,7 @@ import type { Ignored } from "../model/receipt.ts";
 import {
   type Credentials,
   type GitDeployment,
+  type Heads,
   type Merge,
   type Merged,
   noCredentials,
@@ -32,6 +33,8 @@ export interface MergedGroup extends Group {
   /** The base branch's commit, if the base is a group ahead in a merge queue. */
   readonly tip?: string | undefined;
   readonly known: RepositoryFacts;
+  /** The refs of the repository, as these logins see them. */
+  readonly heads: Heads;
   readonly merge: Merged;
   /** For deployments that include the repository. */
   readonly consumers?: ConsumerMerges | undefined;
@@ -141,7 +144,7 @@ async function mergeForLogin(
     const group = { deployments: candidates, credentials, includes };
     const repos = reposOfUrls(pullRequest.repoUrls);
     const consumers = includes && createConsumerMerges({ library: merge, repos, credentials, sources });
-    return { kind: "merged", ...group, base, known, merge, consumers };
+    return { kind: "merged", ...group, base, known, heads, merge, consumers };
   } catch (error) {
     return { kind: "failed", deployments: candidates, credentials, includes, error };
   }

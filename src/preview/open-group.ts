@@ -95,7 +95,7 @@ export async function openGroup(
       if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
       const tip = commits.get(`refs/heads/${queue.baseBranch}`);
       const known = { defaultRef, changed: merge.changed };
-      return { kind: "merged", deployments, credentials, base, tip, known, merge };
+      return { kind: "merged", deployments, credentials, base, tip, known, heads, merge };
     } catch (error) {
       return { kind: "failed", deployments, credentials, error };
     }

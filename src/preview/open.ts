@@ -19,7 +19,9 @@ import { findAllowance } from "./allowances.ts";
 import { compare, type CompareDeps, toWorking } from "./compare.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { makeVisible } from "./visible-text.ts";
-import { type Early, startEarly } from "./early.ts";
+import { addChildren } from "./children/add-children.ts";
+import type { ParentDeployment } from "./children/compare-children.ts";
+import { type Early, earlyAfterMs, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { compareIsolated } from "./isolated.ts";
 import { matchPullRequest } from "./match.ts";
@@ -57,7 +59,6 @@ export interface OpenPullRequest extends Attempt {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-export const earlyAfterMs = 2_000;
 /** Hundreds of deployments may include a library, each with a login of its own. The comment shows equal results once. */
 const mostConsumers = 50;
 
@@ -81,7 +82,9 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   const findings: Findings = { previews: [], ignored, unshown, beyond, secrets: deps.settings.serverSecrets ?? [] };
   const notRendered = { kind: "fork", agit: pullRequest.agit, why: forks?.refusal } as const;
 
-  async function finish(finishedAt = deps.clock.now()): Promise<void> {
+  let comparedAt: number | undefined;
+
+  async function finish(finishedAt = comparedAt ?? deps.clock.now()): Promise<void> {
     await open.save(toReport(open, findings, { startedAt, finishedAt }));
     log.info({ ...describeFindings(findings), ms: finishedAt - startedAt }, "previewed");
   }
@@ -103,6 +106,12 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     });
   };
   const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, announce }, signal);
+  const whenCompared = async (parents: readonly ParentDeployment[], cluster: string) => {
+    await early.stop();
+    const finishedAt = (comparedAt = deps.clock.now());
+    const save = () => open.save(toReport(open, findings, { startedAt, finishedAt }));
+    await addChildren({ ...open, parents, cluster, findings, save }, deps);
+  };
   try {
     const sorted = {
       followers: candidates.filter((one) => followers.has(one)),
@@ -117,10 +126,9 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
         deployments: allowed.map(({ key }) => keyText(key)),
       });
     }
-    const unsure = await compareMerges({ ...open, merges, isolated }, findings, early, deps);
+    const unsure = await compareMerges({ ...open, merges, isolated, whenCompared }, findings, early, deps);
     await early.stop();
     signal.throwIfAborted();
-    if (unsure > 0) findings.mendable = true;
     await finish();
     if (unsure === 0) return { kind: "done" };
     return { kind: "failed", retry: "soon", message: `${unsure} of ${findings.previews.length} previews failed` };
@@ -183,6 +191,11 @@ export interface ComparisonInput extends Pick<Attempt, "lastAttempt" | "signal">
   readonly pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">;
   /** The deployments that are rendered without the cluster instead. */
   readonly isolated?: readonly GitDeployment[] | undefined;
+  /**
+   * Called before the merges are released, with the deployments whose objects include KluctlDeployments that the merge
+   * changes, if there are any. Rejects only if the signal aborts.
+   */
+  readonly whenCompared?: ((parents: readonly ParentDeployment[], cluster: string) => Promise<void>) | undefined;
   readonly log: Logger;
 }
 
@@ -191,7 +204,7 @@ export interface ComparisonInput extends Pick<Attempt, "lastAttempt" | "signal">
  * retry may fix.
  */
 export async function compareMerges(
-  { merges, pullRequest, isolated = [], lastAttempt, log, signal }: ComparisonInput,
+  { merges, pullRequest, isolated = [], whenCompared, lastAttempt, log, signal }: ComparisonInput,
   findings: Findings,
   early: Pick<Early, "again">,
   deps: OpenDeps,
@@ -217,16 +230,21 @@ export async function compareMerges(
     );
     findings.previews = previews;
     early.again();
-    const retries = await Promise.all(
+    const compared = await Promise.all(
       targets.map(async (target, at) => {
         const compareIt = isIsolated(target.deployment) ? compareIsolated : compare;
-        const { preview, retry, mendable } = await compareIt(target, cluster, deps, log, signal);
-        previews[at] = preview;
-        if (mendable) findings.mendable = true;
-        return retry;
+        const result = await compareIt(target, cluster, deps, log, signal);
+        previews[at] = result.preview;
+        if (result.mendable) findings.mendable = true;
+        return { ...result, target };
       }),
     );
-    return retries.filter((retry) => retry === "soon").length;
+    const unsure = compared.filter(({ retry }) => retry === "soon").length;
+    if (unsure > 0) findings.mendable = true;
+    const parents = compared.flatMap(({ target, children }) => (children ? [{ target, changed: children }] : []));
+    const isFinal = unsure === 0 || lastAttempt;
+    if (parents.length > 0 && isFinal) await whenCompared?.(parents, cluster);
+    return unsure;
   } finally {
     await release(merges);
   }

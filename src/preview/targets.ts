@@ -52,8 +52,9 @@ export function toTargets(
     const merge = one.kind === "merged" ? one.merge : { error: one.error };
     // Nothing of a merge queue is deployed: a group counts with those ahead of it.
     const base = one.kind === "merged" ? (one.tip ?? one.base) : undefined;
+    const heads = one.kind === "merged" ? one.heads : undefined;
     const matched = matchPullRequest(pullRequest, one.deployments, one.kind === "merged" ? one.known : known);
-    targets.push(...matched.concerned.map((deployment) => ({ deployment, credentials, merge, base })));
+    targets.push(...matched.concerned.map((deployment) => ({ deployment, credentials, merge, base, heads })));
     ignored.push(...matched.ignored);
   }
   const failed = merges.filter((one) => one.kind === "failed");

@@ -5,10 +5,12 @@ import { groupPreviews, isComplete } from "../comment/groups.ts";
 import { describeMissing } from "../comment/objects.ts";
 import { describeEncrypted, describePruneThatWaits, describeUnattributed } from "../comment/sections.ts";
 import { describeDrift, describeLimits } from "../comment/table.ts";
+import { describeChildNotes, explainChildren, titleOfChildren } from "../comment/children.ts";
 import type { Markup } from "../comment/text.ts";
 import { explainUncounted, findUncounted, titleOfUncounted } from "../comment/uncounted.ts";
 import { keyText, type PullRequestKey, pullRequestText } from "../model.ts";
 import {
+  type ChildPreviews,
   type EarlierPreview,
   type Preview,
   type PreviewObject,
@@ -46,6 +48,8 @@ export interface ShownReport {
   readonly previews: readonly ShownPreview[];
   /** What is shown apart from the changes that count, with titles. */
   readonly uncounted: readonly { readonly kind: UncountedKind; readonly title: string; readonly why: string }[];
+  /** The deployments that the compared ones contain; absent if the merge changes none. */
+  readonly children?: ShownChildren | undefined;
   /** What the report did not store. */
   readonly leftOut?: string | undefined;
   /** Of previous heads, newest first. */
@@ -70,6 +74,20 @@ export interface ShownPreview {
   readonly sameAs?: string | undefined;
   readonly changes: ShownPreviewObjects;
   readonly uncounted: Readonly<Partial<Record<UncountedKind, ShownPreviewObjects>>>;
+}
+
+export interface ShownChildren {
+  readonly title: string;
+  readonly why: string;
+  readonly previews: readonly ShownChild[];
+  /** Those that are not rendered, with reasons. */
+  readonly unshown: readonly { readonly parent: string; readonly deployment: string; readonly reason: string }[];
+  readonly beyond: number;
+}
+
+export interface ShownChild extends ShownPreview {
+  /** The deployment that contains it: `namespace/name`. */
+  readonly parent: string;
 }
 
 export interface ShownPreviewObjects {
@@ -109,7 +127,8 @@ export function showReport(report: Report): ShownReport {
       title: titleOfUncounted(uncounted, quoted(baseBranch)),
       why: explainUncounted(uncounted, quoted(baseBranch)),
     })),
-    leftOut: describeLeftOut(report.previews),
+    children: report.children && showChildren(report.children),
+    leftOut: describeLeftOut([...report.previews, ...(report.children?.previews ?? []).map(({ preview }) => preview)]),
     earlier: earlierPreviews ?? [],
   };
 }
@@ -165,6 +184,27 @@ function showPreview(preview: Preview, first: Preview | undefined): ShownPreview
     sameAs: isSame ? keyText(first.deployment) : undefined,
     changes: showChanges(preview),
     uncounted: Object.fromEntries(uncounted),
+  };
+}
+
+function showChildren(children: ChildPreviews): ShownChildren {
+  return {
+    title: titleOfChildren(children),
+    why: explainChildren,
+    previews: children.previews.map((child) => ({
+      ...showPreview({ ...child.preview, isolated: undefined }, undefined),
+      parent: keyText(child.parent),
+      remarks: [
+        `${child.action} in ${keyText(child.parent)}`,
+        ...describeLimits({ ...child.preview, isolated: undefined }),
+      ],
+      notes: describeChildNotes(child, { ...sentences, sentence: oneLine }),
+    })),
+    unshown: children.unshown.map(({ parent, deployment, reason }) => ({
+      parent: keyText(parent),
+      ...{ deployment: oneLine(deployment), reason: oneLine(reason) },
+    })),
+    beyond: children.beyond,
   };
 }
 

@@ -2,7 +2,7 @@
 import type { DeliveryRecord } from "../model/delivery-record.ts";
 import type { Trace } from "../views/trace.ts";
 import type { Access } from "./access.ts";
-import type { ShownReport } from "../views/show-report.ts";
+import type { ShownChildren, ShownReport } from "../views/show-report.ts";
 import type { PageForge, PagePullRequest, PageQueue } from "./facts.ts";
 
 /** Whether the user can see deployments of this namespace. */
@@ -69,7 +69,18 @@ export function limitReport(report: ShownReport, sees: Sees): ShownReport | unde
   // All of these are about the pull request as a whole, which includes hidden deployments.
   const earlier = report.earlier.map((one) => ({ ...one, verdict: "" }));
   const uncounted = report.uncounted.map((one) => ({ ...one, title: "" }));
-  return { ...report, previews, verdict: "", attention: "quiet", notes: [], leftOut: undefined, uncounted, earlier };
+  const children = report.children && limitChildren(report.children, isSeen);
+  const hidden = { verdict: "", attention: "quiet", notes: [], leftOut: undefined } as const;
+  return { ...report, ...hidden, previews, uncounted, children, earlier };
+}
+
+/** Returns `undefined` if the user sees none of them. A child is seen by users who see its parent as well. */
+function limitChildren(children: ShownChildren, isSeen: (deployment: string) => boolean): ShownChildren | undefined {
+  const isShown = (one: { readonly parent: string; readonly deployment: string }) =>
+    isSeen(one.parent) && isSeen(one.deployment);
+  const [previews, unshown] = [children.previews.filter(isShown), children.unshown.filter(isShown)];
+  // The number of the others includes hidden ones.
+  return previews.length + unshown.length === 0 ? undefined : { ...children, title: "", previews, unshown, beyond: 0 };
 }
 
 /** Jobs of pull requests and commits do not belong to a namespace. */

@@ -77,6 +77,17 @@ test("trace reports commits, manual requests are carried out, and a working copy
   expect(asText.out).toContain("    -  blue\n    +  green\n");
   expect(await repo.git("status", "--porcelain")).toBe("M app/settings.yml");
 
+  // A deployment that the project contains, with the same project.
+  const kind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDeployment" };
+  const child = { ...kind, metadata: { name: "child", namespace }, spec: aSpec(repo.url) };
+  await writeFile(join(repo.dir, "app", "child.yml"), JSON.stringify(child));
+  await repo.git("add", "app/child.yml");
+  const nested = await towline("preview", repo.dir, "--into", "main", "-n", namespace);
+  expect(nested.out).toContain("Deployments in these deployments, rendered without the cluster: 1 new\n");
+  expect(nested.out).toContain(`new ${namespace}/child in ${name}: 2 new\n`);
+  expect(nested.out).toContain("It changes 1 KluctlDeployment in turn");
+  await repo.git("rm", "--quiet", "--force", "app/child.yml");
+
   await repo.git("commit", "--all", "--message", "Green");
   await repo.git("push", "--quiet", "origin", "HEAD:other");
   await repo.git("reset", "--quiet", "--hard", "HEAD~1");

@@ -4,10 +4,10 @@ import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import { annotation } from "../../src/model.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { deployShop, usePullRequests } from "../support/pull-requests.ts";
+import { deployShop, type PullRequests, usePullRequests } from "../support/pull-requests.ts";
 import { patience } from "../support/patience.ts";
 import { sendPush } from "../support/towline.ts";
-import { useWorld } from "../support/world.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
 
 test("a pull request shows the effect of merging it, its next commit updates the comment, and merging deploys", async () => {
   const world = await useWorld();
@@ -55,7 +55,48 @@ test("a pull request shows the effect of merging it, its next commit updates the
   const record = await pull.comment("✅ `deployed: 1 changed`");
   expect(record).toContain(`**Rollout of \`${merge.slice(0, 7)}\`**`);
   expect(record).toMatch(/Result of the last preview[^]*green/);
+
+  await showsChildren(world, pulls);
 });
+
+/** A deployment whose project contains deployments of the same repository. */
+async function showsChildren({ cluster }: TestWorld, pulls: PullRequests) {
+  const { namespace } = cluster;
+  const { repo } = pulls;
+  const team = aProject({ namespace, name: "{{ args.name }}", discriminator: `${namespace}-{{ args.name }}` });
+  const inTeam = Object.fromEntries(Object.entries(team).map(([file, content]) => [`team/${file}`, content]));
+  const git = { url: repo.url, ref: { branch: "main" }, path: "team" };
+  const child = (name: string, args: Record<string, string>) => ({
+    apiVersion: "gitops.kluctl.io/v1beta1",
+    kind: "KluctlDeployment",
+    metadata: { name, namespace },
+    spec: aSpec(repo.url, { source: { git }, args, delete: true }),
+  });
+  const root = (children: readonly object[]) => ({
+    "root/.kluctl.yaml": stringify({ discriminator: `${namespace}-root`, targets: [{ name: "prod" }] }),
+    "root/deployment.yaml": stringify({ deployments: [{ path: "children" }] }),
+    "root/children/all.yml": children.map((one) => stringify(one)).join("---\n"),
+  });
+  await repo.git("fetch", "--quiet", "origin", "main");
+  await repo.git("checkout", "--quiet", "-B", "main", "FETCH_HEAD");
+  await repo.push({ ...inTeam, ...root([child("kept", { name: "one" }), child("gone", { name: "two" })]) });
+  const source = { git: { ...git, path: "root" } };
+  await cluster.deployment("root").create(aSpec(repo.url, { source, prune: true }));
+  await cluster.deployment("gone").reaches("Ready");
+  await cluster.deployment("kept").reaches("Ready");
+
+  const pull = await pulls.open(root([child("kept", { name: "renamed" }), child("added", { name: "three" })]));
+  const comment = await pull.comment("/root`: 1 new, 1 orphan");
+  const title = "Deployments in these deployments, rendered without the cluster: 1 new, 1 changed, 1 deleted";
+  expect(comment).toContain(title);
+  const [, section = ""] = comment.split(title);
+  expect(section).toMatch(/\*\*new\*\* `[^`]*\/added` in `[^`]*\/root`: 1 new[^]*new\*\* ConfigMap `[^`]*\/three`/);
+  expect(section).toMatch(/\*\*changed\*\* `[^`]*\/kept`[^]*new\*\* ConfigMap `[^`]*\/renamed`/);
+  expect(section).toMatch(/\*\*deleted\*\* `[^`]*\/gone`[^]*deleted\*\* ConfigMap `[^`]*\/two`/);
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toMatchObject({ towline: "success: changes 1 of 2 deployments: 1 object changed, 1 new, 1 deleted" });
+}
 
 test("a pull request in a library shows what merging changes in a deployment that includes it and may be shown", async () => {
   const world = await useWorld();

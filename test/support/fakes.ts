@@ -202,7 +202,7 @@ interface FakeMerge {
   /** Without encrypted files, the merge adds the project unless this is set. */
   inBase?: boolean;
   /** Throws if there is no such project. `of`: another commit than the merge. */
-  stubbed?: (of: string | undefined) => void | Promise<void>;
+  stubbed?: (of: string | undefined, path: string) => void | Promise<void>;
 }
 
 const nameOf = (commit: string | undefined, { base }: MergeSource) => (commit === base ? "base" : commit);
@@ -260,7 +260,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
             ? Promise.resolve({ slot: "/merge", projectDir: `/${nameOf(of, source) ?? "merge"}/${path}` })
             : Promise.reject(new SourceError("path-not-found", `there is no directory ${path}`)),
         async stubbed(path, _signal, of) {
-          await merge.stubbed?.(of);
+          await merge.stubbed?.(of, path);
           return {
             slot: "/stubbed",
             projectDir: `/${nameOf(of, source) ?? "stubbed"}/${path}`,

@@ -10,6 +10,7 @@ import { findUncounted } from "../../comment/uncounted.ts";
 import { keyText } from "../../model.ts";
 import type { Preview, Report } from "../../model/report.ts";
 import { plural } from "../../preview/summary.ts";
+import { renderChildren } from "./children.ts";
 import { renderDanger } from "./danger.ts";
 import { renderGroup } from "./group.ts";
 import { renderObstacle } from "./obstacle.ts";
@@ -26,6 +27,7 @@ export function renderReportText(report: Report, { color }: { readonly color: bo
     ...(report.obstacle === undefined
       ? [
           ...renderPreviews(report.previews, colour),
+          ...(report.children === undefined ? [] : [renderChildren(report.children, colour)]),
           ...findUncounted(report).map((uncounted) => renderUncounted(uncounted, report.baseBranch, colour)),
         ]
       : renderObstacle(report.obstacle, report)),

@@ -1,5 +1,6 @@
 /** Forks rendered without the cluster. */
 import { expect, test } from "vitest";
+import { parseManifest } from "../../../src/apis/kluctl/manifest.ts";
 import { KilledError, NeedsMoreError, PrepareError, SourceError } from "../../../src/errors.ts";
 import { annotation, type CommandResult, type PullRequest, type RenderOptions, type Run } from "../../../src/model.ts";
 import type { AllowedFork } from "../../../src/preview/open.ts";
@@ -8,6 +9,8 @@ import { aPreviewWorld, aRender, base, head, inFolder, named, startedAt } from "
 
 const settings = (value: string) =>
   aRender({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings", namespace: "shop" }, data: { value } });
+
+const kubernetesVersion = () => Promise.resolve("v1.36.3");
 
 interface Options {
   pullRequest?: Partial<PullRequest>;
@@ -24,7 +27,11 @@ function aForkWorld(deployments: ReturnType<typeof named>[], { pullRequest, refu
   const world = aPreviewWorld(deployments, {
     pullRequest: { fork: true, ...pullRequest },
     audit: (line) => void audit.push(line),
-    settings: { confined: true, forks: { refusal, kubernetesVersion: () => Promise.resolve("v1.36.3") } },
+    settings: {
+      confined: true,
+      forks: { refusal, kubernetesVersion },
+      children: { kubernetesVersion, parse: parseManifest },
+    },
     secrets: fakeSecrets({ "shop/login": { username: "bot", password: "correct-horse-battery" } }),
     readIdentity: (deployment) => {
       read.push(deployment.key.name);
@@ -155,6 +162,31 @@ test.each<[string, Options["renders"], string, "render" | "run"]>([
   const [preview] = told.at(-1)?.previews ?? [];
   expect(preview).toMatchObject({ state: "failed", isolated: true, failed });
   expect(preview?.failure).toContain(words);
+});
+
+test("children of a fork are compared with the base's render as well, and no cluster is read for them", async () => {
+  const child = (size: number) => ({
+    apiVersion: "gitops.kluctl.io/v1beta1",
+    kind: "KluctlDeployment",
+    metadata: { name: "team", namespace: "shop" },
+    spec: {
+      interval: "5m",
+      source: { git: { url: "https://git.example.com/org/shop", path: "team" } },
+      args: { size },
+    },
+  });
+  const { run, rendered, kluctl, told, read } = aForkWorld([named("prod", { spec: inFolder("app") })], {
+    renders: { "/base": aRender(child(1)), "/stubbed": aRender(child(2)) },
+  });
+  await run();
+  expect(rendered.map(({ run }) => [run.projectDir, run.args])).toEqual([
+    ["/base/app", undefined],
+    ["/stubbed/app", undefined],
+    ["/base/team", { size: 1 }],
+    ["/stubbed/team", { size: 2 }],
+  ]);
+  expect(told.at(-1)?.children?.previews).toMatchObject([{ action: "changed", preview: { isolated: true } }]);
+  expect([kluctl.runs, read]).toEqual([[], []]);
 });
 
 test("a transient failure is retried", async () => {

@@ -78,6 +78,23 @@ const preview: fc.Arbitrary<Preview> = fc.record(
     ], // prettier-ignore
   },
 );
+const key = fc.record({ namespace: name, name });
+const child = fc.record(
+  {
+    parent: key,
+    action: fc.constantFrom("new", "changed", "deleted"),
+    onlySpec: fc.constant(true as const),
+    unread: fc.array(fc.constantFrom("spec.credentials", "spec.decryption"), { maxLength: 2 }),
+    children: count,
+    preview,
+  },
+  { requiredKeys: ["parent", "action", "unread", "preview"] },
+);
+const children = fc.record({
+  previews: fc.array(child, { maxLength: 3 }),
+  unshown: fc.array(fc.record({ parent: key, deployment: name, reason: sentence }), { maxLength: 3 }),
+  beyond: count,
+});
 const obstacle = fc.oneof(
   fc.constant({ kind: "fork" as const }),
   fc.record({ kind: fc.constant("conflict" as const), paths: fc.array(hostile, { maxLength: 5 }) }),
@@ -94,6 +111,7 @@ export const hostileReport: fc.Arbitrary<Report> = fc.record(
     state: fc.constantFrom("working", "done", "done", "closed", "merged"),
     obstacle,
     previews: fc.array(preview, { maxLength: 9 }),
+    children,
     earlierHeads: fc.constant([]),
     restarts: fc.constantFrom(0, 3),
     startedAt: fc.constant(0),
