@@ -21,6 +21,8 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
     "Globs, relative to the repository's root, of files outside the deployment's directory that affect it. [Monorepos](monorepos.md#files-outside-the-directory)",
   includes:
     "The git repositories that the project includes, one a line, as the server has recorded them. [Included repositories](webhooks.md#included-repositories)",
+  includedCommits:
+    "The branches that the project includes from repositories in `towline.dev/preview-in`, one a line with the commit that the last reconciliation rendered, or an older one, as the server has recorded them. [Libraries](pull-requests.md#pull-requests-in-a-library)",
   reads:
     "The files and directories outside of the deployment's directory that its files name, one a line, as the server has recorded them. [Monorepos](monorepos.md#files-outside-the-directory)",
   preview:

@@ -38,6 +38,7 @@ import type { ReadIdentity } from "../access/identity.ts";
 import { createMarker, type Marker } from "../reporting/marker.ts";
 import { createEnvironmentWriter } from "../reporting/environments/write-environments.ts";
 import { startPreviewWatch } from "../reporting/preview-watch.ts";
+import { startRolloutWatch } from "../reporting/rollout-watch.ts";
 import { startReportWatch } from "../reporting/watching.ts";
 import { writeGroupStatus } from "../reporting/write-group-status.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
@@ -200,6 +201,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     deployments,
     secrets,
     sources,
+    speaksFor: deps.speaksFor,
     render: (report, options) => renderComment(report, { ...options, pageUrl: links.urlOf(report) }),
     markerOf: createMarkers(live, deps.clusterId),
     clock,
@@ -228,6 +230,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   });
 
   const stopWatch = startReportWatch({ deployments, forges, reports, queue, log });
+  const stopRolloutWatch = startRolloutWatch({ deployments, reports, queue, log });
   const stopPreviewWatch = startPreviewWatch({ deployments, reports, queue, log });
   const stopWaking = startAllowedWaking({ deployments, forges, reports, queue, clock, log });
   const everyMs = (id: string) =>
@@ -244,6 +247,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   return {
     async stop(drainMs) {
       stopWatch();
+      stopRolloutWatch();
       stopPreviewWatch();
       stopWaking();
       await sweep?.stop();

@@ -1,4 +1,5 @@
 /** Reconciliations, and what may be skipped in them. */
+import { notesIncludedCommits } from "../reconcile/note-included-commits.ts";
 import { notesIncludes } from "../reconcile/note-includes.ts";
 import { notesServedUrl } from "../reconcile/note-served-url.ts";
 import { around } from "../kit/around.ts";
@@ -15,10 +16,11 @@ import { createSkippingParts } from "./skipping.ts";
 export function createReconciliation(infrastructure: Infrastructure, overrides: Overrides | undefined) {
   const { config, live, client, queue, retries, metrics, deploymentMetrics, auditLog } = infrastructure;
   const skippingParts = config.sweep.skipping ? createSkippingParts(infrastructure) : undefined;
-  const noting = around(
-    around(skippingParts?.parts ?? parts, notesIncludes({ ...infrastructure, findReads: findOutsideReads })),
+  const noting = [
+    notesIncludes({ ...infrastructure, findReads: findOutsideReads }),
+    notesIncludedCommits(infrastructure),
     notesServedUrl({ ...infrastructure, isWanted: () => live.now.forges.some((forge) => forge.deployments) }),
-  );
+  ].reduce(around, skippingParts?.parts ?? parts);
   const reconcile = createReconcile({
     ...infrastructure,
     overrides,

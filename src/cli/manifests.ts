@@ -49,7 +49,13 @@ function asStored(document: unknown, wanted: string, group: `${string}/`): unkno
 }
 
 /** Annotations that the server or its users write, which an applied manifest leaves in place. */
-const keptAnnotations = [annotation.includes, annotation.reads, annotation.servedUrl, annotation.allowPreview];
+const keptAnnotations = [
+  annotation.includes,
+  annotation.includedCommits,
+  annotation.reads,
+  annotation.servedUrl,
+  annotation.allowPreview,
+];
 
 /** The deployments, with those of the manifests in place of the ones of the same name. */
 export function withManifests(

@@ -121,6 +121,8 @@ export const annotation = {
   paths: "towline.dev/paths",
   /** The git repositories that its project includes, as the server has written it; see includes.ts. */
   includes: "towline.dev/includes",
+  /** The commits of these repositories that were rendered last, as the server has written it; see included-commits.ts. */
+  includedCommits: "towline.dev/included-commits",
   /** The files and directories outside of its path that its project names, a line each; see outside-reads.ts. */
   reads: "towline.dev/reads",
   /** `"false"`: pull requests are not previewed for this deployment. */

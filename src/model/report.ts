@@ -160,6 +160,8 @@ const Obstacle = z.discriminatedUnion("kind", [
 /** What became of a merge in one deployment; the name is empty for all together. */
 const RolloutLine = z.object({
   deployment: z.string(),
+  /** It does not follow the repository, but includes it. */
+  includes: z.literal(true).optional(),
   /** It was deployed at some time: what happens later is not the merge's doing. */
   succeeded: z.boolean().optional(),
   /** Epoch milliseconds; absent while it does not fail. */
@@ -268,12 +270,17 @@ export function isOpen<R extends Pick<Report, "state">>(report: R): report is R 
   return report.state === "working" || report.state === "done";
 }
 
-/** The deployments in which the rollout of the pull request's own changes has failed since then, and never succeeded. */
+/**
+ * The deployments in which the rollout of the pull request's own changes has failed since then, and never succeeded. What
+ * only includes the repository and failed without the merge too is not among them.
+ */
 export function failedIn(
   { rollout = [], previews }: Pick<Report, "rollout" | "previews">,
   since: number,
 ): RolloutLine[] {
-  const own = new Set(previews.map(({ deployment }) => keyText(deployment)));
+  const failedBefore = ({ includes, failed, errors }: Preview) =>
+    includes && (failed === "run" || errors.some(({ old }) => old));
+  const own = new Set(previews.filter((one) => !failedBefore(one)).map(({ deployment }) => keyText(deployment)));
   return rollout.filter(
     ({ deployment, succeeded, failingSince = Infinity }) => own.has(deployment) && !succeeded && failingSince <= since,
   );

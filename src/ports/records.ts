@@ -25,6 +25,10 @@ export interface Reports {
   stale(key: PullRequestKey): Promise<Staleness | undefined>;
   /** The merged pull requests whose merge this commit is, as far as that was recorded. */
   mergedAs(commit: CommitKey): Promise<readonly Report[]>;
+  /** Records whether deployments that include the repository still have to deploy the merge of a pull request. */
+  setRollingOut(key: PullRequestKey, repo: RepoId, rollingOut: boolean): Promise<void>;
+  /** The pull requests of this repository that were merged, and that such deployments still have to deploy. */
+  rollingOut(repo: RepoId): Promise<readonly PullRequestKey[]>;
   /** The statuses written for a commit, as far as they are recorded. */
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
   /** Keeps the statuses of other contexts: several jobs may write for one commit at the same time. */

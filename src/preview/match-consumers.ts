@@ -20,6 +20,9 @@ import {
 import { repoId, reposOfUrls } from "../model/repo-url.ts";
 import type { RepositoryFacts } from "./match.ts";
 
+/** Hundreds of deployments may include a library, each with a login of its own. The comment shows equal results once. */
+export const mostConsumers = 50;
+
 export interface MatchedConsumers {
   /** Sorted by name. */
   readonly concerned: readonly GitDeployment[];
@@ -120,13 +123,19 @@ export interface ShownLibrary {
   readonly branch?: string | undefined;
 }
 
-/** The repositories and branches that the deployment includes, and whose pull requests may show it. */
-export function librariesOf(deployment: Deployment): readonly ShownLibrary[] {
+/** What the deployment includes of repositories whose pull requests may show it. */
+export function shownIncludesOf(deployment: Deployment): readonly (Include & { readonly repo: RepoId })[] {
   if (deployment.annotations[annotation.includes] === undefined) return [];
   if (isSwitchedOff(deployment, annotation.preview) || !followsGit(deployment)) return [];
-  return parseIncludes(deployment.annotations[annotation.includes]).flatMap(({ url, refs }): ShownLibrary[] => {
-    const repo = repoId(url);
-    if (repo === undefined || !mayBeShown(deployment, new Set([repo]))) return [];
+  return parseIncludes(deployment.annotations[annotation.includes]).flatMap((include) => {
+    const repo = repoId(include.url);
+    return repo === undefined || !mayBeShown(deployment, new Set([repo])) ? [] : [{ ...include, repo }];
+  });
+}
+
+/** The repositories and branches that the deployment includes, and whose pull requests may show it. */
+export function librariesOf(deployment: Deployment): readonly ShownLibrary[] {
+  return shownIncludesOf(deployment).flatMap(({ repo, refs }): ShownLibrary[] => {
     if (refs.length === 0) return [{ repo }];
     const branches = refs.filter((ref) => ref.startsWith("refs/heads/"));
     return branches.map((ref) => ({ repo, branch: shortRef(ref) }));

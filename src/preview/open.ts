@@ -25,7 +25,7 @@ import { type Early, earlyAfterMs, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { compareIsolated } from "./isolated.ts";
 import { matchPullRequest } from "./match.ts";
-import { matchConsumers } from "./match-consumers.ts";
+import { matchConsumers, mostConsumers } from "./match-consumers.ts";
 import { HeadNotProposed, HeadOnNoBranch, mergeForEachLogin, type MergedOrNot, type MergesDeps } from "./merges.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
 
@@ -59,8 +59,6 @@ export interface OpenPullRequest extends Attempt {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-/** Hundreds of deployments may include a library, each with a login of its own. The comment shows equal results once. */
-const mostConsumers = 50;
 
 export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promise<Outcome> {
   const { pullRequest, signal, log } = open;

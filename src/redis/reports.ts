@@ -2,7 +2,8 @@
  * Stores reports and written statuses in Redis, for some days. In addition to the reports, a hash per repository lists
  * the open pull requests with the commits they were previewed at, so that pushes and sweeps need not read whole
  * reports; a set per forge lists the pull requests whose reports it rejected. In addition to the statuses, a set per
- * repository lists the pushed commits that lack their final status.
+ * repository lists the pushed commits that lack their final status, and another one the merged pull requests that
+ * deployments which include it still have to deploy.
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
@@ -80,6 +81,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const mergesKey = (commit: CommitKey) => `${prefix}:merges:${digest(commitText(commit).toLowerCase())}`;
   const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
   const refusedKey = (forge: string) => `${prefix}:refused:${forge}`;
+  const rollingOutKey = (repo: RepoId) => `${prefix}:rolling-out:${digest(repo)}`;
   const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
 
   async function open(repo: RepoId): Promise<OpenReport[]> {
@@ -147,6 +149,22 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       const keys = await inTime("find the merged pull requests", async () => connection.hvals(mergesKey(commit)));
       const found = await Promise.all(keys.flatMap((json) => parse(PullRequestKeySchema, json) ?? []).map(find));
       return found.filter((report) => report !== undefined).filter((report) => isMergedAs(report, commit.commit));
+    },
+    async setRollingOut({ forge, repoName, number }, repo, rollingOut) {
+      const key = rollingOutKey(repo);
+      const member = JSON.stringify({ forge, repoName, number });
+      // From the first time on: what is not deployed by then is not waited for without end.
+      const writing = rollingOut
+        ? connection.multi().zadd(key, "NX", Date.now(), member).pexpire(key, keepStatusesMs)
+        : connection.multi().zrem(key, member);
+      await inTime("store the rollout", async () => allOf(await writing.exec()));
+    },
+    async rollingOut(repo) {
+      const found = await inTime("list the rollouts", async () => {
+        await connection.zremrangebyscore(rollingOutKey(repo), "-inf", String(Date.now() - keepStatusesMs));
+        return connection.zrange(rollingOutKey(repo), 0, "-1");
+      });
+      return found.flatMap((json) => parse(PullRequestKeySchema, json) ?? []);
     },
     async statuses(commit) {
       const lines = await inTime("return the statuses", async () => connection.hvals(statusesKey(commit)));

@@ -20,7 +20,7 @@ type Line = Pick<CommitStatus, "state" | "description" | "neutral">;
 const queued: Line = { state: "pending", description: "queued" };
 const suspended: Line = { state: "success", description: "suspended: nothing is deployed", neutral: true };
 const beingDeployed: Line = { state: "pending", description: "being deployed" };
-const awaitingHealth: Line = { state: "pending", description: "deployed, waiting until it is healthy" };
+const awaitingHealth: Line = { state: "pending", description: "deployed, waiting for health checks" };
 const beingLookedAt: Line = { state: "pending", description: "being checked" };
 const deployed = "deployed: ";
 /** Separates what a deploy changed from what it left. */
@@ -47,15 +47,19 @@ export function deployStatuses(
   return sum === undefined ? [] : [...fewEnough(lines, known), { context: aggregateContext, ...sum }];
 }
 
-function lineOf(
-  commit: string,
-  { spec, status, annotations }: GitDeployment,
-  head: string | undefined,
-): Line | undefined {
-  if (status.observedCommit !== commit) {
-    if (head !== commit) return undefined;
-    return spec.suspend ? suspended : queued;
-  }
+function lineOf(commit: string, deployment: GitDeployment, head: string | undefined): Line | undefined {
+  if (deployment.status.observedCommit === commit) return describeProgress(deployment);
+  return head === commit ? describeWaiting(deployment) : undefined;
+}
+
+/** The status of what a deployment has not taken up yet. */
+export function describeWaiting({ spec }: Pick<GitDeployment, "spec">): Line {
+  return spec.suspend ? suspended : queued;
+}
+
+/** The status of what the deployment reconciled last. */
+export function describeProgress({ spec, status, annotations }: GitDeployment): Line {
+  const commit = status.observedCommit;
   if (isReconciling(status)) return beingDeployed;
   if (status.lastPrepareError !== undefined) {
     return { state: "failure", description: `cannot be rendered: ${inOneLine(status.lastPrepareError)}` };
@@ -110,7 +114,8 @@ function describe(last: CommandSummary, prune: boolean, isHealthy: boolean): str
     : what;
 }
 
-function sumOf(lines: readonly Line[]): Line {
+/** One status for several. */
+export function sumOf(lines: readonly Line[]): Line {
   const counts = (["failure", "pending", "success", "canceled"] as const).map((state) => {
     const count = lines.filter((line) => line.state === state).length;
     return { state, count };

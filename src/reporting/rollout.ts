@@ -1,4 +1,4 @@
-/** The rollout of a merged pull request, as the statuses of its merge commit tell it. Pure. */
+/** The rollout of a merged pull request, as the statuses of its merge commit and of its deployments show it. Pure. */
 import { compareText } from "../kit/compare-text.ts";
 import type { CommitStatus } from "../model.ts";
 import type { Report, RolloutLine } from "../model/report.ts";
@@ -6,6 +6,12 @@ import { aggregateContext, isPreviewLine } from "./statuses.ts";
 
 /** A deploy has three or four: `queued`, `being deployed`, its result, and perhaps a later failure. */
 const mostSteps = 6;
+
+/** What is true of one deployment now; the name is empty for all together. */
+export interface RolloutState extends Pick<CommitStatus, "state" | "description"> {
+  readonly deployment: string;
+  readonly includes?: true | undefined;
+}
 
 /**
  * Adds what is new in the statuses, with the time at which it was seen. Returns the same rollout if nothing is: a step is
@@ -16,11 +22,36 @@ export function followRollout(
   statuses: readonly CommitStatus[],
   now: number,
 ): Report["rollout"] {
+  const states = statuses.filter((status) => !isPreviewLine(status));
+  return follow(
+    known,
+    states.map(({ context, ...state }) => ({ ...state, deployment: nameIn(context) })),
+    now,
+  );
+}
+
+/**
+ * The same for the deployments that include the repository. Only those in `named` may still be named; the others are removed.
+ * Their checks after the deploy are no steps of it.
+ */
+export function followConsumers(
+  known: Report["rollout"],
+  states: readonly RolloutState[],
+  named: ReadonlySet<string>,
+  now: number,
+): Report["rollout"] {
+  const still = known?.filter(({ includes, deployment }) => !includes || named.has(deployment));
+  const kept = still?.length === known?.length ? known : still;
+  const ended = new Set(known?.filter(({ steps }) => steps.at(-1)?.state === "success").map((line) => line.deployment));
+  const news = states.filter(({ deployment, state }) => state === "failure" || !ended.has(deployment));
+  return follow(kept, news, now);
+}
+
+function follow(known: Report["rollout"], states: readonly RolloutState[], now: number): Report["rollout"] {
   const lines = new Map((known ?? []).map((line) => [line.deployment, line]));
   let isNew = false;
-  for (const { context, state, description } of statuses.filter((status) => !isPreviewLine(status))) {
-    const deployment = nameIn(context);
-    const line: RolloutLine = lines.get(deployment) ?? { deployment, steps: [] };
+  for (const { deployment, state, description, includes } of states) {
+    const line: RolloutLine = lines.get(deployment) ?? { deployment, ...(includes && { includes }), steps: [] };
     const last = line.steps.at(-1);
     if (last?.state === state && last.text === description) continue;
     // What was deployed stays deployed: that a newer commit followed is that commit's own record.
@@ -28,7 +59,7 @@ export function followRollout(
     isNew = true;
     const steps = withStep(line.steps, { state, text: description, at: now });
     const succeeded = line.succeeded === true || state === "success";
-    lines.set(deployment, { deployment, steps, succeeded, failingSince: failingSince(line, state, now) });
+    lines.set(deployment, { ...line, steps, succeeded, failingSince: failingSince(line, state, now) });
   }
   return isNew ? [...lines.values()].toSorted((a, b) => compareText(a.deployment, b.deployment)) : known;
 }

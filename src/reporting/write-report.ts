@@ -22,11 +22,12 @@ import { hasFinalVerdict } from "../comment/comment.ts";
 import { failureMark, renderFailure } from "../comment/rollout.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../access/credentials.ts";
+import { includedCommitsOf } from "../model/included-commits.ts";
 import { includesFrom } from "../model/includes.ts";
 import { failedIn, isForeign, isOpen, markStale, type Report, type RolloutLine } from "../model/report.ts";
 import { readyCondition } from "../reconcile/status/conditions.ts";
+import { createFollowMerge } from "./follow-merge.ts";
 import type { Marker } from "./marker.ts";
-import { followRollout } from "./rollout.ts";
 import { detailsOf, withDetails } from "./status-details.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
 import { type OwnComments, writeComment } from "./write-comment.ts";
@@ -36,9 +37,10 @@ export interface ReportWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
   readonly reports: Reports;
   readonly queue: Pick<Queue, "enqueue">;
-  readonly deployments: Pick<Deployments, "get">;
+  readonly deployments: Pick<Deployments, "get" | "including"> & { synced(): boolean };
   readonly secrets: Secrets;
-  readonly sources: Pick<Sources, "heads">;
+  readonly sources: Pick<Sources, "heads" | "contains">;
+  readonly speaksFor: (forge: string, url: string) => boolean;
   readonly render: (report: Report, options: { readonly maxLength: number; readonly marker: string }) => string;
   readonly markerOf: (forge: string) => Promise<Marker>;
   readonly clock: Clock;
@@ -56,6 +58,7 @@ const mostWritten = 1_000;
 
 export function createReportWriter(deps: ReportWriterDeps) {
   const { forges, reports, queue, log } = deps;
+  const followMerge = createFollowMerge(deps);
   const written = createBoundedMap<true>({ entries: mostWritten });
   let warned = false;
 
@@ -86,8 +89,10 @@ export function createReportWriter(deps: ReportWriterDeps) {
       const now = await forge.pullRequest(key, signal);
       if (now === undefined) return { kind: "skipped", why: "the pull request was deleted" };
       const stale = whyStale(report, now, await base);
-      if (stale === undefined)
-        return await write(forge, await withStaleness(await withRollout(report)), comments, signal);
+      if (stale === undefined) {
+        const { report: followed, againMs } = await followMerge(report, now, signal);
+        return await write(forge, await withStaleness(followed), { comments, laterMs: againMs }, signal);
+      }
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
       return { kind: "skipped", why: stale.why };
     } catch (error) {
@@ -97,20 +102,6 @@ export function createReportWriter(deps: ReportWriterDeps) {
 
   async function withStaleness(report: Report): Promise<Report> {
     return report.state === "done" ? markStale(report, await reports.stale(report.pullRequest)) : report;
-  }
-
-  /**
-   * Of a merged pull request: with what the statuses of its merge say now. The job that writes them queues this one, unless
-   * the merge was not recorded yet: then this one finds them.
-   */
-  async function withRollout(report: Report): Promise<Report> {
-    if (report.state !== "merged" || report.mergeCommit === undefined) return report;
-    const statuses = await reports.statuses(commitOf(report, report.mergeCommit));
-    const rollout = followRollout(report.rollout, statuses, deps.clock.now());
-    if (rollout === report.rollout) return report;
-    const followed = { ...report, rollout };
-    await reports.save(followed);
-    return followed;
   }
 
   /**
@@ -150,10 +141,16 @@ export function createReportWriter(deps: ReportWriterDeps) {
   }
 
   /** A newer commit, or a change of the resource, may have mended it: the statuses of the merge do not say so. */
-  async function stillFails({ deployment }: RolloutLine, { previews, mergeCommit }: Report): Promise<boolean> {
+  async function stillFails(
+    { deployment, includes }: RolloutLine,
+    { previews, mergeCommit }: Report,
+  ): Promise<boolean> {
     const key = previews.map((preview) => preview.deployment).find((one) => keyText(one) === deployment);
-    const status = key && (await deps.deployments.get(key))?.status;
-    return status?.observedCommit === mergeCommit && status !== undefined && readyCondition(status)?.status === "False";
+    const now = key && (await deps.deployments.get(key));
+    if (now === undefined || readyCondition(now.status)?.status !== "False") return false;
+    return includes
+      ? includedCommitsOf(now).some(({ commit }) => commit === mergeCommit)
+      : now.status.observedCommit === mergeCommit;
   }
 
   /** Checked right before a write: a report of another head or base is outdated. */
@@ -187,7 +184,13 @@ export function createReportWriter(deps: ReportWriterDeps) {
     }
   }
 
-  async function write(forge: Forge, report: Report, comments: OwnComments, signal?: AbortSignal): Promise<Outcome> {
+  /** `laterMs`: when to write again, because the rollout could not be read completely. */
+  async function write(
+    forge: Forge,
+    report: Report,
+    { comments, laterMs }: { readonly comments: OwnComments; readonly laterMs: number | undefined },
+    signal?: AbortSignal,
+  ): Promise<Outcome> {
     const { url } = report;
     const outcomes: Outcome[] = [];
     const attempt = async <T>(part: () => Promise<T>): Promise<T | undefined> => {
@@ -202,13 +205,13 @@ export function createReportWriter(deps: ReportWriterDeps) {
     // Neither waits for the other: a host may reject one and accept the other.
     const comment = await attempt(() => postComment(forge, report, comments, signal));
     await attempt(() => postStatuses(forge, report, comment?.url ?? url, signal));
-    const againMs = await attempt(() => tellFailure(forge, report, comment?.url, signal));
+    const againMs = (await attempt(() => tellFailure(forge, report, comment?.url, signal))) ?? laterMs;
     for (const earlier of report.earlierHeads) {
       await attempt(() => leave(forge, report, earlier, signal));
     }
     const outcome = logged(report, worstOf(outcomes));
     if (outcome.kind !== "done" || againMs === undefined) return outcome;
-    return { kind: "later", afterMs: againMs, why: "the rollout fails, and may recover" };
+    return { kind: "later", afterMs: againMs, why: "the rollout is not over" };
   }
 
   async function postComment(forge: Forge, report: Report, comments: OwnComments, signal?: AbortSignal) {

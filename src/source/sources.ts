@@ -159,6 +159,8 @@ export function createSources(deps: SourcesDeps): GitSources {
   /** An answer that was requested to repeat an earlier one → the earlier one. */
   const repeated = new WeakMap<Heads, Heads>();
   const ancestries = createShare<boolean>({ maxAgeMs: limits.headsMs, entries: 1_000 });
+  /** Commits never change, and neither does what they lead back to. */
+  const lineages = createShare<boolean>({ entries: 1_000 });
   const oci = createOciSources({
     cacheDir,
     log,
@@ -257,14 +259,18 @@ export function createSources(deps: SourcesDeps): GitSources {
    * to this login; then this returns true.
    */
   async function mayGoBack(remote: Remote, to: string, from: string, waiting: Waiting): Promise<boolean> {
-    const compare = async ({ path, shows }: MirrorView, signal: AbortSignal) => {
-      if (!(await shows(from))) return true;
-      const how = { at: { gitDir: path }, protocols: [], answers: [1], signal };
-      return (await git(["merge-base", to, from], how)).trim() === to;
-    };
+    const compare = async (view: MirrorView, signal: AbortSignal) =>
+      !(await view.shows(from)) || leadsTo(view, to, from, signal);
     return mirrors.withCommit(remote, to, waiting, (view) =>
       ancestries.get(`${view.id} ${to} ${from}`, (shared) => compare(view, shared), { signal: waiting.signal }),
     );
+  }
+
+  /** What leads to a commit was shown together with it: an ancestor that was not shown is none. */
+  async function leadsTo({ path, shows }: MirrorView, to: string, from: string, signal: AbortSignal): Promise<boolean> {
+    if (!(await shows(to))) return false;
+    const how = { at: { gitDir: path }, protocols: [], answers: [1], signal };
+    return (await git(["merge-base", to, from], how)).trim() === to;
   }
 
   async function cloneInto(
@@ -426,6 +432,18 @@ export function createSources(deps: SourcesDeps): GitSources {
           findChanges(git, { at: { gitDir: path }, from, to }, signal),
         );
       });
+    },
+
+    async contains(repository, commit, ancestor, signal = new AbortController().signal) {
+      if (commit === ancestor) return true;
+      const remote = await toRemoteOf(repository);
+      return explained(remote, signal, () =>
+        mirrors.withCommit(remote, commit, { signal }, (view) =>
+          lineages.get(`${view.id} ${ancestor} ${commit}`, (shared) => leadsTo(view, ancestor, commit, shared), {
+            signal,
+          }),
+        ),
+      );
     },
 
     async authorship(repository, commit, signal) {

@@ -141,6 +141,9 @@ test("a pull request in a library shows what merging changes in a deployment tha
   await pull.comment("Towline: merged into");
   await expect.poll(() => cluster.data("shared"), patience).toEqual({ color: "green" });
   expect((await shown.settles()).status?.["observedCommit"]).toBe(after);
+  const record = await pull.comment("✅ `deployed` ");
+  expect(record).toContain(`| \`${shown.key}\` |`);
+  expect(record).not.toContain(hidden.key);
 });
 
 test("after a merge whose rollout fails, the comment says so", async () => {

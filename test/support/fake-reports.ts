@@ -17,6 +17,7 @@ export function fakeReports() {
   const groups = new Map<string, ReadonlyMap<string, CommitStatus>>();
   /** By repository, then by commit. */
   const reruns = new Map<string, number>();
+  const rollingOut = new Map<string, Map<string, PullRequestKey>>();
   const unsettled = new Map<string, Map<string, CommitKey>>();
   /** By `pullRequestText`. */
   const refused = new Map<string, PullRequestKey>();
@@ -49,6 +50,14 @@ export function fakeReports() {
             pullRequest.repoName === repoName,
         ),
       ),
+    setRollingOut(key, repo, is) {
+      const there = rollingOut.get(repo) ?? new Map<string, PullRequestKey>();
+      rollingOut.set(repo, there);
+      if (is) there.set(pullRequestText(key), key);
+      else there.delete(pullRequestText(key));
+      return Promise.resolve();
+    },
+    rollingOut: (repo) => Promise.resolve([...(rollingOut.get(repo)?.values() ?? [])]),
     statuses: (commit) => Promise.resolve(statuses.get(commitText(commit)) ?? []),
     groupStatuses: (commit) => Promise.resolve(groups.get(commitText(commit)) ?? new Map()),
     saveGroupStatus(group, status) {

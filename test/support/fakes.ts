@@ -221,6 +221,8 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const asked: string[] = [];
   /** The commit that each checkout passed as the previous one. */
   const seen: (string | undefined)[] = [];
+  /** The commits that a commit leads back to, with itself; if there is no entry, only itself. */
+  const lineage = new Map<string, readonly string[]>();
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
     heads({ url }, freshness) {
@@ -243,6 +245,10 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
     },
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
     slowForMs: () => undefined,
+    contains: (_repository, commit, ancestor) =>
+      failing.error
+        ? Promise.reject(failing.error)
+        : Promise.resolve((lineage.get(commit) ?? [commit]).includes(ancestor)),
     authorship: () => Promise.resolve({ subject: "Raise the limit", author: "Ada" }),
     changes: () =>
       failing.changes ? Promise.reject(failing.changes) : Promise.resolve({ complete: true, ...changed }),
@@ -276,7 +282,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       });
     },
   };
-  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, required, asked, seen };
+  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, required, asked, seen, lineage };
 }
 
 export function fakeLeases() {

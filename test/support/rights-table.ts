@@ -78,6 +78,7 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
       metadata: {
         annotations: {
           "towline.dev/includes": "https://git.example.com/library",
+          "towline.dev/included-commits": `https://git.example.com/library refs/heads/main ${"a".repeat(40)}`,
           "towline.dev/reads": "base",
           "towline.dev/served-url": "https://shop.example.com/",
         },

@@ -244,7 +244,7 @@ test("what has health checks is pending until it is healthy, and its status says
     return [one?.state, one?.description];
   };
   const pending = { ...condition("Ready", "Unknown"), reason: "HealthCheckPending" };
-  expect(line(pending)).toEqual(["pending", "deployed, waiting until it is healthy"]);
+  expect(line(pending)).toEqual(["pending", "deployed, waiting for health checks"]);
   expect(line(condition("Ready", "True"))).toEqual(["success", "deployed: 1 changed, healthy"]);
   const message = "deploy succeeded. Health check failed: ConfigMap shop/flag (`failed` is true).";
   expect(line(condition("Ready", "False", message))).toEqual(["failure", message]);

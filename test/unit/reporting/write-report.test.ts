@@ -28,7 +28,8 @@ async function setUp(overrides: Partial<Report> = {}, form?: StatusForm, deploym
     forges: new Map([["gitea", forge]]),
     reports,
     queue,
-    deployments: cluster,
+    deployments: { ...cluster, synced: () => true },
+    speaksFor: () => true,
     secrets: fakeSecrets(),
     sources,
     render: (report, options) =>

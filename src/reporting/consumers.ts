@@ -1,0 +1,140 @@
+/**
+ * What became of the merge into a library in the deployments that include it. Whether a deployment has the merge is decided by
+ * git, from the commits that its reconciliations recorded.
+ */
+import { readGitCredentials } from "../access/credentials.ts";
+import type { Logger } from "../log.ts";
+import { SourceError } from "../errors.ts";
+import {
+  annotation,
+  followsGit,
+  type GitDeployment,
+  keyText,
+  type PullRequest,
+  type RepoId,
+  type Repository,
+} from "../model.ts";
+import { includedCommitsOf } from "../model/included-commits.ts";
+import { includesFrom, isOf } from "../model/includes.ts";
+import { wasDryRun } from "../model/last-deploy.ts";
+import { reposOfUrls } from "../model/repo-url.ts";
+import { matchPullRequest } from "../preview/match.ts";
+import { matchConsumers, mostConsumers } from "../preview/match-consumers.ts";
+import type { Deployments, Secrets, Sources } from "../ports.ts";
+import { describeProgress, describeWaiting, sumOf } from "./deploy-statuses.ts";
+import type { RolloutState } from "./rollout.ts";
+
+export interface ConsumersDeps {
+  readonly deployments: Pick<Deployments, "including">;
+  readonly secrets: Secrets;
+  readonly sources: Pick<Sources, "heads" | "contains">;
+  /** Whether a forge may report about the repository at this URL. */
+  readonly speaksFor: (forge: string, url: string) => boolean;
+  readonly log: Logger;
+}
+
+/** A deployment and the merge: whether what it reconciled last contains it. */
+export interface Consumer {
+  readonly deployment: GitDeployment;
+  /** `lost`: the branch does not contain the merge any more. `unknown`: git did not answer. */
+  readonly has: "merge" | "newer" | "older" | "lost" | "unknown";
+  /** The branch's commit that it reconciled last, or an older one. */
+  readonly commit?: string | undefined;
+}
+
+export interface Consumers {
+  /** The names under which they include the repository. */
+  readonly repos: ReadonlySet<RepoId>;
+  readonly all: readonly Consumer[];
+}
+
+/** The deployments that the comment of this pull request may name, and that include the branch that it was merged into. */
+export async function findConsumers(
+  pullRequest: PullRequest,
+  mergeCommit: string,
+  deps: ConsumersDeps,
+  signal: AbortSignal | undefined,
+): Promise<Consumers> {
+  const { key, baseBranch } = pullRequest;
+  const repoUrls = pullRequest.repoUrls.filter((url) => deps.speaksFor(key.forge, url));
+  const repos = reposOfUrls(repoUrls);
+  const including = [...new Set([...repos].flatMap((repo) => deps.deployments.including(repo)))].filter(followsGit);
+  // Those that follow the branch have statuses of their own.
+  const followers = new Set(matchPullRequest({ repoUrls, baseBranch }, including).concerned);
+  const { concerned } = matchConsumers(
+    { repoUrls, baseBranch },
+    including.filter((one) => !followers.has(one)),
+  );
+  const found = await Promise.all(concerned.slice(0, mostConsumers).map(findConsumer));
+  return { repos, all: found.filter((one) => one !== undefined) };
+
+  /** `undefined`: it includes the default branch, and this is another one. */
+  async function findConsumer(deployment: GitDeployment): Promise<Consumer | undefined> {
+    const url = includesFrom(deployment, repos)?.[0]?.url ?? "";
+    const branch = `refs/heads/${baseBranch}`;
+    try {
+      const library = { url, credentials: await readGitCredentials(deployment, deps.secrets) };
+      const { defaultRef } = await deps.sources.heads(library, {}, signal);
+      if (!matchConsumers({ repoUrls, baseBranch }, [deployment], { defaultRef }).concerned.includes(deployment)) {
+        return undefined;
+      }
+      const recorded = includedCommitsOf(deployment).filter((one) => isOf(one.url, repos) && one.ref === branch);
+      // Under several URLs, it may have several commits of the branch: the merge is deployed where all contain it.
+      const commits = [...new Set(recorded.map(({ commit }) => commit))];
+      const contain = await Promise.all(commits.map((commit) => contains(library, commit)));
+      const commit = commits.find((_, at) => !contain[at]) ?? commits.find((one) => one !== mergeCommit) ?? commits[0];
+      if (commits.length > 0 && !contain.includes(false)) {
+        return { deployment, has: commit === mergeCommit ? "merge" : "newer", commit };
+      }
+      const { commits: now } = await deps.sources.heads(library, undefined, signal);
+      const tip = now.get(branch);
+      const isThere = tip !== undefined && (await deps.sources.contains(library, tip, mergeCommit, signal));
+      return { deployment, has: isThere ? "older" : "lost", commit };
+    } catch (error) {
+      signal?.throwIfAborted();
+      deps.log.debug({ ...deployment.key, error: (error as Error).message }, "could not find what it includes");
+      return { deployment, has: "unknown" };
+    }
+  }
+
+  /** A commit that git has no more is not known to contain anything. */
+  function contains(library: Repository, commit: string): Promise<boolean> {
+    return deps.sources.contains(library, commit, mergeCommit, signal).catch((error: unknown) => {
+      if (error instanceof SourceError && error.problem === "ref-not-found") return false;
+      throw error;
+    });
+  }
+}
+
+/** One state for each of them, as far as it is known. */
+export function statesOf(consumers: readonly Consumer[]): RolloutState[] {
+  return consumers.flatMap((one) => {
+    const line = lineOf(one);
+    return line === undefined ? [] : [{ ...line, deployment: keyText(one.deployment.key), includes: true as const }];
+  });
+}
+
+/** One state for all of them together. */
+export function sumOfStates(states: readonly RolloutState[]): RolloutState {
+  return { ...sumOf(states), deployment: "", includes: true };
+}
+
+/** `undefined`: there is nothing new to say. */
+function lineOf({ deployment, has, commit = "" }: Consumer): ReturnType<typeof describeProgress> | undefined {
+  if (has === "unknown") return undefined;
+  if (has === "older") return describeWaiting(deployment);
+  if (has === "lost") return { state: "canceled", description: "the branch no longer contains this commit" };
+  const line = describeProgress(deployment);
+  const isNewer = has === "newer";
+  // Whether this commit or a newer one is the reason is not known, and the newer one has a record of its own.
+  if (line.state === "failure" && isNewer) return { state: "canceled", description: "superseded by a newer commit" };
+  if (line.state !== "success" || wasDryRun(deployment.status.lastDeployResult)) return line;
+  const healthy = deployment.annotations[annotation.healthChecks] === undefined ? "" : ", healthy";
+  return { state: "success", description: `deployed${isNewer ? ` with ${commit.slice(0, 7)}` : ""}${healthy}` };
+}
+
+/** Whether it may still deploy the merge. */
+export function isWaiting(consumer: Consumer): boolean {
+  const line = lineOf(consumer);
+  return consumer.has !== "lost" && (line?.state !== "success" || line.neutral === true);
+}
