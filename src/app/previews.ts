@@ -168,7 +168,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     audit: deps.audit,
     clusterName: async () => live.now.clusterName ?? (await deps.clusterId()).slice(0, 8),
     newId: randomUUID,
-    write: (...group: [MergeGroupKey, readonly GitDeployment[], AbortSignal]) =>
+    write: (...group: [MergeGroupKey, RepoId | undefined, AbortSignal]) =>
       writeGroupStatus({ forges, reports }, ...group),
     clock,
     log,

@@ -17,6 +17,7 @@ import {
   type MergeGroupRequest,
   type Outcome,
   parseQueueBranch,
+  type RepoId,
 } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
 import { toFailure } from "../reconcile/failures.ts";
@@ -29,6 +30,8 @@ import { type Early, earlyAfterMs, startEarly } from "./early.ts";
 import { describeFindings, type Findings } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
 import { matchPullRequest } from "./match.ts";
+import { matchConsumers, mostConsumers, shownIncludesOf } from "./match-consumers.ts";
+import { type Readers, readersOf } from "./merges.ts";
 import { type GroupAtHost, isInGit, openGroup } from "./open-group.ts";
 import { compareMerges, type OpenDeps } from "./open.ts";
 import { describeReport } from "./summary.ts";
@@ -43,13 +46,21 @@ export interface MergeGroupDeps extends OpenDeps {
   readonly deployments: { all(): readonly (Deployment | MalformedDeployment)[]; synced(): boolean };
   readonly reports: Pick<Reports, "groupStatuses" | "saveGroupStatus">;
   /** Updates the status on the forge to the current state of the group. Throws ForgeError. */
-  readonly write: (group: MergeGroupKey, following: readonly GitDeployment[], signal: AbortSignal) => Promise<void>;
+  readonly write: (group: MergeGroupKey, repo: RepoId | undefined, signal: AbortSignal) => Promise<void>;
   readonly log: Logger;
   /** Rejects when the signal aborts. */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
 type Verdict = Pick<CommitStatus, "state" | "description" | "neutral">;
+
+/** The deployments that a group may concern. */
+interface Concerned {
+  readonly following: readonly GitDeployment[];
+  /** They include its repository, and its pull requests may show them. */
+  readonly including: readonly GitDeployment[];
+  readonly readers: readonly Readers[];
+}
 
 interface Comparing extends Attempt {
   readonly report: (verdict: Verdict) => Promise<void>;
@@ -91,22 +102,25 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     if (!deps.deployments.synced()) {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
-    const isOfRepository = ({ repo }: GitDeployment) =>
+    const isOfRepository = ({ repo }: { readonly repo: RepoId }) =>
       forge.repoName(repo)?.toLowerCase() === group.repoName.toLowerCase();
-    const following = deps.deployments
-      .all()
-      .filter((one) => followsGit(one))
-      .filter(isOfRepository);
+    const all = deps.deployments.all().filter((one) => followsGit(one));
+    const following = all.filter(isOfRepository);
+    const including = all.filter((one) => shownIncludesOf(one).some(isOfRepository));
+    const included = including.flatMap(shownIncludesOf).filter(isOfRepository);
+    const repoUrls = [...following.map(({ spec }) => spec.source.url), ...included.map(({ url }) => url)];
+    const repo = [...following, ...included][0]?.repo;
+    const readers = readersOf({ repoUrls }, { followers: following, consumers: including });
     const record = async (status: CommitStatus): Promise<void> => {
       await deps.reports.saveGroupStatus(group, status);
-      await deps.write(group, following, signal);
+      await deps.write(group, repo, signal);
     };
 
     const statusNow = async () => (await deps.reports.groupStatuses(group)).get(group.branch);
     const known = await statusNow();
     // Two events announce a group, and either may be repeated or late.
     if (known !== undefined && known.state !== "pending") {
-      await deps.write(group, following, signal);
+      await deps.write(group, repo, signal);
       return { kind: "skipped", why: "the group was reported already" };
     }
     const end = async (): Promise<Outcome> => {
@@ -117,13 +131,13 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       return { kind: "skipped", why: ended.description };
     };
     // Otherwise git decides whether the group has ended: the sender of a delivery may claim anything.
-    if (request.ended && following.length === 0) return end();
+    if (request.ended && readers.length === 0) return end();
     // If the pull request cannot be read, the status has no link: the queue still gets its status.
     const pullRequest = await forge.pullRequest({ ...group, number: queue.pullRequest }, signal).catch(unlessRefused);
     const about = { context: aggregateContext, url: pullRequest?.url, proposed: true };
     const report = (verdict: Verdict) => record({ ...about, ...verdict });
     const verdict = await compareGroup(
-      { group, queue, following, forge, renderForks: deps.renderForks },
+      { group, queue, repoUrls, following, including, readers, forge, renderForks: deps.renderForks },
       { ...attempt, report, log },
     );
     if (verdict === "ended") return end();
@@ -133,16 +147,17 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
   }
 
   async function compareGroup(
-    group: GroupAtHost,
+    group: GroupAtHost & Concerned,
     { report, log, ...attempt }: Comparing,
   ): Promise<Verdict | "ended" | { readonly retry: "soon"; readonly message: string }> {
     const { signal, lastAttempt } = attempt;
     const startedAt = deps.clock.now();
-    const pullRequest = {
-      baseBranch: group.queue.baseBranch,
-      repoUrls: group.following.map(({ spec }) => spec.source.url),
-    };
-    const { concerned: candidates, ignored } = matchPullRequest(pullRequest, group.following);
+    const pullRequest = { baseBranch: group.queue.baseBranch, repoUrls: group.repoUrls };
+    const { concerned: followers, ...followed } = matchPullRequest(pullRequest, group.following);
+    const others = group.including.filter((one) => !followers.includes(one));
+    const { concerned, ...included } = matchConsumers(pullRequest, others);
+    const candidates = readersOf(pullRequest, { followers, consumers: concerned.slice(0, mostConsumers) });
+    const ignored = [...followed.ignored, ...included.ignored];
     const findings: Findings = { previews: [], ignored, secrets: deps.settings.serverSecrets ?? [] };
     let members: readonly number[] = [];
     const verdict = (state: "working" | "done") =>
@@ -154,7 +169,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       });
     let early: Early | undefined;
     try {
-      if (group.following.length > 0 && !(await isInGit(group.group, group.following, deps, signal))) return "ended";
+      if (group.readers.length > 0 && !(await isInGit(group.group, group.readers, deps, signal))) return "ended";
       if (!deps.enabled) return { ...unjudged, description: "not compared: previews are disabled" };
       if (candidates.length === 0) return verdict("done");
       early = startEarly({ afterMs: earlyAfterMs, sleep, announce }, signal);
@@ -197,7 +212,9 @@ function toVerdict(report: Pick<Report, "state" | "obstacle" | "previews">, memb
   return { state: sumOf(report, false), description: `${describeReport(report)}${cause}${included}` };
 }
 
-function firstCause({ previews }: Pick<Report, "previews">): string {
+function firstCause({ previews: all }: Pick<Report, "previews">): string {
+  // What only includes the repository, and fails for another reason than the change, fails no group.
+  const previews = all.filter(({ includes, failed }) => !(includes && failed === "run"));
   const failed = previews.find(({ state }) => state === "failed") ?? previews.find(({ errors }) => errors.length > 0);
   if (failed === undefined) return "";
   const { namespace, name } = failed.deployment;

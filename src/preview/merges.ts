@@ -89,22 +89,19 @@ export interface Candidates {
 }
 
 /** Deployments that read the repository at this URL with the same logins. */
-interface Readers extends Pick<Group, "deployments" | "includes"> {
+export interface Readers extends Pick<Group, "deployments" | "includes"> {
   readonly url: string;
 }
 
-/** Never rejects, so that no merge is leaked: the caller releases the merges even if some of them failed. */
-export async function mergeForEachLogin(
-  pullRequest: PullRequest,
+export function readersOf(
+  { repoUrls }: Pick<PullRequest, "repoUrls">,
   { followers, consumers }: Candidates,
-  deps: MergesDeps,
-  signal: AbortSignal,
-): Promise<MergedOrNot[]> {
+): readonly Readers[] {
   const following = Map.groupBy(followers, credentialsKey);
-  const repos = reposOfUrls(pullRequest.repoUrls);
+  const repos = reposOfUrls(repoUrls);
   const urlOf = (deployment: GitDeployment) => includesFrom(deployment, repos)?.[0]?.url ?? "";
   const including = Map.groupBy(consumers, (one) => JSON.stringify([credentialsKey(one), urlOf(one)]));
-  const readers: Readers[] = [
+  return [
     ...[...following.values()].map((deployments) => ({ deployments, url: deployments[0]?.spec.source.url ?? "" })),
     ...[...including.values()].map((deployments) => ({
       deployments,
@@ -112,7 +109,16 @@ export async function mergeForEachLogin(
       includes: true as const,
     })),
   ];
-  return Promise.all(readers.map((one) => mergeForLogin(pullRequest, one, deps, signal)));
+}
+
+/** Never rejects, so that no merge is leaked: the caller releases the merges even if some of them failed. */
+export async function mergeForEachLogin(
+  pullRequest: PullRequest,
+  candidates: Candidates,
+  deps: MergesDeps,
+  signal: AbortSignal,
+): Promise<MergedOrNot[]> {
+  return Promise.all(readersOf(pullRequest, candidates).map((one) => mergeForLogin(pullRequest, one, deps, signal)));
 }
 
 async function mergeForLogin(

@@ -12,14 +12,17 @@ import {
   type RepoId,
 } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
-import { credentialsKey, readCredentials, readGitCredentials } from "../access/credentials.ts";
-import type { FailedGroup, MergedOrNot, MergesDeps } from "./merges.ts";
+import { readCredentials, readGitCredentials } from "../access/credentials.ts";
+import { reposOfUrls } from "../model/repo-url.ts";
+import { createConsumerMerges } from "./consumer-merges.ts";
+import type { FailedGroup, MergedOrNot, MergesDeps, Readers } from "./merges.ts";
 
 /** A group, and what the server knows about its repository. */
 export interface GroupAtHost {
   readonly group: MergeGroupKey;
   readonly queue: QueueBranch;
-  readonly following: readonly GitDeployment[];
+  /** Its URLs, as deployments name it. */
+  readonly repoUrls: readonly string[];
   readonly forge: Pick<Forge, "pullRequest">;
   readonly renderForks: boolean;
 }
@@ -35,15 +38,15 @@ export type OpenedGroup =
 /** Whether git has the group's branch at its commit. Throws if no credentials can read the repository. */
 export async function isInGit(
   { branch, commit }: MergeGroupKey,
-  following: readonly GitDeployment[],
+  readers: readonly Readers[],
   { secrets, sources }: MergesDeps,
   signal: AbortSignal,
 ): Promise<boolean> {
   let failure: unknown;
-  for (const [first] of Map.groupBy(following, credentialsKey).values()) {
+  for (const { url, deployments } of readers) {
     try {
-      const { url } = first!.spec.source;
-      const credentials = await readGitCredentials(first!, secrets);
+      const [first] = deployments as [GitDeployment, ...GitDeployment[]];
+      const credentials = await readGitCredentials(first, secrets);
       const { commits } = await sources.heads({ url, credentials }, undefined, signal);
       return commits.get(`refs/heads/${branch}`) === commit;
     } catch (error) {
@@ -56,22 +59,23 @@ export async function isInGit(
 
 /** The caller releases the merges. Throws if no credentials can read the repository. */
 export async function openGroup(
-  { group, queue, forge, renderForks }: GroupAtHost,
-  candidates: readonly GitDeployment[],
+  { group, queue, repoUrls, forge, renderForks }: GroupAtHost,
+  candidates: readonly Readers[],
   { secrets, sources }: MergesDeps,
   signal: AbortSignal,
 ): Promise<OpenedGroup> {
-  const readable: { deployments: readonly GitDeployment[]; credentials: Credentials; heads: Heads }[] = [];
+  const readable: (Readers & { credentials: Credentials; heads: Heads })[] = [];
   const failed: FailedGroup[] = [];
-  for (const deployments of Map.groupBy(candidates, credentialsKey).values()) {
+  for (const readers of candidates) {
+    const { deployments, url, includes } = readers;
     let credentials = noCredentials;
     try {
       const [first] = deployments as [GitDeployment, ...GitDeployment[]];
       credentials = await readCredentials(first, secrets);
-      const repository = { url: first.spec.source.url, credentials: credentials.git };
-      readable.push({ deployments, credentials, heads: await sources.heads(repository, undefined, signal) });
+      const heads = await sources.heads({ url, credentials: credentials.git }, undefined, signal);
+      readable.push({ ...readers, credentials, heads });
     } catch (error) {
-      failed.push({ kind: "failed", deployments, credentials, error });
+      failed.push({ kind: "failed", deployments, credentials, includes, error });
     }
   }
   if (readable.length === 0) throw failed[0]?.error;
@@ -84,20 +88,22 @@ export async function openGroup(
     const why = renderForks ? undefined : await whyNotRendered(members, group, heads, forge, signal);
     if (why !== undefined) return { kind: "refused", why };
   }
-  const merges = readable.map(async ({ deployments, credentials, heads }): Promise<MergedOrNot> => {
+  const merges = readable.map(async ({ deployments, url, includes, credentials, heads }): Promise<MergedOrNot> => {
     const { commits, defaultRef } = heads;
-    const [first] = deployments as [GitDeployment, ...GitDeployment[]];
     const { commit: head } = group;
     const { base } = queue;
-    const repository = { url: first.spec.source.url, credentials: credentials.git };
+    const repository = { url, credentials: credentials.git };
     try {
       const merge = await sources.merge({ ...repository, head, base, isMerged: true }, signal);
       if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
       const tip = commits.get(`refs/heads/${queue.baseBranch}`);
       const known = { defaultRef, changed: merge.changed };
-      return { kind: "merged", deployments, credentials, base, tip, known, heads, merge };
+      const library = { ...merge, base: tip ?? base };
+      const repos = reposOfUrls(repoUrls);
+      const consumers = includes && createConsumerMerges({ library, repos, credentials, sources });
+      return { kind: "merged", deployments, credentials, includes, base, tip, known, heads, merge, consumers };
     } catch (error) {
-      return { kind: "failed", deployments, credentials, error };
+      return { kind: "failed", deployments, credentials, includes, error };
     }
   });
   return {

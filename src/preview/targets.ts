@@ -86,7 +86,7 @@ function toConsumer(
         one.known.defaultRef,
       ),
     );
-  return { deployment, credentials, merge, base: one.base, consumer: { ownCommit, findOthers } };
+  return { deployment, credentials, merge, base: one.tip ?? one.base, consumer: { ownCommit, findOthers } };
 }
 
 /** The base commit of the merge; if there are several merges, that of the first. */

@@ -1,5 +1,5 @@
 /** Updates the status of a merge queue's commit to the findings about the group. */
-import type { GitDeployment, MergeGroupKey } from "../model.ts";
+import type { MergeGroupKey, RepoId } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
 import { aggregateContext, isPreviewLine, sharedStatuses } from "./statuses.ts";
 import { writeStatuses } from "./write-statuses.ts";
@@ -16,7 +16,7 @@ export interface GroupStatusDeps {
 export async function writeGroupStatus(
   { forges, reports }: GroupStatusDeps,
   group: MergeGroupKey,
-  following: readonly GitDeployment[],
+  repo: RepoId | undefined,
   signal: AbortSignal,
 ): Promise<void> {
   const forge = forges.get(group.forge);
@@ -24,7 +24,6 @@ export async function writeGroupStatus(
   if (forge === undefined || found.size === 0) return;
   const written = (await reports.statuses(group)).find(({ context }) => context === aggregateContext);
   if (written !== undefined && !isPreviewLine(written)) return;
-  const repo = following[0]?.repo;
   const proposing = repo === undefined ? [] : await reports.proposing(repo, group.commit);
   const sum = sharedStatuses(proposing, found.values()).filter(({ context }) => context === aggregateContext);
   await writeStatuses({ forge, reports }, group, sum, signal);
