@@ -23,7 +23,7 @@ import { parseManifest } from "../apis/kluctl/manifest.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { GitDeployment, MergeGroupKey, RepoId } from "../model.ts";
+import type { MergeGroupKey, RepoId } from "../model.ts";
 import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../log/tracing.ts";
 import { createTracedJobs } from "./traced.ts";

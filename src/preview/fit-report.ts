@@ -1,33 +1,45 @@
 /** Keeps a report small enough to be stored and sent. Pure. Everything omitted is mentioned, or shows in the counts. */
 import { mapUncounted, type Preview, type PreviewObject, type Report, type Risk } from "../model/report.ts";
+import { maxReportBytes, maxStoredBytes, sizesOf } from "../model/stored-report.ts";
 import { countUncounted } from "./summary.ts";
 import { cut } from "./visible-text.ts";
 
-/** Redis stores a few thousand reports, and no comment can show this much. */
-const maxReportBytes = 600_000;
 const shortText = 200;
 const maxPaths = 500;
 
 /**
- * First what is not counted is removed, and the objects of deployments in deployments, then the diffs of the largest
- * objects, then texts are cut, then the least important objects and messages are removed. Counts and names, which users
- * need most, are kept the longest.
+ * First what is not counted is removed, and the objects of deployments in deployments, then the largest diffs, then texts
+ * are cut, then the least important objects and messages are removed. Counts and names, which users need most, are kept
+ * the longest. `maxBytes`: as it is stored.
  */
-export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
-  const excess = { bytes: bytesOf(report) - maxBytes };
-  if (excess.bytes <= 0) return report;
+export function fitReport(report: Report, maxBytes = maxStoredBytes): Report {
+  if (excessOf(report, maxBytes) <= 0) return report;
   const previews = report.previews.map(copyLists);
   const children = report.children?.previews.map(({ preview }) => copyLists(preview)) ?? [];
-  leaveOutUncounted(children, excess);
-  leaveOutUncounted(previews, excess);
-  leaveOutDiffs(children, excess);
-  leaveOutLast(children, "objects", excess);
-  leaveOutDiffs(previews, excess);
-  cutTexts(previews, excess);
-  leaveOutLast(previews, "objects", excess);
-  leaveOutLast(previews, "warnings", excess);
-  leaveOutLast(previews, "errors", excess);
-  return { ...report, ...withChildren(report, children), previews, obstacle: cutObstacle(report.obstacle) };
+  const obstacle = cutObstacle(report.obstacle);
+  const fitted = (): Report => ({ ...report, ...withChildren(report, children), previews, obstacle });
+  const steps: ((excess: Excess) => void)[] = [
+    (excess) => leaveOutUncounted(children, excess),
+    (excess) => leaveOutUncounted(previews, excess),
+    (excess) => leaveOutDiffs(children, excess),
+    (excess) => leaveOutLast(children, "objects", excess),
+    (excess) => leaveOutDiffs(previews, excess),
+    (excess) => cutTexts(previews, excess),
+    (excess) => leaveOutLast(previews, "objects", excess),
+    (excess) => leaveOutLast(previews, "warnings", excess),
+    (excess) => leaveOutLast(previews, "errors", excess),
+  ];
+  for (const step of steps) {
+    // What is stored once frees its space only with the last one that refers to it: each round estimates, then counts.
+    for (let before = Infinity; ;) {
+      const bytes = excessOf(fitted(), maxBytes);
+      if (bytes <= 0) return fitted();
+      if (bytes >= before) break;
+      step({ bytes });
+      before = bytes;
+    }
+  }
+  return fitted();
 }
 
 function copyLists(preview: Preview): Preview {
@@ -45,6 +57,12 @@ interface Excess {
   bytes: number;
 }
 
+/** By how many bytes the report is too large to be stored or to be sent. */
+function excessOf(report: Report, maxBytes: number): number {
+  const { whole, stored } = sizesOf(report);
+  return Math.max(stored - maxBytes, whole - maxReportBytes);
+}
+
 /** Only their number is kept. */
 function leaveOutUncounted(previews: Preview[], excess: Excess): void {
   for (const [at, preview] of previews.entries()) {
@@ -54,15 +72,20 @@ function leaveOutUncounted(previews: Preview[], excess: Excess): void {
   }
 }
 
+/** Equal ones together: they are stored once. */
 function leaveOutDiffs(previews: readonly Preview[], excess: Excess): void {
-  const diffs = previews.flatMap(({ objects }) =>
-    objects.flatMap((object, at) => (object.diff === undefined ? [] : [{ objects, at, bytes: bytesOf(object.diff) }])),
+  const all = previews.flatMap(({ objects }) =>
+    objects.flatMap(({ diff }, at) => (diff === undefined ? [] : [{ diff, objects, at }])),
   );
-  for (const { objects, at } of diffs.sort((a, b) => b.bytes - a.bytes)) {
+  const diffs = [...Map.groupBy(all, ({ diff }) => diff)].map(([diff, places]) => ({ places, bytes: bytesOf(diff) }));
+  for (const { places, bytes } of diffs.sort((a, b) => b.bytes - a.bytes)) {
     if (excess.bytes <= 0) return;
-    const { diff = "", ...object } = objects[at] as PreviewObject;
-    const lines = diff.replace(/\n$/, "").split("\n").length;
-    replace(objects, at, { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines, partial: true }, excess);
+    for (const { objects, at } of places) {
+      const { diff = "", ...object } = objects[at] as PreviewObject;
+      const lines = diff.replace(/\n$/, "").split("\n").length;
+      objects[at] = { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines, partial: true };
+    }
+    excess.bytes -= bytes;
   }
 }
 

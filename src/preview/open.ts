@@ -59,7 +59,6 @@ export interface OpenPullRequest extends Attempt {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-
 export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promise<Outcome> {
   const { pullRequest, signal, log } = open;
   const startedAt = deps.clock.now();

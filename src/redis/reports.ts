@@ -10,7 +10,8 @@ import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
 import type { Reports } from "../ports.ts";
-import { isOpen, Report } from "../model/report.ts";
+import { isOpen, type Report } from "../model/report.ts";
+import { readReport, storeReport } from "../model/stored-report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } from "./key-schemas.ts";
 import { digest, pullRequestId } from "./keys.ts";
@@ -97,7 +98,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
 
   async function find(key: PullRequestKey): Promise<Report | undefined> {
     const json = await inTime("return the report", async () => connection.get(reportKey(key)));
-    return parse(Report, json);
+    return json === null ? undefined : readReport(parseJson(json));
   }
 
   return {
@@ -116,7 +117,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
     },
     async save(report) {
       const { pullRequest, repo, baseBranch, head, mendable, startedAt } = report;
-      const json = JSON.stringify(report);
+      const json = storeReport(report);
       refuseLarge(json, `the report of ${pullRequestText(pullRequest)}`);
       const writing = connection.multi().set(reportKey(pullRequest), json, "PX", keepMs);
       if (repo !== undefined && isOpen(report)) {

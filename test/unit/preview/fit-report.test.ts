@@ -2,9 +2,10 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { fitReport } from "../../../src/preview/fit-report.ts";
 import { type PreviewObject, Report } from "../../../src/model/report.ts";
+import { maxReportBytes, readReport, sizesOf, storeReport } from "../../../src/model/stored-report.ts";
 import { aPreview, aReport } from "../../support/fake-reports.ts";
 
-const bytesOf = (report: Report) => Buffer.byteLength(JSON.stringify(report));
+const bytesOf = (report: Report) => sizesOf(report).stored;
 const linesOf = (count: number) => Array.from({ length: count }, (_, i) => `+line ${i}\n`).join("");
 
 function anObject(name: string, diff?: string): PreviewObject {
@@ -107,4 +108,52 @@ test("any report can be shortened to fit, stays valid, and counts everything tha
       }
     }),
   );
+});
+
+const stored = (report: Report) => JSON.parse(storeReport(report)) as { v: number; diffs?: string[] };
+
+/** One change of a base, in 20 objects of each of so many deployments. */
+function aWideReport(deployments: number, lines = 12): Report {
+  const previews = Array.from({ length: deployments }, (_, at) => {
+    const namespace = `team-${at}`;
+    const objects = Array.from({ length: 20 }, (__, i) => {
+      const object = anObject(`object-${i}`, `${linesOf(lines)}+object ${i}`);
+      return { ...object, ref: { ...object.ref, namespace } };
+    });
+    const counts = { new: 0, changed: 20, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
+    const drifted = { objects: [anObject("drifted", linesOf(3))], objectsLeftOut: 0 };
+    return aPreview({ deployment: { namespace, name: "app" }, counts, objects, drifted });
+  });
+  return aReport({ previews });
+}
+
+test("the same change in 200 deployments with 20 objects each is kept whole, because equal diffs are stored once", () => {
+  const report = aWideReport(200);
+  expect(Buffer.byteLength(JSON.stringify(report))).toBeGreaterThan(600_000);
+  expect(fitReport(report)).toBe(report);
+  expect(Buffer.byteLength(storeReport(report))).toBeLessThan(200_000);
+  expect(stored(report)).toMatchObject({ v: 2, diffs: expect.objectContaining({ length: 21 }) as unknown });
+  expect(readReport(stored(report))).toEqual(report);
+});
+
+test("a report that is small enough is stored in the form that older servers read", () => {
+  const report = aWideReport(2);
+  expect(stored(report)).toEqual(report);
+  expect(readReport(stored(report))).toEqual(report);
+});
+
+test("a report that servers and browsers cannot hold is shortened, however little space its diffs take", () => {
+  const report = aWideReport(200, 150);
+  const fitted = fitReport(report);
+  expect(Buffer.byteLength(JSON.stringify(fitted))).toBeLessThanOrEqual(maxReportBytes);
+  expect(fitted.previews.map(({ objects }) => objects.length)).toEqual(report.previews.map(() => 20));
+});
+
+test.each<[string, (packed: ReturnType<typeof stored>) => unknown]>([
+  ["another version", (packed) => ({ ...packed, v: 3 })],
+  ["missing diffs", (packed) => ({ ...packed, diffs: [] })],
+  ["missing objects", (packed) => ({ ...packed, shapes: [] })],
+  ["no report", ({ v, diffs }) => ({ v, diffs, shapes: [] })],
+])("a stored report with %s is refused", (_, change) => {
+  expect(readReport(change(stored(aWideReport(200))))).toBeUndefined();
 });
