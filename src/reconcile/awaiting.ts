@@ -6,14 +6,7 @@
 import { PrepareError } from "../errors.ts";
 import { type Deployment, followsGit, type Health, type Identity, type Outcome } from "../model.ts";
 import { awaited } from "./auditing.ts";
-import {
-  isAwaitingHealth,
-  readyCondition,
-  reason,
-  verdictOf,
-  withHealth,
-  withoutWaiting,
-} from "./status/conditions.ts";
+import { isAwaitingHealth, readyCondition, reason, verdictOf, withHealth, withNotesOf } from "./status/conditions.ts";
 import { createStatusWriter } from "./status/status-writer.ts";
 import { checkHealth } from "./steps/check-health.ts";
 import type { Loop, LoopDeps, Work } from "./work.ts";
@@ -30,13 +23,12 @@ export async function settleAwaiting(loop: Loop, deps: LoopDeps): Promise<Outcom
   const isDisturbed =
     request.cause !== "interval" || request.also !== undefined || status.observedGeneration !== generation;
   if (isDisturbed && !spec.suspend) return undefined;
-  const identity = await readIdentity(loop, deps);
-  if (identity === undefined) return undefined;
-  const health = await checkHealth({ deployment, deps, signal, status, identity });
+  const health = await lookAtHealth(loop, deps);
+  if (health === "unknown") return undefined;
   if (signal.aborted) return { kind: "failed", retry: "soon", message: "the health check was interrupted" };
 
   const before = readyCondition(status);
-  const ready = withHealth(withoutWaiting(verdictOf(spec, status), before), health);
+  const ready = withHealth(withNotesOf(status, verdictOf(spec, status)), health);
   if (ready.status !== before?.status || ready.message !== before.message) {
     await createStatusWriter(deps.deployments, deployment, deps.clock, deps.log, signal).finish(ready);
   }
@@ -48,14 +40,19 @@ export async function settleAwaiting(loop: Loop, deps: LoopDeps): Promise<Outcom
   return outcomeOf(health) ?? { kind: "done" };
 }
 
-/** The reconciliation reports what is wrong with the deployment's identity. */
-async function readIdentity({ deployment }: Loop, deps: LoopDeps): Promise<Identity | undefined> {
+/** `undefined`: it has no health checks. `unknown`: the reconciliation reports what is wrong with the deployment's identity. */
+export async function lookAtHealth(
+  { deployment, signal }: Loop,
+  deps: LoopDeps,
+): Promise<Health | undefined | "unknown"> {
+  let identity: Identity;
   try {
-    return await deps.readIdentity(deployment, { decrypts: false });
+    identity = await deps.readIdentity(deployment, { decrypts: false });
   } catch (error) {
-    if (error instanceof PrepareError) return undefined;
+    if (error instanceof PrepareError) return "unknown";
     throw error;
   }
+  return checkHealth({ deployment, deps, signal, status: deployment.status, identity });
 }
 
 /** What becomes of the job; `undefined`: the health is no reason to do anything. */

@@ -1,8 +1,10 @@
 /** Ends a reconciliation that does not take place: the resource is invalid, suspended or held back. */
 import { RemoteBusyError } from "../errors.ts";
 import { followsGit, keyText, type MalformedDeployment, type Outcome } from "../model.ts";
+import { wasDryRun } from "../model/last-deploy.ts";
 import { refuseRequests } from "../requests/manual.ts";
 import { isAsked } from "../requests/requests.ts";
+import { announceHealth, lookAtHealth, outcomeOf } from "./awaiting.ts";
 import { findHead, type HeadDeps } from "./head.ts";
 import { projectKey } from "./keys.ts";
 import {
@@ -11,7 +13,9 @@ import {
   pendingCommitOf,
   readyCondition,
   type Verdict,
+  verdictIn,
   verdictOf,
+  withHealth,
   withPendingCommit,
 } from "./status/conditions.ts";
 import { createStatusWriter } from "./status/status-writer.ts";
@@ -40,22 +44,27 @@ export async function settleMalformed(
 
 /**
  * A suspended deployment is not reconciled, but its generation is observed and its status names the commit that is not
- * deployed.
+ * deployed. What a user's request has deployed is to become healthy as in other deployments.
  */
 export async function settleSuspended(loop: Loop, deps: LoopDeps & HeadDeps): Promise<Outcome> {
   const { deployment, signal } = loop;
   const { spec, status, generation } = deployment;
   const pending = await findPendingCommit(loop, deps);
-  const ready = readyCondition(status);
-  const isKnown = ready?.status !== "Unknown" || isAwaitingHealth(status);
-  const verdict = ready !== undefined && isKnown ? ready : verdictOf(spec, status);
+  const ready = verdictIn(status);
+  const isKnown = ready !== undefined && (ready.status !== "Unknown" || isAwaitingHealth(status));
+  const health = isKnown || wasDryRun(status.lastDeployResult) ? undefined : await lookAtHealth(loop, deps);
+  if (!isKnown && signal.aborted) return { kind: "failed", retry: "soon", message: "the health check was interrupted" };
+  const seen = health === "unknown" ? undefined : health;
+  const verdict = isKnown ? ready : withHealth(verdictOf(spec, status), seen);
   const message = withPendingCommit(verdict.message, pending);
   if (status.observedGeneration !== generation || isReconciling(status) || message !== ready?.message) {
     const writer = createStatusWriter(deps.deployments, deployment, deps.clock, deps.log, signal);
     writer.set({ observedGeneration: generation, projectKey: projectKey(spec.source) });
     await writer.finish({ ...verdict, message });
   }
-  return { kind: "skipped", why: "suspended" };
+  if (verdict.health === undefined || isKnown) return { kind: "skipped", why: "suspended" };
+  announceHealth(deployment, seen, deps);
+  return outcomeOf(seen) ?? { kind: "done" };
 }
 
 /** The commit that a suspended deployment would deploy, if it is a newer one: the sweep saw the ref move. */

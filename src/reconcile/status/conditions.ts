@@ -36,13 +36,23 @@ export const eventReason = {
   deleteFailed: "DeleteFailed",
 } as const;
 
+/** Not one of kluctl's: only deployments with health checks have it. */
+const healthyType = "Healthy";
+const ownTypes: readonly string[] = ["Ready", "Reconciling", healthyType];
+
 /** The API server accepts up to 32 768 characters; kluctl's own controller truncates at this length. */
 const maxMessageLength = 20_000;
 
-export interface Verdict {
+interface Finding {
   readonly status: Condition["status"];
   readonly reason: string;
   readonly message: string;
+}
+
+/** What `Ready` is to say. */
+export interface Verdict extends Finding {
+  /** What `Healthy` is to say; absent if the deployment has no health checks, or they were not looked at. */
+  readonly health?: Finding | undefined;
 }
 
 export const inProgress: Verdict = {
@@ -79,13 +89,19 @@ export function readyCondition(status: DeploymentStatus): Condition | undefined 
   return status.conditions.find((condition) => condition.type === "Ready");
 }
 
+/** What `Ready` says, and `Healthy` with it. */
+export function verdictIn(status: DeploymentStatus): Verdict | undefined {
+  const ready = readyCondition(status);
+  return ready && { ...ready, health: status.conditions.find(({ type }) => type === healthyType) };
+}
+
 /** Whether a reconciliation is in progress, according to the status. */
 export function isReconciling({ conditions }: DeploymentStatus): boolean {
   return conditions.some(({ type, status }) => type === "Reconciling" && status === "True");
 }
 
 /**
- * The conditions after a step: Ready as given (or unchanged), and Reconciling with a message while work is in progress.
+ * The conditions after a step: Ready and Healthy as given (or unchanged), and Reconciling with a message while work is in progress.
  * Conditions of other types belong to other controllers and are kept.
  */
 export function toConditions(
@@ -95,9 +111,11 @@ export function toConditions(
   reconciling: string | undefined,
   now: string,
 ): Condition[] {
-  const others = old.filter(({ type }) => type !== "Ready" && type !== "Reconciling");
+  const others = old.filter(({ type }) => !ownTypes.includes(type));
   const verdict = ready ?? old.find(({ type }) => type === "Ready") ?? inProgress;
+  const health = ready === undefined ? old.find(({ type }) => type === healthyType) : ready.health;
   const next = [...others, toCondition(old, "Ready", verdict, generation, now)];
+  if (health !== undefined) next.push(toCondition(old, healthyType, health, generation, now));
   if (reconciling !== undefined) {
     const working: Verdict = { status: "True", reason: reason.progressing, message: reconciling };
     next.push(toCondition(old, "Reconciling", working, generation, now));
@@ -108,7 +126,7 @@ export function toConditions(
 function toCondition(
   old: readonly Condition[],
   type: string,
-  { status, reason, message }: Verdict,
+  { status, reason, message }: Finding,
   observedGeneration: number,
   now: string,
 ): Condition {
@@ -154,17 +172,21 @@ const unlessHealthy = {
   invalid: { status: "False", reason: reason.healthInvalid },
 } as const;
 
+const healthy: Finding = { status: "True", reason: reason.succeeded, message: "All objects are healthy." };
+
 /** What is deployed is Ready only if it is healthy too. */
 export function withHealth(verdict: Verdict, health: Health | undefined): Verdict {
-  if (verdict.status !== "True" || health === undefined || health.kind === "healthy") return verdict;
-  return { ...unlessHealthy[health.kind], message: withNotes(verdict.message, [health.message]) };
+  if (verdict.status !== "True" || health === undefined) return verdict;
+  if (health.kind === "healthy") return { ...verdict, health: healthy };
+  const is = unlessHealthy[health.kind];
+  const { message } = health;
+  return { ...is, message: withNotes(verdict.message, [message]), health: { ...is, message } };
 }
 
-const waitingPattern = / ?Waiting until \S+( \S+)?( and \d+ more)? (is|are) healthy\./;
-
-/** The verdict without the wait that `Ready` reports, but with its other sentences. */
-export function withoutWaiting(verdict: Verdict, { message }: Pick<Condition, "message"> = verdict): Verdict {
-  return { ...verdict, message: message.replace(waitingPattern, "") };
+/** The verdict with the sentences that `Ready` has beside its health, which `Healthy` has too. */
+export function withNotesOf(status: DeploymentStatus, verdict: Verdict): Verdict {
+  const { message = verdict.message, health } = verdictIn(status) ?? {};
+  return { ...verdict, message: health ? message.replace(` ${health.message}`, () => "") : message };
 }
 
 /** Appends our sentences to kluctl's message, which may lack a full stop. */

@@ -27,7 +27,7 @@ export interface HealthLook extends Pick<Loop, "deployment" | "signal"> {
 export async function checkHealth(look: HealthLook): Promise<Health | undefined> {
   const parsed = healthChecksOf(look.deployment);
   if (parsed === undefined) return undefined;
-  if ("problem" in parsed) return { kind: "invalid", message: parsed.problem };
+  if ("problem" in parsed) return { kind: "invalid", message: `Invalid ${parsed.problem}.` };
   const now = look.deps.clock.now();
   const found = await findHealth(parsed.checks, look);
   const health =

@@ -140,8 +140,8 @@ type Line = Pick<HostDeployment, "state" | "description">;
 
 interface Part {
   readonly name: string;
-  /** `expected`: it may deploy something, or find that there is nothing to deploy. */
-  readonly kind: "expected" | "deploying" | "waiting" | "failed" | "deployed";
+  /** `expected`: it may deploy something, or find that there is nothing to deploy. `checking`: deployed, not healthy yet. */
+  readonly kind: "expected" | "deploying" | "checking" | "waiting" | "failed" | "deployed";
   readonly error?: string | undefined;
 }
 
@@ -161,7 +161,7 @@ function partOf({ deployment, head }: Follower, commit: string): Part | undefine
   if (changeWaits(spec, status) && !(isDeployed && last.errors > 0)) return part("waiting");
   // Without a result, a failure is one of deploying this commit only if it left the applied state unknown.
   if (!isDeployed && last !== undefined && !isInterrupted(status)) return undefined;
-  if (isAwaitingHealth(status)) return part("deploying");
+  if (isAwaitingHealth(status)) return part("checking");
   const ready = readyCondition(status);
   if (ready?.status === "False") return part("failed", withFirstErrorOnly(ready.message, status));
   return isDeployed ? part("deployed") : undefined;
@@ -174,6 +174,9 @@ function lineOf(parts: readonly Part[]): Line | undefined {
   if (begun.length === 0) return undefined;
   if (begun.length < parts.length || of("deploying").length > 0) {
     return { state: "in_progress", description: "being deployed" };
+  }
+  if (of("checking").length > 0) {
+    return { state: "in_progress", description: "deployed, waiting for health checks" };
   }
   const failed = of("failed");
   const [first] = failed;

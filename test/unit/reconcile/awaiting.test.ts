@@ -158,7 +158,9 @@ test("an invalid annotation is reported on the resource, does not hinder the dep
   expect(world.kluctl.commands()).toContain("deploy");
   expect(world.readyCondition()).toMatchObject({
     ...{ status: "False", reason: "HealthCheckInvalid" },
-    message: expect.stringMatching(/health-checks: entry 2 \(ConfigMap flag\): current is not a CEL expression/),
+    message: expect.stringMatching(
+      /^deploy succeeded\. 1 new objects\. Invalid annotation towline\.dev\/health-checks: entry 2 \(ConfigMap flag\): current is not a CEL expression.*\.$/s,
+    ),
   });
   const events = world.deployments.events.length;
   world.kluctl.answers.diff = aResult({ objectsHash: "hash-2" });
@@ -213,12 +215,16 @@ test("a deployment that is suspended while it waits becomes healthy all the same
     ...pending,
     message: "deploy succeeded. Waiting until ConfigMap shop/flag is healthy.",
   };
-  const status = { ...upToDate, conditions: [pendingNow], lastDeployResult: aSummary() };
+  const healthy = { ...ready, ...pending, type: "Healthy", message: "Waiting until ConfigMap shop/flag is healthy." };
+  const status = { ...upToDate, conditions: [pendingNow, healthy], lastDeployResult: aSummary() };
   const annotations = { [annotation.healthChecks]: JSON.stringify([check]) };
   const world = aWorld(aDeployment({ annotations, generation: 2, spec: { suspend: true }, status }));
   world.objects.existing.set("ConfigMap flag", { ...flag, data: { state: "good" } });
   expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toEqual({ kind: "done" });
-  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True", message: "deploy succeeded." }]);
+  expect(world.status()?.conditions).toMatchObject([
+    { type: "Ready", status: "True", message: "deploy succeeded." },
+    { type: "Healthy", status: "True", message: "All objects are healthy." },
+  ]);
   expect(world.kluctl.commands()).toEqual([]);
 
   const requested = { ...annotations, [requestAnnotation("reconcile")]: "now" };
@@ -226,4 +232,33 @@ test("a deployment that is suspended while it waits becomes healthy all the same
   asked.objects.existing.set("ConfigMap flag", flag);
   await asked.reconcile({ ...push, cause: "manual" }, asked.attempt());
   expect(asked.kluctl.commands()).toEqual(["deploy"]);
+});
+
+test("what a user's request deploys of a suspended deployment becomes healthy too, or does not", async () => {
+  const world = useWorld({ [requestAnnotation("deploy")]: "now" }, { suspend: true });
+  expect(await world.run({ ...push, cause: "manual" })).toEqual({ kind: "recheck", afterMs: 1_000 });
+  expect(world.kluctl.commands()).toEqual(["deploy"]);
+  expect(world.readyCondition()).toMatchObject({
+    ...pending,
+    message: "deploy succeeded. Waiting until ConfigMap shop/flag is healthy.",
+  });
+  world.becomes("bad");
+  expect(await world.run(interval)).toMatchObject({ kind: "failed", retry: "person" });
+  expect(world.readyCondition()).toMatchObject({ status: "False", reason: "HealthCheckFailed" });
+  expect(world.kluctl.commands()).toEqual(["deploy"]);
+});
+
+test("the sentences beside the wait stay in Ready, whatever the names of the objects are", async () => {
+  const wait = "Waiting until ConfigMap shop/is healthy. is healthy.";
+  const message = `deploy succeeded. ${wait} Suspended: commit ${"c".repeat(40)} is not deployed.`;
+  const conditions = [
+    { ...ready, ...pending, message },
+    { ...ready, ...pending, type: "Healthy", message: wait },
+  ];
+  const status = { ...upToDate, conditions, lastDeployResult: aSummary() };
+  const annotations = { [annotation.healthChecks]: JSON.stringify([check]) };
+  const world = aWorld(aDeployment({ annotations, spec: { suspend: true }, status }));
+  world.objects.existing.set("ConfigMap flag", { ...flag, data: { state: "good" } });
+  await world.reconcile(interval, world.attempt());
+  expect(world.status()?.conditions[0]?.message).toBe(message.replace(` ${wait}`, ""));
 });

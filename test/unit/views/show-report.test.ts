@@ -57,7 +57,7 @@ test("what a report does not store is named", () => {
   expect(showReport(aReport()).leftOut).toBeUndefined();
   const lines = Array.from({ length: 100 }, (_, line) => `+  line ${line}`).join("\n");
   const whole = aReport({
-    previews: [deployment("a", [object("one", { diff: lines }), object("two", { diff: lines })])],
+    previews: [deployment("a", [object("one", { diff: lines }), object("two", { diff: `${lines}0` })])],
   });
   expect(showReport(fitReport(whole, 2_500)).leftOut).toBe(
     "Not shown, because a report has a limited size: 100 lines of the diffs of 1 object. `kluctl diff` shows everything.",

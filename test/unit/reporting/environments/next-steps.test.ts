@@ -208,7 +208,7 @@ test("what was deployed but is not healthy yet is in progress, and stays a succe
   const { settle } = host();
   const pending = { ...condition("Ready", "Unknown"), reason: "HealthCheckPending" };
   const waiting = { ...deployed(b), conditions: [pending] };
-  expect(settle(b, follower(waiting, b))).toEqual(["prod b#1 in_progress: being deployed"]);
+  expect(settle(b, follower(waiting, b))).toEqual(["prod b#1 in_progress: deployed, waiting for health checks"]);
   expect(settle(b, follower(deployed(b), b))).toEqual(["prod b#1 success: deployed: shop/prod"]);
   expect(settle(b, follower(waiting, b))).toEqual([]);
 });
