@@ -1,5 +1,8 @@
 /** Sample reports of previews, one for each message that a comment can contain. */
+import type { FieldChange } from "../../src/model.ts";
 import type { ChildPreview, Preview, PreviewObject, Report, RolloutLine } from "../../src/model/report.ts";
+import { diffObject } from "../../src/preview/object-diff.ts";
+import { createRedactor } from "../../src/redact/redactor.ts";
 
 const startedAt = Date.UTC(2026, 0, 2, 14, 2, 9);
 
@@ -53,17 +56,28 @@ function object(kind: string, name: string, fields: Partial<PreviewObject> = {})
   return { ref: { kind, name, namespace: "shop" }, action: "changed", risks: [], ...fields };
 }
 
-const image = (name: string, before: string, after: string) =>
-  object("Deployment", name, {
-    diff: [
-      "  spec.template.spec.containers[0].image",
-      `- registry.example/${name}:${before}`,
-      `+ registry.example/${name}:${after}`,
-    ].join("\n"),
+type Change = readonly [path: string, before: unknown, after: unknown];
+
+/** The diff that a preview has of such changes; `undefined` stands for a missing value. */
+function diffOf(...changes: readonly Change[]): string {
+  const fields = changes.map(([jsonPath, oldValue, newValue]): FieldChange => {
+    const type = oldValue === undefined ? "insert" : newValue === undefined ? "delete" : "update";
+    return { type, jsonPath, oldValue, newValue };
   });
+  const flags = { new: false, orphan: false, deleted: false, hook: false };
+  return diffObject({ ref: { kind: "ConfigMap", name: "any" }, ...flags, changes: fields }, createRedactor([])).diff;
+}
+
+const newImage = (name: string, before: string, after: string): Change => [
+  "spec.template.spec.containers[0].image",
+  `registry.example/${name}:${before}`,
+  `registry.example/${name}:${after}`,
+];
+const image = (name: string, before: string, after: string) =>
+  object("Deployment", name, { diff: diffOf(newImage(name, before, after)) });
 
 const settings = object("ConfigMap", "settings", {
-  diff: ["  data.FEATURE_CHECKOUT", '- "off"', '+ "on"', "  data.WORKERS", '+ "4"'].join("\n"),
+  diff: diffOf(["data.FEATURE_CHECKOUT", "off", "on"], ["data.WORKERS", undefined, "4"]),
 });
 const login = object("Secret", "db", {
   secretKeys: [
@@ -82,12 +96,12 @@ const lost: PreviewObject[] = [
   object("Service", "api", { action: "deleted" }),
   object("StatefulSet", "db", {
     risks: [{ kind: "immutable", text: "`spec.serviceName` cannot be changed: this deploy would fail" }],
-    diff: ["  spec.serviceName", "- db", "+ database"].join("\n"),
+    diff: diffOf(["spec.serviceName", "db", "database"]),
   }),
   object("ClusterRole", "shop-reader", {
     ref: { kind: "ClusterRole", name: "shop-reader" },
     risks: [{ kind: "far-reaching", text: "it is used in every namespace" }],
-    diff: ["  rules[0].verbs", "- - get", "+ - get", "+ - delete"].join("\n"),
+    diff: diffOf(["rules[0].verbs", ["get"], ["get", "delete"]]),
   }),
 ];
 
@@ -96,9 +110,11 @@ const gone = Array.from({ length: 12 }, (_, index) =>
 );
 
 const many = Array.from({ length: 200 }, (_, index) => {
-  const service = image(`service-${String(index + 1).padStart(3, "0")}`, "2.0.1", "2.1.0");
-  const lines = Array.from({ length: 8 }, (_line, at) => `  spec.template.metadata.annotations.note-${at}\n+ "${at}"`);
-  return { ...service, diff: [service.diff, ...lines].join("\n") };
+  const name = `service-${String(index + 1).padStart(3, "0")}`;
+  const notes = Array.from({ length: 8 }, (_line, at): Change => {
+    return [`spec.template.metadata.annotations.note-${at}`, undefined, String(at)];
+  });
+  return object("Deployment", name, { diff: diffOf(newImage(name, "2.0.1", "2.1.0"), ...notes) });
 });
 
 const wave = Array.from({ length: 40 }, (_, index) => {
@@ -121,7 +137,7 @@ const alike = Array.from({ length: 200 }, (_, index) =>
   object("ConfigMap", `settings-${String(index + 1).padStart(3, "0")}`, { diff: settings.diff }),
 );
 
-const scaled = object("Deployment", "worker", { diff: "  spec.replicas\n- 5\n+ 2" });
+const scaled = object("Deployment", "worker", { diff: diffOf(["spec.replicas", 5, 2]) });
 
 const staging = samplePreview("staging");
 const legacy = samplePreview("legacy", { suspended: true });
@@ -157,6 +173,7 @@ export const samples: Readonly<Record<string, Report>> = {
   "one-deployment": sampleReport([samplePreview("prod", { objects: frontend, approval: "after-merge" })]),
   "200-objects": sampleReport([samplePreview("prod", { objects: many })]),
   "200-alike": sampleReport([samplePreview("prod", { objects: alike }), staging]),
+  "20-deployments": sampleReport(regions.slice(0, 20)),
   "200-deployments": sampleReport(regions),
   deletion: sampleReport([
     samplePreview("prod", { objects: [...lost, ...frontend], approval: "after-merge", drift: 1 }),
@@ -258,7 +275,11 @@ export const samples: Readonly<Record<string, Report>> = {
       target: "@ada | #1 <img src=x>",
       objects: [
         object("ConfigMap", "`@ada` closes #1", {
-          diff: "  data.x\n+ ```\n+ @ada #1 <!-- towline --> https://example.com ![x](https://example.com/x.png)\n+ \u202eesrever",
+          diff: diffOf([
+            "data.x",
+            undefined,
+            "```\n@ada #1 <!-- towline --> https://example.com ![x](https://example.com/x.png)\n\u202eesrever",
+          ]),
         }),
       ],
     }),

@@ -151,7 +151,7 @@ function describeRest(rows: readonly Row[], afterOthers = true): string {
   const erring = previews.filter((preview) => hasErrors(preview) && !isChanged(preview)).length;
   const same = deployments - changed - failed - working - erring;
   const parts = [
-    changed > 0 && `${grouped(changed)} changed${found && ` (${found})`}`,
+    changed > 0 && `${grouped(changed)} changed${found && ` (objects: ${found})`}`,
     failed > notRun && `${grouped(failed - notRun)} that cannot be rendered`,
     notRun > 0 && `${grouped(notRun)} that could not be compared`,
     erring > 0 && `${grouped(erring)} with errors`,

@@ -36,24 +36,23 @@ test("a report starts with the verdict, and continues with dangers, effects and 
       - PersistentVolumeClaim shop/data – its volume may go with it
       - Service shop/api
       ~ StatefulSet shop/db – spec.serviceName cannot be changed: this deploy would fail
-          spec.serviceName
-        - db
-        + database
+         spec.serviceName:
+        -  db
+        +  database
       ~ ClusterRole shop-reader – it is used in every namespace
-          rules[0].verbs
-        - - get
-        + - get
-        + - delete
+         rules[0].verbs:
+           - get
+        +  - delete
       ~ Deployment shop/frontend
-          spec.template.spec.containers[0].image
-        - registry.example/frontend:1.4.2
-        + registry.example/frontend:1.5.0
+         spec.template.spec.containers[0].image:
+        -  registry.example/frontend:1.4.2
+        +  registry.example/frontend:1.5.0
       ~ ConfigMap shop/settings
-          data.FEATURE_CHECKOUT
-        - "off"
-        + "on"
-          data.WORKERS
-        + "4"
+         data.FEATURE_CHECKOUT:
+        -  off
+        +  on
+         data.WORKERS:
+        +  4
       ~ Secret shop/db
         ~ key password changed
           key username unchanged
@@ -62,11 +61,11 @@ test("a report starts with the verdict, and continues with dangers, effects and 
     shop/canary · target canary · cluster eu-1: 1 changed, 1 orphan; suspended
       ? orphan Service shop/old
       ~ ConfigMap shop/settings
-          data.FEATURE_CHECKOUT
-        - "off"
-        + "on"
-          data.WORKERS
-        + "4"
+         data.FEATURE_CHECKOUT:
+        -  off
+        +  on
+         data.WORKERS:
+        +  4
 
     1 deployment without a change: shop/staging
 
@@ -86,9 +85,9 @@ test("errors come before the objects, warnings after them, and a failure shows k
       1 error
         Deployment shop/api: Deployment.apps "api" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0
       ~ Deployment shop/frontend
-          spec.template.spec.containers[0].image
-        - registry.example/frontend:1.4.2
-        + registry.example/frontend:1.5.0
+         spec.template.spec.containers[0].image:
+        -  registry.example/frontend:1.4.2
+        +  registry.example/frontend:1.5.0
       1 warning
         policy/v1beta1 PodDisruptionBudget is deprecated in v1.21+, unavailable in v1.25+
 
@@ -233,9 +232,9 @@ test("colours show what is dangerous, added, removed and context, and change not
       `  ${paint("red", "- Service shop/api")}`,
       `  ${paint("yellow", "~ ConfigMap shop/settings")}`,
       `  ${paint("green", "+ HorizontalPodAutoscaler shop/frontend")}`,
-      `    ${paint("dim", "  spec.serviceName")}`,
-      `    ${paint("red", "- db")}`,
-      `    ${paint("green", "+ database")}`,
+      `    ${paint("dim", " spec.serviceName:")}`,
+      `    ${paint("red", "-  db")}`,
+      `    ${paint("green", "+  database")}`,
     ]),
   );
   for (const [name, report] of Object.entries(samples)) {

@@ -110,7 +110,7 @@ test("deployments without a row are counted by result", () => {
   expect(rows).toBeGreaterThan(100);
   const more = 1_000 - rows;
   expect(body).toContain(
-    `… and ${more} more deployments: ${more} changed (${(more * 2).toLocaleString("fr").replace(/\s/, "\u00a0")} changed).`,
+    `… and ${more} more deployments: ${more} changed (objects: ${(more * 2).toLocaleString("fr").replace(/\s/, "\u00a0")} changed).`,
   );
 });
 

@@ -106,7 +106,7 @@ test("twelve rows are visible, the most urgent first, then the largest; the rest
   expect(rows[0]).toMatch(/^\| 🔴 \| `shop\/lost`/);
   expect(rows[1]).toMatch(/^\| 🟡 \| `shop\/large`/);
   expect(more).toHaveLength(188);
-  expect(body).toContain("<details><summary>188 more deployments: 188 changed (188 changed)</summary>\n\n|");
+  expect(body).toContain("<details><summary>188 more deployments: 188 changed (objects: 188 changed)</summary>\n\n|");
 });
 
 test("twelve sections are visible, the others are folded together", () => {

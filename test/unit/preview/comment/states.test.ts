@@ -73,18 +73,18 @@ test("a change is shown with its table and diffs, and Secrets with their keys", 
 
     **Deployment** \`shop/frontend\`
     \`\`\`diff
-      spec.template.spec.containers[0].image
-    - registry.example/frontend:1.4.2
-    + registry.example/frontend:1.5.0
+     spec.template.spec.containers[0].image:
+    -  registry.example/frontend:1.4.2
+    +  registry.example/frontend:1.5.0
     \`\`\`
 
     **ConfigMap** \`shop/settings\`
     \`\`\`diff
-      data.FEATURE_CHECKOUT
-    - "off"
-    + "on"
-      data.WORKERS
-    + "4"
+     data.FEATURE_CHECKOUT:
+    -  off
+    +  on
+     data.WORKERS:
+    +  4
     \`\`\`
 
     - **changed** Secret \`shop/db\`: keys \`password\` changed, \`username\` unchanged
@@ -146,9 +146,9 @@ test("kluctl's errors are shown unchanged", () => {
 
     **Deployment** \`shop/frontend\`
     \`\`\`diff
-      spec.template.spec.containers[0].image
-    - registry.example/frontend:1.4.2
-    + registry.example/frontend:1.5.0
+     spec.template.spec.containers[0].image:
+    -  registry.example/frontend:1.4.2
+    +  registry.example/frontend:1.5.0
     \`\`\`
 
     **1 warning**
@@ -234,9 +234,9 @@ test("while deployments are compared their rows show it", () => {
 
     **Deployment** \`shop/frontend\`
     \`\`\`diff
-      spec.template.spec.containers[0].image
-    - registry.example/frontend:1.4.2
-    + registry.example/frontend:1.5.0
+     spec.template.spec.containers[0].image:
+    -  registry.example/frontend:1.4.2
+    +  registry.example/frontend:1.5.0
     \`\`\`
 
     </details>

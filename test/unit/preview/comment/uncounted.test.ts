@@ -104,30 +104,30 @@ test("the terminal shows the same, and leaves nothing out", () => {
       A deploy of main makes these changes, with or without this merge.
       In shop/prod:
         ~ ConfigMap shop/settings
-            data.FEATURE_CHECKOUT
-          - "off"
-          + "on"
-            data.WORKERS
-          + "4"
+           data.FEATURE_CHECKOUT:
+          -  off
+          +  on
+           data.WORKERS:
+          +  4
         ~ Deployment shop/api
-            spec.template.spec.containers[0].image
-          - registry.example/api:2.0.1
-          + registry.example/api:2.1.0
+           spec.template.spec.containers[0].image:
+          -  registry.example/api:2.0.1
+          +  registry.example/api:2.1.0
       In shop/staging:
         ~ ConfigMap shop/settings
-            data.FEATURE_CHECKOUT
-          - "off"
-          + "on"
-            data.WORKERS
-          + "4"
+           data.FEATURE_CHECKOUT:
+          -  off
+          +  on
+           data.WORKERS:
+          +  4
 
     Existing drift, not caused by this pull request: 1 object in 1 deployment
       These objects were changed in the cluster after they had been deployed. A deploy of main reverts that, with or without this merge.
       In shop/prod:
         ~ Deployment shop/worker
-            spec.replicas
-          - 5
-          + 2
+           spec.replicas:
+          -  5
+          +  2
 
     "
   `);
