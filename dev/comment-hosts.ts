@@ -18,6 +18,31 @@ const usual = ["one-deployment", "deletion", "20-deployments", "200-deployments"
 /** No host shows more of a comment at once, and no reader scrolls further. */
 const maxHeight = 2_400;
 
+/** In the page: removes what is not allowed, and returns what that was. */
+const sanitize = `(list) => {
+  const removed = new Set();
+  for (const element of document.querySelectorAll("#sheet *")) {
+    const attributes = list[element.localName];
+    if (attributes === undefined) {
+      removed.add("<" + element.localName + ">");
+      element.replaceWith(...element.childNodes);
+      continue;
+    }
+    for (const { name } of [...element.attributes].filter((one) => !attributes.includes(one.name))) {
+      removed.add(name + " of <" + element.localName + ">");
+      element.removeAttribute(name);
+    }
+  }
+  return [...removed];
+}`;
+/** In the page: opens all sections, or leaves open what the comment opens. */
+const unfold = `(all) => {
+  for (const fold of document.querySelectorAll("#sheet details")) {
+    fold.dataset.asSent ??= String(fold.open);
+    fold.open = all || fold.dataset.asSent === "true";
+  }
+}`;
+
 await mkdir(directory, { recursive: true });
 const browser = await startChromium();
 try {
@@ -38,45 +63,19 @@ async function takePictures(page: Page, host: Host, name: string): Promise<void>
   await page.setContent(
     `<!doctype html><meta charset="utf-8"><style>${style}</style><div id="sheet" class="${host.className}">${html}</div>`,
   );
-  const removed = await page.evaluate(sanitize, allowed);
+  const removed = await page.evaluate<string[]>(`(${sanitize})(${JSON.stringify(allowed)})`);
   if (removed.length > 0) throw new Error(`${host.name} removes from ${name}: ${removed.join(", ")}`);
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     for (const state of ["folded", "open"] as const) {
-      await page.evaluate(unfold, state === "open");
+      await page.evaluate(`(${unfold})(${state === "open"})`);
       const file = join(directory!, `${host.name}-${name}-${state}-${colorScheme}.png`);
-      const height = await page.evaluate(() => document.querySelector("#sheet")!.getBoundingClientRect().height);
+      const height = await page.evaluate<number>(`document.querySelector("#sheet").getBoundingClientRect().height`);
       await page.screenshot({
         path: file,
         clip: { x: 0, y: 0, width: host.width, height: Math.min(height, maxHeight) },
       });
       process.stderr.write(`${file}\n`);
     }
-  }
-}
-
-/** In the page: removes what is not allowed, and returns what that was. */
-function sanitize(list: Readonly<Record<string, readonly string[]>>): string[] {
-  const removed: string[] = [];
-  for (const element of document.querySelectorAll("#sheet *")) {
-    const attributes = list[element.localName];
-    if (attributes === undefined) {
-      removed.push(`<${element.localName}>`);
-      element.replaceWith(...element.childNodes);
-      continue;
-    }
-    for (const { name } of [...element.attributes].filter((one) => !attributes.includes(one.name))) {
-      removed.push(`${name} of <${element.localName}>`);
-      element.removeAttribute(name);
-    }
-  }
-  return [...new Set(removed)];
-}
-
-/** In the page: opens all sections, or leaves open what the comment opens. */
-function unfold(all: boolean): void {
-  for (const fold of document.querySelectorAll<HTMLDetailsElement>("#sheet details")) {
-    fold.dataset["asSent"] ??= String(fold.open);
-    fold.open = all || fold.dataset["asSent"] === "true";
   }
 }
