@@ -15,7 +15,7 @@ const help = `npm run chaos [-- options]
 
 Plays episodes, one after the other. Each has a real API server and Redis, replicas of \`towline serve\`, and twelve deployments of
 four repositories. Users push, edit, delete and, in one of three episodes, open pull requests on a real Gitea, while servers, Redis,
-the git host and the network fail. Then it checks that nothing was lost.
+the git host and the network fail, also two of them at one moment. Then it checks that nothing was lost.
 A failed episode leaves a folder with its story, journal, ledger and logs. Everything else is removed.
 
   --minutes N    Start no new episode after N minutes: 60

@@ -2,7 +2,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import type { Fault, Faults } from "./faults.ts";
-import { commentMoments, faultNames, forgeFaultNames, moments } from "./faults.ts";
+import {
+  createOrders,
+  type DeliveryKind,
+  type Orders,
+  type PairOrder,
+  type PullOrder,
+  type PushOrder,
+  type RegretOrder,
+  type StrikeOrder,
+  type Traits,
+} from "./orders.ts";
 import type { MergeStyle, PullRequest, PullRequestEvent, PullRequests } from "./pull-requests.ts";
 import { type DeploymentPlan, libraryContent, libraryFile, objectNames } from "./projects.ts";
 import type { Push } from "./history.ts";
@@ -31,165 +41,69 @@ export interface Real {
 
 export type Command = fc.AsyncCommand<Model, Real>;
 
-const pushKinds = [
-  "change",
-  "change",
-  "change",
-  "revert",
-  "revert",
-  "change outside",
-  "change and back",
-  "change included",
-  "break",
-  "mend",
-] as const;
-const deliveryKinds = [
-  "delivered",
-  "delivered",
-  "dropped",
-  "delivered twice",
-  "late",
-  "killed while delivered",
-] as const;
-const waits = ["nothing", "a run", "an object"] as const;
-const requests = ["reconcile", "deploy", "diff", "validate", "prune"] as const;
-
 const seconds = 1_000;
 /** Limit for waiting on an event that an earlier fault may have made impossible. */
 const patienceMs = 8 * seconds;
+/** The same for faults that would otherwise not strike at all, because no command follows; for a busy machine. */
+const longPatienceMs = 30 * seconds;
 const silenceMs = 12 * seconds;
 /** Outages of the API server: one shorter than a Lease, one longer than all attempts of a job. */
 const [short, long] = [8 * seconds, 200 * seconds];
 
-const one = fc.nat({ max: 11 });
-
-interface PushOrder {
-  readonly kind: (typeof pushKinds)[number];
-  readonly deployment: number;
-  readonly object: number;
-  readonly delivery: (typeof deliveryKinds)[number];
-  readonly to: number;
-  readonly until: (typeof waits)[number];
+/**
+ * Commands in any order, and then pairs of faults that nothing follows: a later push hides what they leave behind, as the
+ * start of a server does. An episode that keeps its servers is short for the same reason.
+ */
+export function aStory(traits: Traits): fc.Arbitrary<readonly Command[]> {
+  const { fewest, most, fewestLast, mostLast } = lengthsOf(traits);
+  const orders = createOrders(traits);
+  const commands = fc
+    .commands([anyCommand(orders, traits)], { maxCommands: most, size: "max" })
+    .filter((all) => [...all].length >= fewest);
+  const lastPair = orders.pair.map((pair) => toPair({ ...pair, waits: true }));
+  const last = fc.array(lastPair, { minLength: fewestLast, maxLength: mostLast, size: "max" });
+  return fc.tuple(commands, last).map(([all, end]) => [...all, ...end]);
 }
 
-const pushOrder = fc.record<PushOrder>({
-  kind: fc.constantFrom(...pushKinds),
-  deployment: one,
-  object: fc.nat({ max: objectNames.length - 1 }),
-  delivery: fc.constantFrom(...deliveryKinds),
-  to: fc.nat({ max: 2 }),
-  until: fc.constantFrom(...waits),
-});
-
-const regretOrder = fc.record({ deployment: one, delivery: fc.constantFrom(...deliveryKinds), to: fc.nat({ max: 2 }) });
-
-/** Half of the faults hit processes, or Redis together with a process as when a machine is lost. */
-const processFaults = [
-  "kill",
-  "kill",
-  "kill and flush",
-  "kill and flush",
-  "freeze",
-  "kill kluctl",
-  "kill starter",
-] as const;
-
-function aFaultName({ proposes }: Traits): fc.Arbitrary<Fault["name"]> {
-  return fc.oneof(
-    { weight: 3, arbitrary: fc.constantFrom(...processFaults) },
-    { weight: 3, arbitrary: fc.constantFrom(...faultNames) },
-    { weight: proposes ? 2 : 0, arbitrary: fc.constantFrom(...forgeFaultNames) },
-  );
+/** Numbers of commands. */
+function lengthsOf({ isShort, keepsServers }: Traits) {
+  if (isShort) return { fewest: 4, most: 7, fewestLast: keepsServers ? 1 : 0, mostLast: 1 };
+  if (keepsServers) return { fewest: 2, most: 8, fewestLast: 1, mostLast: 3 };
+  return { fewest: 12, most: 24, fewestLast: 0, mostLast: 2 };
 }
 
-const aFault = (traits: Traits) =>
-  fc.record<Fault>({
-    name: aFaultName(traits),
-    victim: fc.nat({ max: 2 }),
-    forMs: fc.option(fc.constantFrom(2 * seconds, 5 * seconds, 12 * seconds), { nil: undefined }),
-    buries: fc.boolean(),
-  });
-
-interface StrikeOrder {
-  readonly fault: Fault;
-  readonly deployment: number;
-  readonly regrets: boolean;
-  readonly delivery: (typeof deliveryKinds)[number];
-}
-
-const aStrikeOrder = (traits: Traits) =>
-  fc.record<StrikeOrder>({
-    fault: fc.tuple(aFault(traits), fc.constantFrom(...moments)).map(([drawn, moment]) => ({ ...drawn, moment })),
-    deployment: one,
-    regrets: fc.constantFrom(true, false, false),
-    delivery: fc.constantFrom(...deliveryKinds),
-  });
-
-interface PullOrder {
-  /** Index among the pull requests opened so far; if there is none, one is opened. */
-  readonly pull: number;
-  readonly deployment: number;
-  readonly object: number;
-  readonly delivery: (typeof deliveryKinds)[number];
-  readonly to: number;
-}
-
-const pullOrder = fc.record<PullOrder>({
-  pull: fc.nat({ max: 5 }),
-  deployment: one,
-  object: fc.nat({ max: objectNames.length - 1 }),
-  delivery: fc.constantFrom(...deliveryKinds),
-  to: fc.nat({ max: 2 }),
-});
-
-const aPullStrike = (traits: Traits) =>
-  fc.tuple(
-    pullOrder,
-    fc
-      .tuple(aFault(traits), fc.constantFrom(...commentMoments))
-      .map(([drawn, moment]): Fault => ({ ...drawn, moment })),
-  );
-
-/** The traits of the episode that the commands are drawn for. */
-export interface Traits {
-  readonly isShort: boolean;
-  /** There is a second version to replace servers with. */
-  readonly replaces: boolean;
-  /** The episode has pull requests. */
-  readonly proposes: boolean;
-}
-
-export function anyCommand(traits: Traits): fc.Arbitrary<Command> {
-  const { isShort, replaces, proposes } = traits;
+function anyCommand(orders: Orders, { isShort, replaces, proposes, keepsServers }: Traits): fc.Arbitrary<Command> {
+  const { deployment, delivery, push, pull } = orders;
   const weighted: { weight: number; arbitrary: fc.Arbitrary<Command> }[] = [
-    { weight: 7, arbitrary: pushOrder.map(toPush) },
-    { weight: 3, arbitrary: regretOrder.map(toRegret) },
-    { weight: 2, arbitrary: pushOrder.map(toCalmPush) },
-    { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...deliveryKinds)).map(toSetBack) },
-    { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...deliveryKinds)).map(toRewrite) },
-    { weight: proposes ? 0 : 1, arbitrary: one.map(toDeleteBranch) }, // a forge refuses to delete the default branch
+    { weight: 7, arbitrary: push.map(toPush) },
+    { weight: 3, arbitrary: orders.regret.map(toRegret) },
+    { weight: 2, arbitrary: push.map(toCalmPush) },
+    { weight: 1, arbitrary: fc.tuple(deployment, delivery).map(toSetBack) },
+    { weight: 1, arbitrary: fc.tuple(deployment, delivery).map(toRewrite) },
+    { weight: proposes ? 0 : 1, arbitrary: deployment.map(toDeleteBranch) }, // a forge refuses to delete the default branch
     { weight: 1, arbitrary: fc.constant(toLate()) },
-    { weight: 1, arbitrary: one.map(toEdit) },
-    { weight: 1, arbitrary: one.map(toSuspend) },
-    { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...requests)).map(toRequest) },
-    { weight: 1, arbitrary: one.map(toRecreate) },
-    { weight: 1, arbitrary: fc.tuple(one, fc.nat({ max: 2 }), fc.boolean()).map(toTamper) },
+    { weight: 1, arbitrary: deployment.map(toEdit) },
+    { weight: 1, arbitrary: deployment.map(toSuspend) },
+    { weight: 1, arbitrary: fc.tuple(deployment, orders.request).map(toRequest) },
+    { weight: 1, arbitrary: deployment.map(toRecreate) },
+    { weight: 1, arbitrary: fc.tuple(deployment, orders.object, fc.boolean()).map(toTamper) },
     { weight: 1, arbitrary: fc.constant(toApprove()) },
-    { weight: 9, arbitrary: aStrikeOrder(traits).map(toStrike) },
-    { weight: 3, arbitrary: aFault(traits).map(toFault) },
-    { weight: 1, arbitrary: fc.constant(toRestart()) },
+    { weight: 8, arbitrary: orders.strike.map(toStrike) },
+    { weight: keepsServers ? 8 : 3, arbitrary: orders.pair.map(toPair) },
+    { weight: 3, arbitrary: orders.fault.map(toFault) },
+    { weight: keepsServers ? 0 : 1, arbitrary: fc.constant(toRestart()) },
     { weight: 1, arbitrary: fc.constant(toPause()) },
-    { weight: replaces ? 6 : 1, arbitrary: fc.nat({ max: 2 }).map(toReplace) },
+    { weight: keepsServers ? 0 : replaces ? 6 : 1, arbitrary: orders.replica.map(toReplace) },
     { weight: 1, arbitrary: (isShort ? fc.constant(short) : fc.constantFrom(short, short, short, long)).map(toOutage) },
   ];
   if (proposes)
     weighted.push(
-      { weight: 5, arbitrary: pullOrder.map(toOpen) },
-      { weight: 3, arbitrary: fc.tuple(pullOrder, fc.boolean()).map(toPushToPull) },
-      { weight: 2, arbitrary: pullOrder.map(toRetarget) },
-      { weight: 2, arbitrary: pullOrder.map(toClose) },
-      { weight: 3, arbitrary: fc.tuple(pullOrder, fc.constantFrom("merge", "squash", "rebase")).map(toMerge) },
-      { weight: 6, arbitrary: aPullStrike(traits).map(toPullStrike) },
+      { weight: 5, arbitrary: pull.map(toOpen) },
+      { weight: 3, arbitrary: fc.tuple(pull, fc.boolean()).map(toPushToPull) },
+      { weight: 2, arbitrary: pull.map(toRetarget) },
+      { weight: 2, arbitrary: pull.map(toClose) },
+      { weight: 3, arbitrary: fc.tuple(pull, fc.constantFrom("merge", "squash", "rebase")).map(toMerge) },
+      { weight: 6, arbitrary: orders.pullStrike.map(toPullStrike) },
     );
   return fc.oneof(...weighted);
 }
@@ -293,7 +207,7 @@ function changesBack(repository: Repository): ReadonlyMap<string, string> {
 }
 
 /** Changes all objects of a deployment and reverts the change while kluctl is applying it. */
-function toRegret({ deployment, delivery, to }: { deployment: number; delivery: string; to: number }): Command {
+function toRegret({ deployment, delivery, to }: RegretOrder): Command {
   return command(`push and regret of ${deployment} (the revert ${delivery})`, async (model, real) => {
     const { name } = planOf(real, deployment);
     const push = await changeAll(deployment, to, model, real);
@@ -308,10 +222,26 @@ function toStrike({ fault, deployment, regrets, delivery }: StrikeOrder): Comman
   return command(`push of ${deployment} and ${describeFault(fault)}${end}`, async (model, real) => {
     await real.faults.strike(fault);
     await changeAll(deployment, fault.victim, model, real);
-    const from = performance.now();
-    while (real.faults.isArmed(fault) && performance.now() - from < patienceMs) await sleep(20);
+    await waitForStrike(fault, real);
     if (regrets) await takeBack(deployment, { delivery, to: fault.victim + 1 }, real);
   });
+}
+
+/** Pushes changes of several deployments, and injects two faults at one moment of the first deploy that reaches it. */
+function toPair({ fault, deployments, waits }: PairOrder): Command {
+  const end = waits ? ", until both are over" : "";
+  return command(`push of ${deployments.join(", ")} and ${describeFault(fault)}${end}`, async (model, real) => {
+    await real.faults.strike(fault);
+    for (const deployment of deployments) await changeAll(deployment, fault.victim, model, real);
+    await waitForStrike(fault, real, waits ? longPatienceMs : patienceMs);
+    const lastsMs = Math.max(fault.forMs ?? 0, fault.second?.forMs ?? 0);
+    if (waits) await sleep(lastsMs, undefined, { signal: real.signal });
+  });
+}
+
+async function waitForStrike(fault: Fault, { faults }: Real, withinMs = patienceMs): Promise<void> {
+  const from = performance.now();
+  while (faults.isArmed(fault) && performance.now() - from < withinMs) await sleep(20);
 }
 
 async function changeAll(index: number, to: number, model: Model, real: Real): Promise<Push> {
@@ -334,7 +264,7 @@ async function takeBack(index: number, order: DeliveryOrder, real: Real): Promis
 }
 
 interface DeliveryOrder {
-  readonly delivery: string;
+  readonly delivery: DeliveryKind;
   readonly to: number;
 }
 
@@ -373,7 +303,7 @@ async function waitForRun(real: Real, name: string, { commit }: Push, until: str
   while (!isThere() && performance.now() - from < patienceMs) await sleep(20);
 }
 
-function toSetBack([index, delivery]: readonly [number, string]): Command {
+function toSetBack([index, delivery]: readonly [number, DeliveryKind]): Command {
   return command(`force-push of ${index} to the commit before (${delivery})`, async (_, real) => {
     const repository = repositoryOf(real, planOf(real, index).repo);
     const before = repository.commits().at(-2);
@@ -381,7 +311,7 @@ function toSetBack([index, delivery]: readonly [number, string]): Command {
   });
 }
 
-function toRewrite([index, delivery]: readonly [number, string]): Command {
+function toRewrite([index, delivery]: readonly [number, DeliveryKind]): Command {
   return command(`rewrite of ${index}'s head (${delivery})`, async (_, real) => {
     const push = await repositoryOf(real, planOf(real, index).repo).rewrite();
     await deliver(push, { delivery, to: index }, real);
@@ -519,8 +449,7 @@ function toPullStrike([order, fault]: readonly [PullOrder, Fault]): Command {
     const told = { ...order, delivery: "delivered" } as const;
     if (order.pull % 2 === 0) await openOne(told, model, real);
     else await toPushToPull([told, true]).run(model, real);
-    const from = performance.now();
-    while (real.faults.isArmed(fault) && performance.now() - from < patienceMs) await sleep(20);
+    await waitForStrike(fault, real);
   });
 }
 
@@ -528,10 +457,11 @@ function toFault(order: Fault): Command {
   return command(describeFault(order), (_, { faults }) => faults.strike(order));
 }
 
-function describeFault({ name, victim, moment, forMs, buries }: Fault): string {
+function describeFault({ name, victim, moment, forMs, buries, second }: Fault): string {
   const when = moment ? ` at ${moment.event}${moment.number || ""}` : ` of r${victim + 1}`;
-  const howLong = forMs === undefined ? "" : ` for ${forMs / 1_000} s`;
-  return `fault: ${name}${when}${howLong}${buries ? ", for good" : ""}`;
+  const howLong = forMs === undefined ? "" : ` for ${forMs / seconds} s`;
+  const words = `fault: ${name}${when}${howLong}${buries ? ", for good" : ""}`;
+  return second ? `${words}; ${describeFault({ ...second, moment })}` : words;
 }
 
 function toRestart(): Command {

@@ -5,17 +5,8 @@ import type { JournalEvent } from "./journal.ts";
 import type { Replica } from "./replica.ts";
 import type { Stage } from "./stage.ts";
 
-export const faultNames = [
-  "kill",
-  "kill and flush",
-  "terminate",
-  "freeze",
-  "kill starter",
-  "freeze starter",
-  "kill kluctl",
-  "end kluctl",
-  "freeze kluctl",
-  "kill renderers",
+/** Faults of the Redis that all servers share, or of one server's connection to it. */
+export const redisFaults = [
   "Redis killed",
   "Redis lost",
   "Redis frozen",
@@ -27,6 +18,10 @@ export const faultNames = [
   "Redis half-closes",
   "Redis silent",
   "Redis slow",
+] as const;
+
+/** Faults of the API server, or of one server's connection to it. */
+export const apiFaults = [
   "API away",
   "API silent",
   "API cut",
@@ -36,6 +31,21 @@ export const faultNames = [
   "API conflicts",
   "API forgets watches",
   "API 410",
+] as const;
+
+export const faultNames = [
+  "kill",
+  "kill and flush",
+  "terminate",
+  "freeze",
+  "kill starter",
+  "freeze starter",
+  "kill kluctl",
+  "end kluctl",
+  "freeze kluctl",
+  "kill renderers",
+  ...redisFaults,
+  ...apiFaults,
   "git away",
   "git silent",
   "git slow",
@@ -105,6 +115,8 @@ export interface Fault {
   readonly forMs?: number | undefined;
   /** A replica that this fault kills is not started again. */
   readonly buries: boolean;
+  /** Strikes at the same moment, right after this one and before the run that is struck continues. */
+  readonly second?: Omit<Fault, "moment" | "second"> | undefined;
 }
 
 export interface Faults {
@@ -317,6 +329,7 @@ export function createFaults(stage: Stage): Faults {
       },
     };
     await byName[name]();
+    if (fault.second) await act({ ...fault.second, moment }, victim, pid);
   }
 
   return {

@@ -1,4 +1,7 @@
-/** Two fixed, short episodes of `npm run chaos`, without outages that last minutes. */
+/**
+ * Two fixed, short episodes of `npm run chaos`, without outages that last minutes: one that restarts no server, and one
+ * that kills some.
+ */
 import { expect, test } from "vitest";
 import { playEpisode } from "../../dev/chaos/episode.ts";
 import { findTools } from "../../dev/tools.ts";
@@ -7,7 +10,7 @@ import { useCluster, useTempDir } from "../support/world.ts";
 const root = process.cwd();
 
 test.each([
-  { seed: 20, episode: 1 },
+  { seed: 20, episode: 2 },
   { seed: 20, episode: 6 },
 ])(
   "no push is lost in episode $episode of seed $seed",
@@ -17,7 +20,7 @@ test.each([
       useTempDir(),
       findTools(["redis-server"], { say: () => undefined }),
     ]);
-    const { violations, broken, deploys } = await playEpisode({
+    const { violations, broken, deploys, faults } = await playEpisode({
       seed,
       episode,
       replay: "npm test -- test/e2e/chaos.test.ts",
@@ -29,6 +32,7 @@ test.each([
     });
     expect(broken).toBeUndefined();
     expect(violations).toEqual([]);
+    expect(faults.length).toBeGreaterThan(0); // on a busy machine, not all of them find their moment
     expect(deploys).toBeGreaterThan(10); // the initial deploys alone are about ten
   },
   600_000,

@@ -1,0 +1,77 @@
+/** How faults are injected, with a world of which only the parts exist that these faults reach. */
+import { expect, test } from "vitest";
+import { createFaults, type Fault } from "../../../dev/chaos/faults.ts";
+import type { Run } from "../../../dev/chaos/history.ts";
+import type { JournalEvent } from "../../../dev/chaos/journal.ts";
+import type { Stage } from "../../../dev/chaos/stage.ts";
+
+const run: Run = {
+  id: "run-1",
+  pid: 1,
+  replica: "r1",
+  command: "deploy",
+  deployment: "shop",
+  commit: "1".repeat(40),
+  mutating: true,
+  startedAt: 100,
+  wrote: 0,
+};
+
+/** A world that records what is done to it; `reach` resolves when the run may continue. */
+function aStage({ sweeps = true } = {}) {
+  const done: string[] = [];
+  let listener: ((event: JournalEvent) => void | Promise<void>) | undefined;
+  const replicas = ["r1", "r2"].map((name) => ({
+    name,
+    api: { close: () => Promise.resolve(done.push(`${name} cannot reach the API server`)), open: () => undefined },
+    kill: () => undefined,
+  }));
+  const redis = {
+    flush: () => Promise.resolve(done.push("Redis is empty")),
+    kill: () => Promise.resolve(done.push("Redis is dead")),
+  };
+  const journal = { onEvent: (given: typeof listener) => (listener = given), runs: () => [] };
+  const stage = { sweeps, replicas, redis, journal, onComment: () => undefined, buried: new Set() };
+  const reach = async (event: JournalEvent["event"]) => listener?.({ event, number: 0, run });
+  return { faults: createFaults(stage as unknown as Stage), done, reach };
+}
+
+const pair: Fault = {
+  name: "API away",
+  moment: { event: "end", number: 0 },
+  victim: 0,
+  buries: false,
+  second: { name: "Redis flushed", victim: 0, buries: false },
+};
+const away = ["r1 cannot reach the API server", "r2 cannot reach the API server"];
+
+test("two faults strike at the same event of one run, before it continues", async () => {
+  const { faults, done, reach } = aStage();
+  await faults.strike(pair);
+  await reach("start");
+  expect({ done, isArmed: faults.isArmed(pair) }).toEqual({ done: [], isArmed: true });
+
+  await reach("end");
+  faults.disarm();
+
+  expect(done).toEqual([...away, "Redis is empty"]);
+  expect(faults.struck).toEqual(["API away (r1 at end)", "Redis flushed (r1 at end)"]);
+  expect(faults.isArmed(pair)).toBe(false);
+});
+
+test("two faults strike once", async () => {
+  const { faults, done, reach } = aStage();
+  await faults.strike(pair);
+  await reach("end");
+  await reach("end");
+  faults.disarm();
+  expect(done).toHaveLength(3);
+});
+
+test("without sweeps, the second of two faults makes Redis lose nothing either", async () => {
+  const { faults, done, reach } = aStage({ sweeps: false });
+  await faults.strike(pair);
+  await reach("end");
+  faults.disarm();
+  expect(done).toEqual([...away, "Redis is dead"]);
+});

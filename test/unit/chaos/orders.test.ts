@@ -1,0 +1,55 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { aStory } from "../../../dev/chaos/commands.ts";
+import type { Traits } from "../../../dev/chaos/orders.ts";
+
+const count = 100;
+
+/** The commands of some episodes in words. */
+function stories(traits: Partial<Traits>): string[][] {
+  const story = aStory({ isShort: false, replaces: false, proposes: false, keepsServers: false, ...traits });
+  return fc.sample(story, { numRuns: count, seed: 1 }).map((commands) => commands.map(String));
+}
+
+const endsServer =
+  /fault: (?:kill|kill and flush|terminate) (?:at|of)|killed while delivered|^replace |^start replicas/;
+const strikesTwice = /fault: .+; fault: /;
+
+test("in an episode that keeps its servers, nothing ends or starts one", () => {
+  expect(
+    stories({ keepsServers: true, proposes: true })
+      .flat()
+      .filter((words) => endsServer.test(words)),
+  ).toEqual([]);
+});
+
+test("in other episodes, servers end and start", () => {
+  const withEnds = stories({}).filter((story) => story.some((words) => endsServer.test(words)));
+  expect(withEnds.length).toBeGreaterThan(count / 2);
+});
+
+test("in most episodes, two faults strike at one moment", () => {
+  const withPairs = stories({}).filter((story) => story.some((words) => strikesTwice.test(words)));
+  expect(withPairs.length).toBeGreaterThan(count / 2);
+});
+
+test("two faults at one moment are of different kinds, in many combinations and at each moment of a deploy", () => {
+  const pairs = stories({ proposes: true })
+    .flat()
+    .filter((words) => strikesTwice.test(words))
+    .map((words) => [...words.matchAll(/fault: (.+?) at (\w+)/g)].map(([, name, moment]) => ({ name, moment })));
+  for (const [first, second] of pairs) {
+    expect(first?.name).not.toBe(second?.name);
+    expect(first?.moment).toBe(second?.moment);
+  }
+  expect(new Set(pairs.map((pair) => pair.map(({ name }) => name).join())).size).toBeGreaterThan(count / 2);
+  const moments = new Set(pairs.map(([first]) => first?.moment));
+  expect([...moments].toSorted()).toEqual(["end", "patched1", "patched2", "rendered", "start", "writing"]);
+});
+
+test("in one of six episodes or more, Redis loses jobs while the API server is away, and no other command follows", () => {
+  const isLossInOutage = (words = "") =>
+    /Redis (?:flushed|lost|goes back)/.test(words) && /API (?:away|silent)/.test(words);
+  const ends = stories({}).filter((story) => isLossInOutage(story.at(-1)));
+  expect(ends.length).toBeGreaterThan(count / 6);
+});
