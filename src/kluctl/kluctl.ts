@@ -20,7 +20,7 @@ import { explainJail } from "./explain-jail.ts";
 import { createLineLogger } from "./line-logger.ts";
 import { createLineForwarder, type LineForwarder, type OnLine } from "./said-lines.ts";
 import { explainHostKey, explainRefusal, toLogins } from "./logins.ts";
-import { keepPrinted, notIsolated, printedBytes, readRender } from "./offline.ts";
+import { explainOffline, keepPrinted, noAccess, notIsolated, printedBytes, readRender } from "./offline.ts";
 import { toOrphans } from "./orphans.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
 import { type Ended, type ProcessLimits, runProcess } from "./process.ts";

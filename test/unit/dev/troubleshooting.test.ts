@@ -70,7 +70,7 @@ const pieces: Readonly<Record<string, readonly string[]>> = {
   "`current` cannot be evaluated: no such key": ["cannot be evaluated: ${String(values["],
   "the thread for expressions took more than 5 s": [
     "the thread for ${purpose} ${what}",
-    "took more than ${timeoutMs / 1_000} s",
+    "took more than ${ms / 1_000} s",
   ],
   "runs …, 1 of 1 ready": ["runs ${image}, ${ready} of ${wanted} ready"],
   "would be deployed again: the hash of its objects is … here and … in the status": [

@@ -21,7 +21,7 @@ test("children have one folded section of their own, and count nowhere else", ()
   expect(section).toContain("**new** `shop/team-a` in `shop/root`: 2 new");
   expect(section).toContain("`spec.credentials`: nothing that this field names was read.");
   expect(section).toMatch(
-    /\*\*changed\*\* `shop\/team-b` in `shop\/root`: 1 changed[^]*\+ registry\.example\/frontend:1\.5\.0/,
+    /\*\*changed\*\* `shop\/team-b` in `shop\/root`: 1 changed[^]*\+ {2}registry\.example\/frontend:1\.5\.0/,
   );
   expect(section).toContain("**deleted** `shop/team-c` in `shop/root`: 4 deleted");
   expect(section).toContain("- `shop/team-d`: not rendered, because its source is another repository.");
@@ -33,7 +33,7 @@ test("the terminal shows the same", () => {
   const text = renderReportText(report, { color: false });
   expect(text).toContain(title);
   expect(text).toContain("new shop/team-a in shop/root: 2 new");
-  expect(text).toContain("+ registry.example/frontend:1.5.0");
+  expect(text).toContain("+  registry.example/frontend:1.5.0");
   expect(text).toContain(
     "shop/team-e: deleted, but its objects stay in the cluster, because its spec.delete is not true.",
   );
