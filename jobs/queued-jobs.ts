@@ -1,4 +1,4 @@
-/** What the queue holds, for whoever looks at it: how many jobs, which ones, and which may be tried again. */
+/** Reads the queue for display, and retries failed jobs. */
 import type { Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import { type RepoId, type Request, subjectOf } from "../src/model.ts";

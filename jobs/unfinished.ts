@@ -7,7 +7,7 @@ import { toJobData } from "./job-data.ts";
 
 export interface UnfinishedDeps {
   /** Whether another request for the same subject arrived while the job ran. */
-  readonly isFollowed: (request: Request) => Promise<boolean>;
+  readonly hasFollowUp: (request: Request) => Promise<boolean>;
   /** The shortest delay, in milliseconds. */
   readonly shortestMs: number;
   readonly log: Logger;
@@ -28,7 +28,7 @@ export async function later(job: Job, ms: number): Promise<never> {
 }
 
 /** Its functions throw what makes BullMQ do what they say. */
-export function createUnfinished({ isFollowed, shortestMs, log }: UnfinishedDeps) {
+export function createUnfinished({ hasFollowUp, shortestMs, log }: UnfinishedDeps) {
   /** A request that arrives meanwhile replaces the job as usual: it runs once and is delayed in turn. */
   async function putOff(
     job: Job,
@@ -48,7 +48,7 @@ export function createUnfinished({ isFollowed, shortestMs, log }: UnfinishedDeps
    * let it run now.
    */
   async function recheck(job: Job, request: Request, afterMs: number): Promise<void> {
-    if (await isFollowed(request)) return;
+    if (await hasFollowUp(request)) return;
     await job.updateData(toJobData(toCheck(request)));
     await job.updateProgress(waitsForHealth);
     await later(job, Math.max(afterMs, shortestMs));
@@ -72,7 +72,7 @@ export function createUnfinished({ isFollowed, shortestMs, log }: UnfinishedDeps
     if (givenUp) throw new UnrecoverableError(`failed too often; the sweep will request it again${said}`);
     // A request that arrived meanwhile would wait until all attempts are over. It is as good as a retry: let it run
     // now.
-    if (await isFollowed(request)) return;
+    if (await hasFollowUp(request)) return;
     throw new Error(`will be retried${said}`);
   }
 

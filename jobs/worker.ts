@@ -1,6 +1,6 @@
 /**
- * Step 6 of a push: takes the job, on this or another server, and runs what it asks for. The outcome comes back here,
- * and only here becomes BullMQ's. Next: src/reconcile/reconcile.ts.
+ * Step 6 of a push: takes the job, on this or another server, and runs what it asks for. unfinished.ts translates
+ * outcomes that are not final for BullMQ. Next: src/reconcile/reconcile.ts.
  */
 import { type Job, Worker as BullWorker } from "bullmq";
 import type { Redis } from "ioredis";
@@ -111,7 +111,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     log,
   });
   const unfinished = createUnfinished({
-    isFollowed: async (request) => (await connection.exists(followUpKey(bull, request))) > 0,
+    hasFollowUp: async (request) => (await connection.exists(followUpKey(bull, request))) > 0,
     shortestMs: timing.busyRetryMs,
     log,
   });

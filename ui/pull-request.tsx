@@ -96,7 +96,7 @@ const tabTitles = {
   undeployed: "Not deployed yet",
   drifted: "Drift",
   kept: "Kept",
-  children: "Deployments in deployments",
+  children: "Child deployments",
   earlier: "Earlier previews",
 } as const;
 type Tab = keyof typeof tabTitles;

@@ -5,13 +5,13 @@
 import { ForgeError } from "../../src/errors.ts";
 import { withTimeout } from "../../src/kit/deadline.ts";
 import type { Logger } from "../../src/log.ts";
-import { isSwitchedOff } from "../../src/intake/match.ts";
 import {
   annotation,
   type Deployment,
   type GitDeployment,
   followsGit,
   isMalformed,
+  isSwitchedOff,
   type MalformedDeployment,
   type PullRequest,
   type PullRequestKey,

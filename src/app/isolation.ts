@@ -106,10 +106,10 @@ export function refusalOfForks(isolation: Isolation | undefined): string | undef
   return "This server is configured to render forks in isolation, but cannot isolate them (`towline doctor` shows why)";
 }
 
-/** Why the deployments that a deployment contains are not rendered, as part of a sentence for authors. */
+/** Why child deployments are not rendered, as part of a sentence for authors. */
 export function refusalOfChildren(isolation: Isolation | undefined): string | undefined {
   if (mayRenderOffline(isolation)) return undefined;
-  return "deployments in deployments are only rendered if previews are completely isolated (`preview.isolation`)";
+  return "this server cannot isolate previews completely, and its operator can see why with `towline doctor`";
 }
 
 /** What is rendered without the cluster needs the complete isolation. */

@@ -147,7 +147,7 @@ async function mergeOf(copy: WorkingCopy): Promise<Merge> {
     base: copy.base,
     changed: { complete: true, paths: merge.changed },
     project,
-    // Only used if previews get no keys; here, users have their own.
+    // For child deployments; the user's own files may be decrypted with the user's own keys.
     stubbed: async (...asked) => ({ ...(await project(...asked)), encrypted: new Map() }),
     baseHosts: () => Promise.resolve([]),
     line: () => Promise.resolve(undefined), // kluctl's message is enough at a terminal

@@ -115,7 +115,8 @@ async function fluxSourcesOf(
     return (await withClient(cluster, (client) => listFluxSources(client, cluster.namespaces))) ?? [];
   } catch (error) {
     if (!(error instanceof ApiError && error.status === 403)) throw error;
-    err(`GitRepositories of Flux are not considered: ${error.message}\n`);
+    const advice = "grant list on gitrepositories.source.toolkit.fluxcd.io, or use --manifests";
+    err(`GitRepositories of Flux are not considered: ${error.message}; ${advice}\n`);
     return [];
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Renders what deploys of the KluctlDeployments would change that other deployments contain, in one folded section: it is
- * rendered without the cluster, and counts nowhere.
+ * Renders what deploying child deployments would change, which are KluctlDeployments in the project of another
+ * deployment, in one folded section: it is rendered without the cluster, and not counted anywhere else.
  */
 import { keyText } from "../model.ts";
 import type { ChildPreview, ChildPreviews, Report } from "../model/report.ts";
@@ -17,7 +17,7 @@ import { linesOf, renderObjects } from "./objects.ts";
 import { describeEncrypted } from "./sections.ts";
 import { code, fence, markdown, type Markup, prose, toLines } from "./text.ts";
 
-/** `Deployments in these deployments, rendered without the cluster: 1 new, 1 deleted; 5 objects deleted in them` */
+/** `Child deployments, rendered without the cluster: 1 new, 1 deleted (would delete 5 objects)` */
 export function titleOfChildren({ previews, unshown, beyond }: ChildPreviews): string {
   const count = (action: ChildPreview["action"]) => previews.filter((child) => child.action === action).length;
   const counts: [count: number, what: string][] = [
@@ -28,14 +28,19 @@ export function titleOfChildren({ previews, unshown, beyond }: ChildPreviews): s
   ];
   const parts = counts.filter(([number]) => number > 0).map(([number, what]) => `${grouped(number)} ${what}`);
   const deleted = previews.reduce((sum, { preview }) => sum + preview.counts.deleted, 0);
-  const lost = deleted > 0 ? `; ${plural(deleted, "object")} deleted in them` : "";
-  return `Deployments in these deployments, rendered without the cluster: ${parts.join(", ")}${lost}`;
+  const lost = deleted > 0 ? ` (would delete ${plural(deleted, "object")})` : "";
+  const how = previews.length > 0 ? ", rendered without the cluster" : "";
+  return `Child deployments${how}: ${parts.join(", ")}${lost}`;
 }
 
-export const explainChildren =
-  "What the KluctlDeployments that this merge adds, changes or deletes would change in turn. Their files are rendered without " +
-  "the merge and with it, without cluster, credentials and decryption keys, and are not compared with live objects. None of " +
-  "this is counted above.";
+const whatChildrenChange =
+  "This merge changes KluctlDeployments. This section shows what they would change in turn: their files are rendered without " +
+  "the merge and with it, and are not compared with live objects. None of this is counted above. ";
+
+export const explainChildren = `${whatChildrenChange}There is no access to the cluster, to credentials and to decryption keys.`;
+
+/** For `towline preview`, which renders the user's own files. */
+export const explainChildrenHere = `${whatChildrenChange}They are rendered on this machine, with its environment and network, and without the cluster.`;
 
 /** `in shop/root: 2 changed; suspended`, to follow the name. */
 export function describeChild({ parent, preview }: ChildPreview, { code }: Pick<Markup, "code">): string {

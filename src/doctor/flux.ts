@@ -14,7 +14,8 @@ export async function examineFlux(
     sources = await reading;
   } catch (error) {
     if (!(error instanceof ApiError && error.status === 403)) throw error;
-    return [warning(subject, "may not be listed: see the rights", "grant get, list, watch and patch on them")];
+    const advice = "grant it get, list, watch and patch on gitrepositories.source.toolkit.fluxcd.io: docs/flux.md";
+    return [warning(subject, "the server's account may not list them", advice)];
   }
   if (sources === undefined) {
     const advice = "install Flux 2.0 or newer, or remove flux.trigger; the server watches for the definition";
@@ -22,13 +23,17 @@ export async function examineFlux(
       warning(subject, "the cluster does not have source.toolkit.fluxcd.io/v1: flux.trigger has no effect", advice),
     ];
   }
-  const followed = sources.filter(({ ref }) => followedBy(ref).kind !== "commit");
+  const followed = sources.filter(({ ref, suspended }) => followedBy(ref).kind !== "commit" && !suspended);
   const off = followed.filter(({ webhooks }) => !webhooks).map(({ key }) => keyText(key));
-  const count = `${followed.length} of ${sources.length} follow a ref, and are fetched as soon as a push is reported`;
+  const count = `${followed.length - off.length} of ${sources.length} are fetched as soon as a push to their ref is reported`;
   return [
     forges.some(({ webhooks }) => webhooks)
       ? ok(subject, count)
-      : warning(subject, "no git host sends webhooks: only the sweep finds pushes", "configure a forge"),
+      : warning(
+          subject,
+          "no git host sends webhooks: only the sweep finds pushes",
+          "add the git host to `forges`, with its webhook secret: docs/webhooks.md",
+        ),
     ...(off.length === 0 ? [] : [ok(subject, `webhooks are disabled by annotation for ${off.join(", ")}`)]),
   ];
 }

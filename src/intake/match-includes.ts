@@ -1,9 +1,10 @@
 /** Decides which deployments a push affects because their projects include the pushed repository. Pure. */
-import { describePushed, isSwitchedOff, type Matched } from "./match.ts";
+import { describePushed, type Matched } from "./match.ts";
 import {
   annotation,
   type Deployment,
   type Ignored,
+  isSwitchedOff,
   keyText,
   type PushEvent,
   type ReconcileRequest,

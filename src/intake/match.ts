@@ -11,6 +11,7 @@ import {
   type ReconcileRequest,
   type RepoId,
   annotation,
+  isSwitchedOff,
   keyText,
 } from "../model.ts";
 import { parsePathGlobs } from "../kit/glob.ts";
@@ -81,13 +82,6 @@ function reasonToIgnore(event: PushEvent, deployment: GitDeployment): string | u
   if (!follows(event, source.ref)) return `follows ${describeRef(source.ref)}, the push is to ${describePushed(event)}`;
   if (suspend) return "suspended";
   return reasonUntouched(event.changed, deployment);
-}
-
-export function isSwitchedOff(
-  { annotations }: Pick<GitDeployment, "annotations">,
-  name: typeof annotation.webhooks | typeof annotation.preview,
-): boolean {
-  return annotations[name]?.trim().toLowerCase() === "false";
 }
 
 function follows(event: PushEvent, ref: GitDeployment["spec"]["source"]["ref"]): boolean {

@@ -1,4 +1,4 @@
-/** Turns the events that are no pushes into requests: pull requests, groups of a merge queue, and the button to run checks again. */
+/** Turns events other than pushes into requests: pull requests, groups of a merge queue, and the button that runs checks again. */
 import { matchPullRequest } from "../preview/match.ts";
 import { matchConsumers } from "../preview/match-consumers.ts";
 import {
@@ -23,7 +23,7 @@ export interface OtherEventsDeps {
   /** Ids of the forges whose API the server can log in to. */
   readonly forges: { has(id: string): boolean };
   /** Without it, pull requests are not previewed. */
-  readonly reports: () => Pick<Reports, "openInto" | "proposing"> | undefined;
+  readonly reports: () => Pick<Reports, "proposing"> | undefined;
   readonly written: Pick<Reports, "addRerun"> | undefined;
   /** Returns how many jobs were created. */
   readonly enqueue: (requests: readonly Request[]) => Promise<number>;

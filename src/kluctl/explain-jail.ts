@@ -1,4 +1,4 @@
-/** Explains how a run failed that was confined. */
+/** Explains why a confined run failed. */
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { notJailed } from "../jail/jail.ts";
 import type { ConfinedRun } from "./confinement.ts";

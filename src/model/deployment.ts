@@ -176,3 +176,11 @@ const resourceKind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDepl
 export function kindOf({ apiVersion = resourceKind.apiVersion }: Pick<DeploymentIdentity, "apiVersion">) {
   return { ...resourceKind, apiVersion };
 }
+
+/** Whether one of the annotations that switch something off does so. */
+export function isSwitchedOff(
+  { annotations }: { readonly annotations: Readonly<Record<string, string>> },
+  name: typeof annotation.webhooks | typeof annotation.preview,
+): boolean {
+  return annotations[name]?.trim().toLowerCase() === "false";
+}

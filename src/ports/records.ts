@@ -33,9 +33,9 @@ export interface Reports {
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
   /** Keeps the statuses of other contexts: several jobs may write for one commit at the same time. */
   saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
-  /** Records that somebody asked for the commit's check runs once more. */
+  /** Records a request to run the commit's checks again. */
   addRerun(commit: CommitKey): Promise<void>;
-  /** How often somebody did. */
+  /** The number of such requests. */
   reruns(commit: CommitKey): Promise<number>;
   /** The statuses of a merge queue's groups for this commit, by branch. */
   groupStatuses(commit: CommitKey): Promise<ReadonlyMap<string, CommitStatus>>;

@@ -8,7 +8,7 @@ const shortText = 200;
 const maxPaths = 500;
 
 /**
- * First what is not counted is removed, and the objects of deployments in deployments, then the largest diffs, then texts
+ * First what is not counted is removed, and the objects of child deployments, then the largest diffs, then texts
  * are cut, then the least important objects and messages are removed. Counts and names, which users need most, are kept
  * the longest. `maxBytes`: as it is stored.
  */

@@ -2,7 +2,6 @@
  * Finds the deployments that a pull request concerns because their projects include its repository, and decides whether its
  * comment may show them. Pure, and explains its decisions.
  */
-import { isSwitchedOff } from "../intake/match.ts";
 import { compareText } from "../kit/compare-text.ts";
 import { shortRef } from "../model/git-ref.ts";
 import { type Include, includesFrom, isOf, parseIncludes } from "../model/includes.ts";
@@ -13,6 +12,7 @@ import {
   type Deployment,
   followsGit,
   type GitDeployment,
+  isSwitchedOff,
   keyText,
   type PullRequest,
   type RepoId,

@@ -1,8 +1,15 @@
 /** Finds the deployments that merging a pull request would affect. Pure, and explains its decisions. */
 import { describeRef } from "../model/git-ref.ts";
-import { isSwitchedOff, reasonUntouched } from "../intake/match.ts";
+import { reasonUntouched } from "../intake/match.ts";
 import type { Ignored } from "../model/receipt.ts";
-import { type ChangedPaths, type GitDeployment, type PullRequest, annotation, keyText } from "../model.ts";
+import {
+  type ChangedPaths,
+  type GitDeployment,
+  type PullRequest,
+  annotation,
+  isSwitchedOff,
+  keyText,
+} from "../model.ts";
 import { repoId } from "../model/repo-url.ts";
 
 export interface MatchedPullRequest {

@@ -1,4 +1,7 @@
-/** Brings the cluster in line with the project where needed: compare, decide, deploy. */
+/**
+ * Step 9 of a push: brings the cluster in line with the project where needed. It compares, decides by the table in
+ * decide.ts, and deploys. Next: src/reconcile/steps/deploy.ts.
+ */
 import { annotation, type CommandResult } from "../model.ts";
 import { decide, deployRegardless, type Decision, type DecisionInput } from "./decide.ts";
 import { mayCollide } from "../guards/discriminators.ts";

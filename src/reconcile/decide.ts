@@ -1,7 +1,6 @@
 /**
- * Step 9 of a push: decides what the deployment needs, from its spec, its last results and what was rendered. Pure:
- * this decision table must agree with kluctl's own controller, so that either controller can replace the other without
- * a redeploy. Next: src/reconcile/steps/deploy.ts.
+ * Decides what the deployment needs, from its spec, its last results and what was rendered. Pure: this decision table
+ * must agree with kluctl's own controller, so that either controller can replace the other without a redeploy.
  */
 import type { DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
 import { timeOf } from "../kit/time.ts";

@@ -1,6 +1,6 @@
 /**
  * Step 8 of a push: one reconciliation of one deployment, under its lease: fetch, compare, deploy, validate, record.
- * Reads top to bottom, and turns every failure into a status. Next: src/reconcile/decide.ts.
+ * Reads top to bottom, and turns every failure into a status. Next: src/reconcile/apply.ts.
  */
 import { PrepareError, RemoteBusyError } from "../errors.ts";
 import type { Checkout, CommandResult, Health, Identity, Outcome, ValidateResult } from "../model.ts";

@@ -83,7 +83,7 @@ test("trace reports commits, manual requests are carried out, and a working copy
   await writeFile(join(repo.dir, "app", "child.yml"), JSON.stringify(child));
   await repo.git("add", "app/child.yml");
   const nested = await towline("preview", repo.dir, "--into", "main", "-n", namespace);
-  expect(nested.out).toContain("Deployments in these deployments, rendered without the cluster: 1 new\n");
+  expect(nested.out).toContain("Child deployments, rendered without the cluster: 1 new\n");
   expect(nested.out).toContain(`new ${namespace}/child in ${name}: 2 new\n`);
   expect(nested.out).toContain("It changes 1 KluctlDeployment in turn");
   await repo.git("rm", "--quiet", "--force", "app/child.yml");

@@ -87,7 +87,7 @@ async function showsChildren({ cluster }: TestWorld, pulls: PullRequests) {
 
   const pull = await pulls.open(root([child("kept", { name: "renamed" }), child("added", { name: "three" })]));
   const comment = await pull.comment("/root`: 1 new, 1 orphan");
-  const title = "Deployments in these deployments, rendered without the cluster: 1 new, 1 changed, 1 deleted";
+  const title = "Child deployments, rendered without the cluster: 1 new, 1 changed, 1 deleted";
   expect(comment).toContain(title);
   const [, section = ""] = comment.split(title);
   expect(section).toMatch(/\*\*new\*\* `[^`]*\/added` in `[^`]*\/root`: 1 new[^]*new\*\* ConfigMap `[^`]*\/three`/);

@@ -1,6 +1,6 @@
 /** Flux's GitRepository, as far as it decides which pushes affect it. */
 import { z } from "zod";
-import { annotation, commitOfRevision, type FluxSource } from "../../model.ts";
+import { annotation, commitOfRevision, type FluxSource, isSwitchedOff } from "../../model.ts";
 import { repoId } from "../../model/repo-url.ts";
 
 export const requestAnnotation = "reconcile.fluxcd.io/requestedAt";
@@ -45,7 +45,7 @@ export function parseFluxSource(resource: unknown): FluxSource | undefined {
   return {
     ...{ key: { namespace, name }, uid, repo, url: spec.url, ref },
     suspended: spec.suspend === true,
-    webhooks: annotations[annotation.webhooks]?.trim().toLowerCase() !== "false",
+    webhooks: !isSwitchedOff({ annotations }, annotation.webhooks),
     commit: status?.artifact ? commitOfRevision(status.artifact.revision) : undefined,
     lastRequest: requested,
     isRequested: requested !== undefined && requested !== status?.lastHandledReconcileAt,

@@ -34,7 +34,6 @@ export interface WatchedKind<T> {
   stop(): Promise<void>;
   /** From memory. */
   all(): readonly T[];
-  find(key: Key): T | undefined;
   /** The path of a resource. */
   pathOf(key: Key): string;
 }
@@ -120,7 +119,6 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
       await stopWatches();
     },
     all: () => [...known.values()],
-    find: (key) => known.get(keyText(key)),
     pathOf: ({ namespace, name }) => `${collectionOf(deps, namespace)}/${encodeURIComponent(name)}`,
   };
 }

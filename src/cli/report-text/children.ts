@@ -3,7 +3,7 @@ import {
   describeChild,
   describeChildNotes,
   describeUnshownChildren,
-  explainChildren,
+  explainChildrenHere,
   titleOfChildren,
 } from "../../comment/children.ts";
 import { keyText } from "../../model.ts";
@@ -16,7 +16,7 @@ import { oneLine, plainMarkup, sentence, toLines } from "./safe-text.ts";
 export function renderChildren(children: ChildPreviews, colour: Colouring): string {
   return [
     colour("title", titleOfChildren(children)),
-    colour("aside", `  ${explainChildren}`),
+    colour("aside", `  ${explainChildrenHere}`),
     ...children.previews.flatMap((child) => renderChild(child, colour).map((line) => `  ${line}`)),
     ...describeUnshownChildren(children, { code: oneLine }, sentence).map((line) => `  ${line}`),
   ].join("\n");

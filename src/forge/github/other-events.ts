@@ -1,8 +1,8 @@
-/** Understands GitHub's deliveries that are no pushes, and pushes to the branches of its merge queue. */
+/** Understands GitHub's deliveries other than pushes, and pushes to the branches of its merge queue. */
 import { z } from "zod";
 import { type GitEvent, type PullRequestEvent, parseQueueBranch } from "../../model.ts";
 import { Commit, irrelevant, lenient, misshapen, Name, quoted } from "../payload.ts";
-import { type Origin, Repository, repositoryUrls } from "./repository.ts";
+import { type Origin, Repository, repositoryOf } from "./repository.ts";
 
 const PullRequest = z.object({
   action: Name,
@@ -63,8 +63,7 @@ export function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
   return {
     ...origin,
     kind: "pull-request",
-    repoUrls: repositoryUrls(data.repository),
-    repoName: data.repository.full_name,
+    ...repositoryOf(data.repository),
     number: data.number,
     action: retargeted ? "retargeted" : (actions.get(data.action) ?? "other"),
     baseBranch: base.ref,
@@ -87,8 +86,7 @@ export function toQueuePush(origin: Origin, push: QueuePush, branch: string): Gi
   return {
     ...origin,
     kind: "merge-group",
-    repoUrls: repositoryUrls(repository),
-    repoName: repository.full_name,
+    ...repositoryOf(repository),
     commit: ended ? before : after,
     branch,
     base: named.base,
@@ -107,8 +105,7 @@ export function toMergeGroupEvent(origin: Origin, payload: unknown): GitEvent {
   return {
     ...origin,
     kind: "merge-group",
-    repoUrls: repositoryUrls(repository),
-    repoName: repository.full_name,
+    ...repositoryOf(repository),
     commit: group.head_sha,
     branch,
     base: group.base_sha,
@@ -137,8 +134,7 @@ export function toRerunEvent(
   return {
     ...origin,
     kind: "rerun",
-    repoUrls: repositoryUrls(repository),
-    repoName: repository.full_name,
+    ...repositoryOf(repository),
     commit: checked.head_sha,
   };
 }

@@ -15,6 +15,8 @@ export const Repository = z.object({
   html_url: MaybeUrl,
 });
 
-export function repositoryUrls(repository: z.infer<typeof Repository>): string[] {
-  return distinctUrls(repository.clone_url, repository.ssh_url, repository.git_url, repository.html_url);
+/** The repository as all events name it. */
+export function repositoryOf(payload: z.infer<typeof Repository>): { repoUrls: string[]; repoName: string } {
+  const { full_name, clone_url, ssh_url, git_url, html_url } = payload;
+  return { repoUrls: distinctUrls(clone_url, ssh_url, git_url, html_url), repoName: full_name };
 }

@@ -32,7 +32,7 @@ import {
   signatureProblem,
 } from "../webhook-source.ts";
 import { toMergeGroupEvent, toPullRequestEvent, toQueuePush, toRerunEvent } from "./other-events.ts";
-import { type Origin, Repository, repositoryUrls } from "./repository.ts";
+import { type Origin, Repository, repositoryOf } from "./repository.ts";
 
 /** A push lists at most this many commits, and a commit this many files; at the limit there may be more. */
 const maxCommits = 2_048;
@@ -119,8 +119,7 @@ function toPushEvent(origin: Origin, payload: unknown): GitEvent {
   return {
     ...origin,
     kind: "push",
-    repoUrls: repositoryUrls(repository),
-    repoName: repository.full_name,
+    ...repositoryOf(repository),
     defaultBranch: repository.default_branch,
     sender: push.sender?.login,
     ...toPushChange({ ...push, commit: push.head_commit?.id, listsAll: !push.forced && !truncated }),

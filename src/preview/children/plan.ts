@@ -3,7 +3,6 @@
  * a KluctlDeployment among the objects of another deployment. Pure.
  */
 import { isDeepStrictEqual } from "node:util";
-import { isSwitchedOff } from "../../intake/match.ts";
 import { compareText } from "../../kit/compare-text.ts";
 import { parseJson } from "../../kit/json.ts";
 import {
@@ -14,6 +13,7 @@ import {
   type GitDeployment,
   type Heads,
   isMalformed,
+  isSwitchedOff,
   type Key,
   keyText,
   type RepoId,

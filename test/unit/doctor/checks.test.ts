@@ -32,11 +32,12 @@ test("the GitRepositories that Flux is made to fetch are counted, and what keeps
     aFluxSource(),
     aFluxSource({ ref: { commit: "1".repeat(40) } }),
     { ...aFluxSource(), webhooks: false },
+    { ...aFluxSource(), suspended: true },
   ];
   const examined = async (found: Promise<readonly FluxSource[] | undefined>, webhooks = true) =>
     lines(await examineFlux(found, [{ webhooks }]));
   expect(await examined(Promise.resolve(sources))).toEqual([
-    "ok GitRepositories of Flux: 2 of 3 follow a ref, and are fetched as soon as a push is reported",
+    "ok GitRepositories of Flux: 1 of 4 are fetched as soon as a push to their ref is reported",
     "ok GitRepositories of Flux: webhooks are disabled by annotation for flux-system/shop",
   ]);
   expect(await examined(Promise.resolve([]), false)).toEqual([
@@ -46,7 +47,7 @@ test("the GitRepositories that Flux is made to fetch are counted, and what keeps
     "warning GitRepositories of Flux: the cluster does not have source.toolkit.fluxcd.io/v1: flux.trigger has no effect",
   ]);
   expect(await examined(Promise.reject(new ApiError(403, "forbidden")))).toEqual([
-    "warning GitRepositories of Flux: may not be listed: see the rights",
+    "warning GitRepositories of Flux: the server's account may not list them",
   ]);
   await expect(examined(Promise.reject(new ApiError(503, "busy")))).rejects.toThrow("busy");
 });

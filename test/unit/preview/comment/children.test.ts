@@ -10,7 +10,7 @@ import { limitReport } from "../../../../src/web/sight.ts";
 const report = samples["children"] as Report;
 const render = (shown: Report, maxLength = 65_536) => renderComment(shown, { maxLength, marker: "<!-- towline -->" });
 const title =
-  "Deployments in these deployments, rendered without the cluster: 1 new, 1 changed, 1 deleted, 5 not rendered; 4 objects deleted in them";
+  "Child deployments, rendered without the cluster: 1 new, 1 changed, 1 deleted, 5 not rendered (would delete 4 objects)";
 
 test("children have one folded section of their own, and count nowhere else", () => {
   const body = render(report);
@@ -73,7 +73,7 @@ test("the contents of children are removed before those of the deployments, and 
   expect(fitted.previews).toEqual(report.previews);
   expect(fitted.children?.previews[0]?.preview.objects.map((object) => object.diff)).toEqual([undefined, undefined]);
   expect(fitted.children?.previews[0]?.preview.counts.new).toBe(2);
-  expect(Report.parse(JSON.parse(JSON.stringify(fitted)))).toBeTruthy();
+  expect(Report.parse(JSON.parse(JSON.stringify(fitted)))).toEqual(JSON.parse(JSON.stringify(fitted)));
 });
 
 test("the page shows children to users who see both the child and its parent", () => {
