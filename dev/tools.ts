@@ -17,7 +17,7 @@ export type ToolPaths<Name extends ToolName = ToolName> = Readonly<Record<Name, 
 export interface FindOptions {
   /** Reports steps that take long to the user. */
   readonly say: (line: string) => void;
-  /** `TOWLINE_DEMO_OFFLINE=1`: nothing but packages and modules is downloaded. */
+  /** `TOWLINE_DEMO_OFFLINE=1`: no release is downloaded, only packages and modules. */
   readonly env?: NodeJS.ProcessEnv;
   /** The programs that are published ready-made. */
   readonly releases?: ReleaseTable;
@@ -35,9 +35,10 @@ export async function findTools<Name extends ToolName>(
 ): Promise<ToolPaths<Name>> {
   const found = await Promise.all(
     names.map(async (name) => {
-      const release = env["TOWLINE_DEMO_OFFLINE"] === "1" ? undefined : findRelease(releases, name);
+      const release = findRelease(releases, name);
       const path = await findTool(tools[name], release, env);
-      return [name, path ?? (release && (await tryDownload(tools[name], release, say, env)))] as const;
+      const mayDownload = release !== undefined && env["TOWLINE_DEMO_OFFLINE"] !== "1";
+      return [name, path ?? (mayDownload ? await tryDownload(tools[name], release, say, env) : undefined)] as const;
     }),
   );
   const paths = new Map<ToolName, string>();
@@ -75,8 +76,12 @@ async function findTool(tool: Tool, release: Release | undefined, env: NodeJS.Pr
     if (await isExecutable(named)) return named;
     throw new Error(`${tool.variable}: ${named} is not an executable file.`);
   }
-  const published = () => release && findDownloaded(tool.name, release);
-  return (await findOnPath(tool, env)) ?? (await published()) ?? (tool.build && findBuilt(tool.name, tool.build));
+  const onPath = await findOnPath(tool, env);
+  if (onPath !== undefined) return onPath;
+  const published = release && (await findDownloaded(tool.name, release));
+  // Once downloaded, it may turn out not to run on this machine.
+  if (published !== undefined && (await isUsable(tool, published))) return published;
+  return tool.build && findBuilt(tool.name, tool.build);
 }
 
 async function findOnPath(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | undefined> {

@@ -1,6 +1,14 @@
 /** Ends a reconciliation that does not take place: the resource is invalid, suspended or held back. */
 import { RemoteBusyError } from "../errors.ts";
-import { followsGit, keyText, type MalformedDeployment, type Outcome } from "../model.ts";
+import {
+  annotation,
+  type Deployment,
+  followsGit,
+  type Health,
+  keyText,
+  type MalformedDeployment,
+  type Outcome,
+} from "../model.ts";
 import { wasDryRun } from "../model/last-deploy.ts";
 import { refuseRequests } from "../requests/manual.ts";
 import { isAsked } from "../requests/requests.ts";
@@ -52,9 +60,9 @@ export async function settleSuspended(loop: Loop, deps: LoopDeps & HeadDeps): Pr
   const pending = await findPendingCommit(loop, deps);
   const ready = verdictIn(status);
   const isKnown = ready !== undefined && (ready.status !== "Unknown" || isAwaitingHealth(status));
-  const health = isKnown || wasDryRun(status.lastDeployResult) ? undefined : await lookAtHealth(loop, deps);
+  const found = isKnown || wasDryRun(status.lastDeployResult) ? undefined : await lookAtHealth(loop, deps);
   if (!isKnown && signal.aborted) return { kind: "failed", retry: "soon", message: "the health check was interrupted" };
-  const seen = health === "unknown" ? undefined : health;
+  const seen = found === "unknown" ? unreadable(deployment) : found;
   const verdict = isKnown ? ready : withHealth(verdictOf(spec, status), seen);
   const message = withPendingCommit(verdict.message, pending);
   if (status.observedGeneration !== generation || isReconciling(status) || message !== ready?.message) {
@@ -65,6 +73,14 @@ export async function settleSuspended(loop: Loop, deps: LoopDeps & HeadDeps): Pr
   if (verdict.health === undefined || isKnown) return { kind: "skipped", why: "suspended" };
   announceHealth(deployment, seen, deps);
   return outcomeOf(seen) ?? { kind: "done" };
+}
+
+/** No reconciliation follows that could say what is wrong with the identity, so that it must not count as healthy. */
+function unreadable({ annotations }: Deployment): Health | undefined {
+  if (annotations[annotation.healthChecks] === undefined) return undefined;
+  const message =
+    "Its objects cannot be read: the deployment's credentials, kubeconfig or service account are not usable.";
+  return { kind: "unhealthy", message };
 }
 
 /** The commit that a suspended deployment would deploy, if it is a newer one: the sweep saw the ref move. */

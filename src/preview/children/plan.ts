@@ -101,7 +101,9 @@ function planChild(change: ChildChange, parent: ParentFacts, context: PlanContex
     return "not rendered, because it cannot be read";
   }
   if (old !== undefined && now !== undefined && isDeepStrictEqual(old.spec, now.spec)) return undefined;
-  if (isSwitchedOff(last, annotation.preview)) return "not rendered, because its annotation disables previews";
+  // Of both: the pull request may remove the annotation, too.
+  const isOff = [old, now].some((one) => one && isSwitchedOff(one, annotation.preview));
+  if (isOff) return "not rendered, because its annotation disables previews";
   const stays = now === undefined ? whyItsObjectsStay(last) : undefined;
   if (stays !== undefined) return `deleted, but its objects stay in the cluster, because ${stays}`;
   const reason = [old, now].map((one) => one && whyNotRendered(one, parent, context)).find(Boolean) ?? context.refusal;

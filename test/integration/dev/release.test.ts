@@ -148,9 +148,10 @@ test("a program is taken from its project's release, and from the cache the seco
   const { releases, env, said, requests } = await publish("2.22.1");
 
   const { kluctl } = await findTools(["kluctl"], { say: (line) => said.push(line), env, releases });
-  const again = await findTools(["kluctl"], { say: (line) => said.push(line), env, releases });
+  const offline = { ...env, TOWLINE_DEMO_OFFLINE: "1" };
+  const again = await findTools(["kluctl"], { say: (line) => said.push(line), env: offline, releases });
 
-  expect(again).toEqual({ kluctl });
+  expect(again, "offline, what is there is used").toEqual({ kluctl });
   expect(basename(kluctl)).toBe("kluctl");
   expect((await stat(kluctl)).mode & 0o111).toBe(0o111);
   expect(await readFile(kluctl, "utf8")).toContain("2.22.1");
@@ -175,6 +176,8 @@ test.each([
 
   expect(said.at(-1)).toMatch(why);
   expect(said.at(-1)).toMatch(/^No ready-made kluctl 2\.22\.1: .* It will be built\.$/);
+  // Neither is it the next time.
+  await expect(findTools(["kluctl"], { say: () => undefined, env, releases })).rejects.toThrow("is built with Go");
 });
 
 test("TOWLINE_DEMO_OFFLINE=1 and a release without a checksum request no release", async () => {

@@ -262,3 +262,25 @@ test("the sentences beside the wait stay in Ready, whatever the names of the obj
   await world.reconcile(interval, world.attempt());
   expect(world.status()?.conditions[0]?.message).toBe(message.replace(` ${wait}`, ""));
 });
+
+test("a suspended deployment whose objects cannot be read does not count as healthy", async () => {
+  const progressing = { ...ready, status: "Unknown", reason: "Progressing", message: "deploying" } as const;
+  const status = { ...upToDate, conditions: [progressing], lastDeployResult: aSummary() };
+  const spec = { suspend: true, kubeConfig: { secretName: "gone" } };
+  const annotations = { [annotation.healthChecks]: JSON.stringify([check]) };
+  const world = aWorld(aDeployment({ annotations, generation: 2, spec, status }));
+  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
+  expect(world.status()?.conditions).toMatchObject([
+    {
+      type: "Ready",
+      status: "False",
+      reason: "HealthCheckFailed",
+      message: expect.stringContaining("objects cannot be read") as string,
+    },
+    { type: "Healthy", status: "False" },
+  ]);
+
+  const unchecked = aWorld(aDeployment({ generation: 2, spec, status }));
+  await unchecked.reconcile({ ...push, cause: "change" }, unchecked.attempt());
+  expect(unchecked.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
+});

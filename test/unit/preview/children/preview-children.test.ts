@@ -186,6 +186,14 @@ test.each<[string, ResultObject, string]>([
     "not rendered, because its annotation disables previews",
   ],
   [
+    "whose previews the pull request would switch on",
+    toObject(
+      live(aChild("a", { metadata: { annotations: { [annotation.preview]: "false" } } })),
+      aChild("a", { spec: { args: { version: "2" } } }),
+    ),
+    "not rendered, because its annotation disables previews",
+  ],
+  [
     "that is removed without spec.delete",
     toObject(live(aChild("a")), undefined),
     "deleted, but its objects stay in the cluster, because its `spec.delete` is not true",
