@@ -222,11 +222,20 @@ export const Report = z.object({
   /** Of a merged pull request: the commit of the base branch that contains it, and what became of it. */
   mergeCommit: z.string().optional(),
   rollout: z.array(RolloutLine).optional(),
+  /**
+   * The comment and the statuses of a merged pull request show all of this; and what the host said of it then, so that it
+   * need not be asked again to find that nothing is new. `mergedAt`: epoch milliseconds.
+   */
+  written: z.object({ repoUrls: z.array(z.string()), mergedAt: z.number() }).optional(),
   /** The author was told that the rollout failed. */
   failureTold: z.boolean().optional(),
 });
 
 export type Report = z.infer<typeof Report>;
+
+/** What is not deployed this long after the merge is no longer followed. */
+export const followedForMs = 14 * 24 * 3_600_000;
+
 export type EarlierPreview = NonNullable<Report["earlierPreviews"]>[number];
 export type Preview = z.infer<typeof Preview>;
 export type ChildPreview = z.infer<typeof ChildPreview>;

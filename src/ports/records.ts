@@ -25,9 +25,12 @@ export interface Reports {
   stale(key: PullRequestKey): Promise<Staleness | undefined>;
   /** The merged pull requests whose merge this commit is, as far as that was recorded. */
   mergedAs(commit: CommitKey): Promise<readonly Report[]>;
-  /** Records whether deployments that include the repository still have to deploy the merge of a pull request. */
-  setRollingOut(key: PullRequestKey, repo: RepoId, rollingOut: boolean): Promise<void>;
-  /** The pull requests of this repository that were merged, and that such deployments still have to deploy. */
+  /**
+   * Records that deployments that include the repository still have to deploy the merge of a pull request. `mergedAt`: epoch
+   * milliseconds; `undefined` if they no longer have to.
+   */
+  setRollingOut(key: PullRequestKey, repo: RepoId, mergedAt: number | undefined): Promise<void>;
+  /** The pull requests of this repository that were merged lately, and that such deployments still have to deploy. */
   rollingOut(repo: RepoId): Promise<readonly PullRequestKey[]>;
   /** The statuses written for a commit, as far as they are recorded. */
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;

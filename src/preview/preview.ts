@@ -87,7 +87,9 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const report = previous === undefined ? fresh : withFinalHead(previous, fresh);
     const { state, mergeCommit } = pullRequest;
     const { title, author, openedAt } = fresh;
-    await save({ ...report, title, author, openedAt, state, finishedAt: report.finishedAt ?? now, mergeCommit });
+    const finishedAt = report.finishedAt ?? now;
+    // The host reported a change: what was written may be there no more.
+    await save({ ...report, title, author, openedAt, state, finishedAt, mergeCommit, written: undefined });
     return { kind: "done" };
   }
 

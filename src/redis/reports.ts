@@ -10,7 +10,7 @@ import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
 import type { Reports } from "../ports.ts";
-import { isOpen, type Report } from "../model/report.ts";
+import { followedForMs, isOpen, type Report } from "../model/report.ts";
 import { readReport, storeReport } from "../model/stored-report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } from "./key-schemas.ts";
@@ -151,18 +151,19 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       const found = await Promise.all(keys.flatMap((json) => parse(PullRequestKeySchema, json) ?? []).map(find));
       return found.filter((report) => report !== undefined).filter((report) => isMergedAs(report, commit.commit));
     },
-    async setRollingOut({ forge, repoName, number }, repo, rollingOut) {
+    async setRollingOut({ forge, repoName, number }, repo, mergedAt) {
       const key = rollingOutKey(repo);
       const member = JSON.stringify({ forge, repoName, number });
-      // From the first time on: what is not deployed by then is not waited for without end.
-      const writing = rollingOut
-        ? connection.multi().zadd(key, "NX", Date.now(), member).pexpire(key, keepStatusesMs)
-        : connection.multi().zrem(key, member);
+      // From the merge on, however often it is recorded: what is not deployed by then is not waited for without end.
+      const writing =
+        mergedAt === undefined
+          ? connection.multi().zrem(key, member)
+          : connection.multi().zadd(key, mergedAt, member).pexpire(key, followedForMs);
       await inTime("store the rollout", async () => allOf(await writing.exec()));
     },
     async rollingOut(repo) {
       const found = await inTime("list the rollouts", async () => {
-        await connection.zremrangebyscore(rollingOutKey(repo), "-inf", String(Date.now() - keepStatusesMs));
+        await connection.zremrangebyscore(rollingOutKey(repo), "-inf", String(Date.now() - followedForMs));
         return connection.zrange(rollingOutKey(repo), 0, "-1");
       });
       return found.flatMap((json) => parse(PullRequestKeySchema, json) ?? []);

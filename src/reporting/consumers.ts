@@ -4,7 +4,8 @@
  */
 import { readGitCredentials } from "../access/credentials.ts";
 import type { Logger } from "../log.ts";
-import { SourceError } from "../errors.ts";
+import { SourceError, type SourceProblem } from "../errors.ts";
+import type { BoundedMap } from "../kit/bounded-map.ts";
 import {
   annotation,
   followsGit,
@@ -30,14 +31,22 @@ export interface ConsumersDeps {
   readonly sources: Pick<Sources, "heads" | "contains">;
   /** Whether a forge may report about the repository at this URL. */
   readonly speaksFor: (forge: string, url: string) => boolean;
+  /** Commits that git did not have when a deployment's login asked for them lately. */
+  readonly missing: Pick<BoundedMap<true>, "get" | "set">;
   readonly log: Logger;
 }
+
+/** Where a pull request was merged into. */
+export type MergedInto = Pick<PullRequest, "key" | "baseBranch" | "repoUrls">;
 
 /** A deployment and the merge: whether what it reconciled last contains it. */
 export interface Consumer {
   readonly deployment: GitDeployment;
-  /** `lost`: the branch does not contain the merge any more. `unknown`: git did not answer. */
-  readonly has: "merge" | "newer" | "older" | "lost" | "unknown";
+  /**
+   * `lost`: the branch does not contain the merge any more. `unknown`: git did not answer. `unreadable`: it will not answer
+   * until a person changes something.
+   */
+  readonly has: "merge" | "newer" | "older" | "lost" | "unknown" | "unreadable";
   /** The branch's commit that it reconciled last, or an older one. */
   readonly commit?: string | undefined;
 }
@@ -48,9 +57,12 @@ export interface Consumers {
   readonly all: readonly Consumer[];
 }
 
+/** Users write the record too. A project includes a repository under one URL, or perhaps a second one. */
+const mostCommits = 3;
+
 /** The deployments that the comment of this pull request may name, and that include the branch that it was merged into. */
 export async function findConsumers(
-  pullRequest: PullRequest,
+  pullRequest: MergedInto,
   mergeCommit: string,
   deps: ConsumersDeps,
   signal: AbortSignal | undefined,
@@ -80,8 +92,8 @@ export async function findConsumers(
       }
       const recorded = includedCommitsOf(deployment).filter((one) => isOf(one.url, repos) && one.ref === branch);
       // Under several URLs, it may have several commits of the branch: the merge is deployed where all contain it.
-      const commits = [...new Set(recorded.map(({ commit }) => commit))];
-      const contain = await Promise.all(commits.map((commit) => contains(library, commit)));
+      const commits = [...new Set(recorded.map(({ commit }) => commit))].slice(0, mostCommits);
+      const contain = await Promise.all(commits.map((commit) => contains(deployment, library, commit)));
       const commit = commits.find((_, at) => !contain[at]) ?? commits.find((one) => one !== mergeCommit) ?? commits[0];
       if (commits.length > 0 && !contain.includes(false)) {
         return { deployment, has: commit === mergeCommit ? "merge" : "newer", commit };
@@ -93,18 +105,26 @@ export async function findConsumers(
     } catch (error) {
       signal?.throwIfAborted();
       deps.log.debug({ ...deployment.key, error: (error as Error).message }, "could not find what it includes");
-      return { deployment, has: "unknown" };
+      return { deployment, has: error instanceof SourceError && lasting.has(error.problem) ? "unreadable" : "unknown" };
     }
   }
 
   /** A commit that git has no more is not known to contain anything. */
-  function contains(library: Repository, commit: string): Promise<boolean> {
-    return deps.sources.contains(library, commit, mergeCommit, signal).catch((error: unknown) => {
-      if (error instanceof SourceError && error.problem === "ref-not-found") return false;
-      throw error;
-    });
+  async function contains(deployment: GitDeployment, library: Repository, commit: string): Promise<boolean> {
+    const asked = `${keyText(deployment.key)} ${library.url} ${commit}`;
+    if (deps.missing.get(asked)) return false;
+    try {
+      return await deps.sources.contains(library, commit, mergeCommit, signal);
+    } catch (error) {
+      if (!(error instanceof SourceError && error.problem === "ref-not-found")) throw error;
+      deps.missing.set(asked, true);
+      return false;
+    }
   }
 }
+
+/** These last until a person changes a login, the repository or the configuration; then the deployment's status changes too. */
+const lasting: ReadonlySet<SourceProblem> = new Set<SourceProblem>(["unauthorized", "not-found", "empty", "refused"]);
 
 /** One state for each of them, as far as it is known. */
 export function statesOf(consumers: readonly Consumer[]): RolloutState[] {
@@ -122,6 +142,7 @@ export function sumOfStates(states: readonly RolloutState[]): RolloutState {
 /** `undefined`: there is nothing new to say. */
 function lineOf({ deployment, has, commit = "" }: Consumer): ReturnType<typeof describeProgress> | undefined {
   if (has === "unknown") return undefined;
+  if (has === "unreadable") return { state: "pending", description: "not known: it cannot read this repository" };
   if (has === "older") return describeWaiting(deployment);
   if (has === "lost") return { state: "canceled", description: "the branch no longer contains this commit" };
   const line = describeProgress(deployment);

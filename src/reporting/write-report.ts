@@ -26,7 +26,7 @@ import { includedCommitsOf } from "../model/included-commits.ts";
 import { includesFrom } from "../model/includes.ts";
 import { failedIn, isForeign, isOpen, markStale, type Report, type RolloutLine } from "../model/report.ts";
 import { readyCondition } from "../reconcile/status/conditions.ts";
-import { createFollowMerge } from "./follow-merge.ts";
+import { createFollowMerge, type Followed, waitsFor } from "./follow-merge.ts";
 import type { Marker } from "./marker.ts";
 import { detailsOf, withDetails } from "./status-details.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
@@ -58,7 +58,7 @@ const mostWritten = 1_000;
 
 export function createReportWriter(deps: ReportWriterDeps) {
   const { forges, reports, queue, log } = deps;
-  const followMerge = createFollowMerge(deps);
+  const merges = createFollowMerge(deps);
   const written = createBoundedMap<true>({ entries: mostWritten });
   let warned = false;
 
@@ -81,8 +81,10 @@ export function createReportWriter(deps: ReportWriterDeps) {
     key: PullRequestKey,
     signal: AbortSignal | undefined,
   ): Promise<Outcome> {
-    const report = await reports.find(key);
-    if (report === undefined) return { kind: "skipped", why: "there is no record of this pull request any more" };
+    const stored = await reports.find(key);
+    if (stored === undefined) return { kind: "skipped", why: "there is no record of this pull request any more" };
+    const { report, outcome } = await merges.ahead(stored, signal);
+    if (outcome !== undefined) return outcome;
     try {
       // All of these are questions to the host, whose answers take longer than anything else here.
       const [base, comments] = [readBase(report, signal), ask(forge.ownComments(key, signal))];
@@ -90,8 +92,8 @@ export function createReportWriter(deps: ReportWriterDeps) {
       if (now === undefined) return { kind: "skipped", why: "the pull request was deleted" };
       const stale = whyStale(report, now, await base);
       if (stale === undefined) {
-        const { report: followed, againMs } = await followMerge(report, now, signal);
-        return await write(forge, await withStaleness(followed), { comments, laterMs: againMs }, signal);
+        const { report: followed, againMs: laterMs } = await merges.follow(report, now, signal);
+        return await write(forge, await withStaleness(followed), { now, comments, laterMs }, signal);
       }
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
       return { kind: "skipped", why: stale.why };
@@ -105,24 +107,23 @@ export function createReportWriter(deps: ReportWriterDeps) {
   }
 
   /**
-   * Tells the author, once for each pull request, that the rollout fails and does not recover by itself. Returns when to look
-   * again: many failures end with the next retry, or when the objects are ready.
+   * Tells the author, once for each pull request, that the rollout fails and does not recover by itself. Returns the report as
+   * it is stored then, and when to look again: many failures end with the next retry, or when the objects are ready.
    */
   async function tellFailure(forge: Forge, report: Report, url: string | undefined, signal?: AbortSignal) {
     const { author, failureTold, pullRequest } = report;
-    if (author === undefined || failureTold || report.state !== "merged") return undefined;
+    if (author === undefined || failureTold || report.state !== "merged") return { report };
     const now = deps.clock.now();
     const failed = failedIn(report, now - recoversWithinMs);
     if (failed.length === 0) {
       const [first = Infinity] = failedIn(report, now)
         .map(({ failingSince = Infinity }) => failingSince)
         .toSorted();
-      return Number.isFinite(first)
-        ? Math.min(Math.max(first + recoversWithinMs - now, 1_000), lookAgainMs)
-        : undefined;
+      if (!Number.isFinite(first)) return { report };
+      return { report, againMs: Math.min(Math.max(first + recoversWithinMs - now, 1_000), lookAgainMs) };
     }
     const still = await Promise.all(failed.map((line) => stillFails(line, report)));
-    if (!still.includes(true)) return undefined;
+    if (!still.includes(true)) return { report };
     // A crash may have kept an earlier job from recording it.
     const mark = failureMark(report);
     const isThere = (await forge.ownComments(pullRequest, signal)).some(({ body }) => body.includes(mark));
@@ -136,8 +137,9 @@ export function createReportWriter(deps: ReportWriterDeps) {
         ),
         signal,
       );
-    await reports.save({ ...report, failureTold: true });
-    return undefined;
+    const told = { ...report, failureTold: true };
+    await reports.save(told);
+    return { report: told };
   }
 
   /** A newer commit, or a change of the resource, may have mended it: the statuses of the merge do not say so. */
@@ -188,7 +190,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
   async function write(
     forge: Forge,
     report: Report,
-    { comments, laterMs }: { readonly comments: OwnComments; readonly laterMs: number | undefined },
+    { now, comments, laterMs }: { now: PullRequest; comments: OwnComments; laterMs: number | undefined },
     signal?: AbortSignal,
   ): Promise<Outcome> {
     const { url } = report;
@@ -205,13 +207,15 @@ export function createReportWriter(deps: ReportWriterDeps) {
     // Neither waits for the other: a host may reject one and accept the other.
     const comment = await attempt(() => postComment(forge, report, comments, signal));
     await attempt(() => postStatuses(forge, report, comment?.url ?? url, signal));
-    const againMs = (await attempt(() => tellFailure(forge, report, comment?.url, signal))) ?? laterMs;
+    const told: Followed = (await attempt(() => tellFailure(forge, report, comment?.url, signal))) ?? { report };
     for (const earlier of report.earlierHeads) {
       await attempt(() => leave(forge, report, earlier, signal));
     }
     const outcome = logged(report, worstOf(outcomes));
-    if (outcome.kind !== "done" || againMs === undefined) return outcome;
-    return { kind: "later", afterMs: againMs, why: "the rollout is not over" };
+    if (outcome.kind !== "done") return outcome;
+    if (told.againMs !== undefined) return waitsFor(told.againMs);
+    await merges.noteWritten(told.report, now);
+    return laterMs === undefined ? outcome : waitsFor(laterMs);
   }
 
   async function postComment(forge: Forge, report: Report, comments: OwnComments, signal?: AbortSignal) {

@@ -50,11 +50,11 @@ export function fakeReports() {
             pullRequest.repoName === repoName,
         ),
       ),
-    setRollingOut(key, repo, is) {
+    setRollingOut(key, repo, mergedAt) {
       const there = rollingOut.get(repo) ?? new Map<string, PullRequestKey>();
       rollingOut.set(repo, there);
-      if (is) there.set(pullRequestText(key), key);
-      else there.delete(pullRequestText(key));
+      if (mergedAt === undefined) there.delete(pullRequestText(key));
+      else there.set(pullRequestText(key), key);
       return Promise.resolve();
     },
     rollingOut: (repo) => Promise.resolve([...(rollingOut.get(repo)?.values() ?? [])]),

@@ -212,16 +212,16 @@ test("commits are listed as unsettled until they are settled, and foreign entrie
 
 test("rollouts of a library are listed until they are over, on every replica, and foreign entries are ignored", async () => {
   const { reports, another, prefix, client } = await useReports();
-  await reports.setRollingOut(aPullRequestKey(7), repo, true);
-  await another().setRollingOut(aPullRequestKey(8), repo, true);
+  const now = Date.now();
+  await reports.setRollingOut(aPullRequestKey(7), repo, now - 1);
+  await another().setRollingOut(aPullRequestKey(8), repo, now);
   const [key] = await client().keys(`${prefix}:rolling-out:*`);
   await client().zadd(key!, Date.now(), "not json");
   expect(await reports.rollingOut(repo)).toEqual([aPullRequestKey(7), aPullRequestKey(8)]);
   // Nothing is waited for without end.
-  await client().zadd(key!, Date.now() - 15 * 24 * 3_600_000, JSON.stringify(aPullRequestKey(7)));
-  await reports.setRollingOut(aPullRequestKey(7), repo, true);
+  await reports.setRollingOut(aPullRequestKey(7), repo, now - 15 * 24 * 3_600_000);
   expect(await reports.rollingOut(repo)).toEqual([aPullRequestKey(7), aPullRequestKey(8)].slice(1));
-  await reports.setRollingOut(aPullRequestKey(8), repo, false);
+  await reports.setRollingOut(aPullRequestKey(8), repo, undefined);
   expect(await reports.rollingOut(repo)).toEqual([]);
 });
 

@@ -243,6 +243,13 @@ describe("a pull request that is no longer open", () => {
     expect(told).toEqual([{ ...previous, ...ended, earlierPreviews }]);
   });
 
+  test("is written anew, although the rollout has nothing new: its comment may have been edited", async () => {
+    const previous = aReport({ pullRequest: key, state: "merged", written: { repoUrls: [], mergedAt: 1_000 } });
+    const { run, told } = aPreviewWorld([named("a")], { pullRequest: { state: "merged" }, previous });
+    await run();
+    expect(told).toMatchObject([{ state: "merged", written: undefined }]);
+  });
+
   test("gets a report even if none was saved, because there may be a comment", async () => {
     const { run, told, queue } = aPreviewWorld([named("a")], { pullRequest: { state: "merged" } });
     expect(await run()).toEqual({ kind: "done" });

@@ -1,5 +1,6 @@
 /** The comment of a library's merged pull request follows the deployments that include the library. */
 import { expect, test } from "vitest";
+import { ForgeError, SourceError } from "../../../src/errors.ts";
 import { annotation, type Condition, type Deployment, type DeploymentStatus } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import type { Report } from "../../../src/model/report.ts";
@@ -47,11 +48,16 @@ function aConsumer(name: string, { has, ref, isShown = true, spec, status, more 
 
 async function setUp(deployments: readonly Deployment[], overrides: Partial<Report> = {}) {
   const forge = fakeForge({});
-  forge.put(7, { key, state: "merged", head: headCommit, repoUrls: [url], mergeCommit: merge });
+  forge.put(7, { key, state: "merged", head: headCommit, repoUrls: [url], mergeCommit: merge, closedAt: seenAt });
   const reports = fakeReports();
   const previews = [aPreview({ includes: true })];
   const merged = { repo: library, state: "merged", mergeCommit: merge, previews, author: "ann" } as const;
   await reports.save(aReport({ pullRequest: key, ...merged, ...overrides }));
+  const rollingOutSince: number[] = [];
+  const setRollingOut: typeof reports.setRollingOut = (of, repo, mergedAt) => {
+    if (mergedAt !== undefined) rollingOutSince.push(mergedAt);
+    return reports.setRollingOut(of, repo, mergedAt);
+  };
   const cluster = fakeDeployments(...deployments);
   const sources = fakeSources({ "refs/heads/main": merge });
   sources.lineage.set(merge, [merge, before]).set(later, [later, merge, before]);
@@ -59,7 +65,7 @@ async function setUp(deployments: readonly Deployment[], overrides: Partial<Repo
   let synced = true;
   const write = createReportWriter({
     forges: new Map([["gitea", forge]]),
-    reports,
+    reports: { ...reports, setRollingOut },
     queue: fakeQueue(),
     deployments: { ...cluster, synced: () => synced },
     secrets: fakeSecrets(),
@@ -71,7 +77,7 @@ async function setUp(deployments: readonly Deployment[], overrides: Partial<Repo
     log: silentLog,
   });
   return {
-    ...{ forge, reports, sources, cluster },
+    ...{ forge, reports, sources, cluster, rollingOutSince },
     write: () => write({ kind: "report", pullRequest: key }),
     pass: (ms: number) => void (passed += ms),
     unsync: () => void (synced = false),
@@ -165,12 +171,15 @@ test("a deployment whose owner withdraws the annotation disappears from the reco
   expect(Object.keys(await steps())).toEqual(["", "shop/prod"]);
 });
 
-test("while the deployments are not loaded, none disappears", async () => {
-  const { write, steps, unsync, cluster } = await setUp([aConsumer("prod", { has: before })]);
+test("while the deployments are not loaded, none disappears, and the host is not asked", async () => {
+  const { write, steps, unsync, cluster, forge, reports } = await setUp([aConsumer("prod", { has: before })]);
   await write();
+  await reports.save({ ...(await reports.find(key))!, written: undefined });
   unsync();
   cluster.objects.clear();
+  forge.calls.length = 0;
   expect(await write()).toMatchObject({ kind: "later" });
+  expect(forge.calls).toEqual([]);
   expect(await steps()).toHaveProperty("shop/prod");
 });
 
@@ -192,6 +201,80 @@ test("without an answer of git nothing is said, and git is asked again later", a
   delete sources.failing.error;
   await write();
   expect(await steps()).toMatchObject({ "shop/prod": ["deployed with fffffff"] });
+});
+
+test("while git does not answer, it is asked less and less often, and no longer than the merge is followed", async () => {
+  const { write, sources, pass } = await setUp([aConsumer("prod", { has: later })]);
+  sources.failing.error = new Error("no route to host");
+  await write();
+  pass(3_600_000);
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 900_000 });
+  pass(24 * 3_600_000);
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 3_600_000 });
+  pass(13 * 24 * 3_600_000);
+  expect(await write()).toEqual({ kind: "done" });
+});
+
+test("what only a person can mend is said, and git is not asked again by itself", async () => {
+  const { write, steps, sources, isFollowed } = await setUp([aConsumer("prod", { has: later })]);
+  sources.failing.error = new SourceError("unauthorized", "the token has expired");
+  expect(await write()).toEqual({ kind: "done" });
+  const text = "not known: it cannot read this repository";
+  expect(await steps()).toEqual({ "": [text], "shop/prod": [text] });
+  expect(await isFollowed()).toBe(true);
+  delete sources.failing.error;
+  await write();
+  expect(await steps()).toMatchObject({ "shop/prod": [text, "deployed with fffffff"] });
+});
+
+test("the host is asked again only when the rollout has something new", async () => {
+  const { write, steps, forge, put, sources } = await setUp([aConsumer("prod", { has: before })]);
+  await write();
+  forge.calls.length = 0;
+  expect(await write()).toEqual({ kind: "done" });
+  sources.failing.error = new Error("no route to host");
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 60_000 });
+  expect(forge.calls).toEqual([]);
+  delete sources.failing.error;
+  put(aConsumer("prod", { has: merge }));
+  await write();
+  expect(await steps()).toMatchObject({ "shop/prod": ["queued", "deployed"] });
+  expect(forge.calls).toContain("ownComments");
+});
+
+test("what the host did not accept is written again although the rollout has nothing new", async () => {
+  const { write, forge } = await setUp([aConsumer("prod", { has: before })]);
+  const { ownComments } = forge;
+  forge.ownComments = () => Promise.reject(new ForgeError("unreachable", "no route to host"));
+  expect(await write()).toMatchObject({ kind: "later" });
+  forge.ownComments = ownComments;
+  await write();
+  expect(forge.calls).toContain("ownComments");
+});
+
+test("a merge is dated by the host, however late it is recorded", async () => {
+  const { write, pass, rollingOutSince } = await setUp([aConsumer("prod", { has: before })]);
+  pass(15 * 24 * 3_600_000);
+  await write();
+  expect(rollingOutSince).toEqual([seenAt]);
+});
+
+test("of a record that names commits which are not there, few are looked up, and not each time", async () => {
+  const lines = Array.from({ length: 20 }, (_, at) => `${url} refs/heads/main ${String(at).padStart(40, "a")}`);
+  const { write, steps, sources } = await setUp([
+    aConsumer("prod", { more: { [annotation.includedCommits]: lines.join("\n") } }),
+  ]);
+  const looked: string[] = [];
+  const contains = sources.contains.bind(sources);
+  sources.contains = (repository, commit, ancestor) => {
+    if (commit === merge) return contains(repository, commit, ancestor);
+    looked.push(commit);
+    return Promise.reject(new SourceError("ref-not-found", "there is no such commit"));
+  };
+  await write();
+  await write();
+  expect(looked).toHaveLength(3);
+  expect(await steps()).toMatchObject({ "shop/prod": ["queued"] });
 });
 
 test.each<[string, Partial<Report>, string, number]>([

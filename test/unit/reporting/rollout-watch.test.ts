@@ -14,7 +14,7 @@ async function setUp() {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const [reports, queue] = [fakeReports(), fakeQueue()];
-  await reports.setRollingOut(pullRequest, repoId(url)!, true);
+  await reports.setRollingOut(pullRequest, repoId(url)!, 1_000);
   let change: (change: DeploymentChange) => void = () => undefined;
   const away = { is: false };
   const stop = startRolloutWatch({
