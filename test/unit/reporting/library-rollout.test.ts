@@ -242,12 +242,17 @@ test("the host is asked again only when the rollout has something new", async ()
   expect(forge.calls).toContain("ownComments");
 });
 
-test("what the host did not accept is written again although the rollout has nothing new", async () => {
-  const { write, forge } = await setUp([aConsumer("prod", { has: before })]);
+test.each([false, true])("what the host did not accept is written again (written before: %s)", async (isWritten) => {
+  const { write, forge, put } = await setUp([aConsumer("prod", { has: before })]);
+  if (isWritten) {
+    await write();
+    put(aConsumer("prod", { has: merge }));
+  }
   const { ownComments } = forge;
   forge.ownComments = () => Promise.reject(new ForgeError("unreachable", "no route to host"));
   expect(await write()).toMatchObject({ kind: "later" });
   forge.ownComments = ownComments;
+  forge.calls.length = 0;
   await write();
   expect(forge.calls).toContain("ownComments");
 });
