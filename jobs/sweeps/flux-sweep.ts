@@ -47,7 +47,7 @@ export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
   const { sources, queue, clock, log, tickMs = 1_000 } = deps;
   const stopped = new AbortController();
   const limit = createLimit(looksAtOnce);
-  /** By UID: for which commit a fetch was requested last, and which request the source had before. */
+  /** By UID: for which commit a fetch was requested last, and which request the source had before; until it has it. */
   const requested = new Map<string, { readonly head: string; readonly before: string | undefined }>();
   const everyMs = ([first]: readonly FluxSource[]) => (first ? deps.everyMs(first) : regroupMs);
   const rotation = createRotation({ everyMs, clock, keyOf: ({ url }: FluxSource) => url, create: () => ({}) });
@@ -57,8 +57,11 @@ export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
     groupedAt = now;
     const members = sources.all().filter(isSwept);
     rotation.regroup(members);
-    const known = new Set(members.map(({ uid }) => uid));
-    for (const uid of requested.keys()) if (!known.has(uid)) requested.delete(uid);
+    const commits = new Map(members.map(({ uid, commit }) => [uid, commit]));
+    // A ref may leave a commit that was fetched, and return to it later: then it is new to Flux again.
+    for (const [uid, { head }] of requested) {
+      if (!commits.has(uid) || commits.get(uid) === head) requested.delete(uid);
+    }
   }
 
   function tick(): void {
@@ -110,6 +113,8 @@ export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
     const moved = members.flatMap(({ uid }) => {
       const source = current.get(uid); // Flux may have fetched since they were grouped
       const head = source && isSwept(source) && !source.isRequested ? headOf(source.ref, heads) : undefined;
+      // The ref may also return to what Flux has before Flux fetched the commit that was requested.
+      if (head !== undefined && head === source?.commit) requested.delete(uid);
       return source === undefined || head === undefined || head === source.commit ? [] : [{ source, head }];
     });
     const unrequested = moved.filter(({ source, head }) => !hasReached(source, head));

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { startFluxSweep } from "../../../jobs/sweeps/flux-sweep.ts";
 import { type FluxSource, keyText, type Request } from "../../../src/model.ts";
 import { silentLog } from "../../support/fakes.ts";
@@ -96,6 +96,17 @@ test("a request that could not be written is made again", async () => {
   expect(await found()).toEqual([]);
 });
 
+test("a commit to which the ref returns is requested again, although Flux never had it", async () => {
+  const { state, found } = useSweep(aFluxSource({ commit: first }));
+  for (const time of ["once", "again"]) {
+    state.refs.set("refs/heads/main", second);
+    expect(await found(), time).toEqual(["sweep flux-system/shop"]);
+    expect(await found(), "Flux retries by itself").toEqual([]);
+    state.refs.set("refs/heads/main", first);
+    expect(await found()).toEqual([]);
+  }
+});
+
 test("what is suspended, pinned, never fetched or requested already is left alone", async () => {
   const { looks, found } = useSweep(
     { ...aFluxSource({ name: "suspended", commit: second }), suspended: true },
@@ -116,4 +127,76 @@ test("a ref that is neither a branch nor a tag is found too, and a repository th
   expect(await found()).toEqual([]);
   state.failing = false;
   expect(await found()).toEqual(["sweep flux-system/shop"]);
+});
+
+/** Sweeps of several replicas that run by themselves, once a minute, while the time passes. */
+function useReplicas(count: number, source: FluxSource) {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const state = { source, head: first, failing: false, looks: 0, requests: 0 };
+  const claims = new Map<string, number>();
+  const replicas = Array.from({ length: count }, () =>
+    startFluxSweep({
+      sources: { all: () => [state.source] },
+      async heads() {
+        state.looks++;
+        if (state.failing) throw new Error("authentication failed");
+        return { commits: new Map([["refs/heads/main", state.head]]) };
+      },
+      commitsAt: () => Promise.resolve(new Map()),
+      everyMs: () => 60_000,
+      queue: {
+        async enqueue(wanted) {
+          state.requests += wanted.length;
+          return { queued: wanted.length };
+        },
+        async claim(what, forMs) {
+          if ((claims.get(what) ?? 0) > Date.now()) return false;
+          claims.set(what, Date.now() + forMs);
+          return true;
+        },
+      },
+      clock: { now: () => Date.now() },
+      log: silentLog,
+      tickMs: 500,
+    }),
+  );
+  onTestFinished(async () => void (await Promise.all(replicas.map((one) => one.stop()))));
+  const counted = (what: "looks" | "requests") => async (minutes: number) => {
+    const before = state[what];
+    await vi.advanceTimersByTimeAsync(minutes * 60_000);
+    return state[what] - before;
+  };
+  return { state, looksIn: counted("looks"), requestsIn: counted("requests") };
+}
+
+test("replicas share the checks: a repository is asked once per period, however many there are", async () => {
+  const { looksIn } = useReplicas(3, aFluxSource({ commit: first }));
+  await looksIn(1);
+  expect(await looksIn(10)).toBe(10);
+});
+
+test("a repository that cannot be read is asked less and less often, at least once an hour, until it can be read", async () => {
+  const { state, looksIn } = useReplicas(1, aFluxSource({ commit: first }));
+  state.failing = true;
+  // At 0, 2, 6, 14, 30, 62 and 122 minutes
+  expect(await looksIn(10)).toBe(3);
+  expect(await looksIn(120)).toBe(4);
+  expect(await looksIn(120)).toBe(2);
+  state.failing = false;
+  expect(await looksIn(60)).toBeGreaterThan(0);
+  expect(await looksIn(10)).toBe(10);
+  state.failing = true;
+  expect(await looksIn(10), "as after the first failure").toBe(3);
+});
+
+test("a commit that Flux had between two checks is requested again when the ref returns to it", async () => {
+  const { state, requestsIn } = useReplicas(1, aFluxSource({ commit: first }));
+  expect(await requestsIn(1.5), "checks are in the first five seconds of a minute").toBe(0);
+  state.head = second;
+  expect(await requestsIn(1)).toBe(1);
+  state.source = { ...state.source, commit: second, lastRequest: "of the sweep" };
+  expect(await requestsIn(0.3)).toBe(0);
+  state.source = { ...state.source, commit: first, lastRequest: "of a webhook that reported the way back" };
+  expect(await requestsIn(1)).toBe(1);
 });
