@@ -1,8 +1,9 @@
 /** The readiness checks of the server, by name. */
-import type { Check } from "../../routes/admin.ts";
+import type { Check, CheckResult } from "../../routes/admin.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
 import type { Clock } from "../ports.ts";
+import type { FluxWatch } from "./flux.ts";
 import type { Forks, Isolation } from "./isolation.ts";
 import type { ServerState } from "./state.ts";
 
@@ -18,11 +19,13 @@ export interface ChecksDeps {
   /** `undefined`: previews are not confined. */
   readonly isolation?: Isolation | undefined;
   readonly forks: () => Forks;
+  /** `undefined`: nothing is done for Flux. */
+  readonly flux?: Pick<FluxWatch, "isReady"> | undefined;
   readonly clock: Clock;
 }
 
 export function createChecks(deps: ChecksDeps): Check[] {
-  const { deployments, checkRedis, kluctl, lastDelivery, state, previews, isolation, forks, clock } = deps;
+  const { deployments, checkRedis, kluctl, lastDelivery, state, previews, isolation, forks, flux, clock } = deps;
   return [
     {
       name: "server",
@@ -42,6 +45,7 @@ export function createChecks(deps: ChecksDeps): Check[] {
         return { ok: error === undefined, error, watchAgeSeconds, deployments: deployments.all().length };
       },
     },
+    ...(flux === undefined ? [] : [{ name: "flux", check: () => checkFlux(flux) }]),
     {
       name: "redis",
       async check() {
@@ -71,4 +75,9 @@ export function createChecks(deps: ChecksDeps): Check[] {
       }),
     },
   ];
+}
+
+/** Of a standby too: it takes deliveries. */
+function checkFlux({ isReady }: Pick<FluxWatch, "isReady">): CheckResult {
+  return isReady() ? { ok: true } : { ok: false, error: "Flux's GitRepositories have not been listed yet" };
 }

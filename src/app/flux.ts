@@ -6,6 +6,7 @@ import { startFluxSweep } from "../../jobs/sweeps/flux-sweep.ts";
 import { startWorker } from "../../jobs/worker.ts";
 import type { WatchedFluxSources } from "../apis/flux/sources.ts";
 import type { LiveConfig } from "../config/live.ts";
+import { within } from "../kit/deadline.ts";
 import { createFluxFetch } from "../flux/request-fetch.ts";
 import type { SweepPaces } from "../intake/sweep-pace.ts";
 import type { Logger } from "../log.ts";
@@ -14,7 +15,7 @@ import type { Clock, Sources } from "../ports.ts";
 
 export interface FluxDeps {
   readonly live: LiveConfig;
-  /** Absent: nothing is done for Flux. */
+  /** Watched by `startFluxWatch`. Absent: nothing is done for Flux. */
   readonly fluxSources: WatchedFluxSources | undefined;
   readonly sources: Pick<Sources, "heads" | "commitsAt">;
   readonly paces: Pick<SweepPaces, "everyMs">;
@@ -29,6 +30,44 @@ export interface FluxDeps {
 export interface StartedFlux {
   /** Accepts no new jobs; running ones may continue for this long. */
   stop(drainMs: number): Promise<void>;
+}
+
+export interface FluxWatch {
+  /** Whether pushes reach Flux, or there is no use in waiting for that. */
+  isReady(): boolean;
+  stop(): Promise<void>;
+}
+
+/** A list of thousands takes a few seconds; after this time, deployments do not wait for Flux any longer. */
+const longestListMs = 30_000;
+
+/**
+ * Starts to watch GitRepositories, on each server that takes deliveries, whether or not it is the leader: a push that
+ * reaches a server before it knows them does not reach Flux, and no later event makes up for it.
+ */
+export function startFluxWatch({
+  fluxSources,
+  log,
+}: {
+  readonly fluxSources: Pick<WatchedFluxSources, "start" | "stop" | "synced">;
+  readonly log: Logger;
+}): FluxWatch {
+  let isLate = false;
+  const giveUp = (): void => {
+    isLate = !fluxSources.synced();
+    if (isLate) log.warn("Flux's GitRepositories have not been listed yet; pushes do not reach Flux until they are");
+  };
+  const watching = within(longestListMs, fluxSources.start(), giveUp, { ref: false }).catch((error: unknown) => {
+    isLate = true;
+    log.error({ err: error }, "could not watch Flux's GitRepositories");
+  });
+  return {
+    isReady: () => isLate || fluxSources.synced(),
+    async stop() {
+      await fluxSources.stop();
+      await watching;
+    },
+  };
 }
 
 /** One patch each; the limit on requests to the API server applies in addition. */
@@ -56,15 +95,10 @@ export function startFlux(deps: FluxDeps): StartedFlux | undefined {
     everyMs: (repo) => paces.everyMs(repo),
     ...{ queue, clock, log },
   });
-  const watching = fluxSources.start().catch((error: unknown) => {
-    log.error({ err: error }, "could not watch Flux's GitRepositories");
-  });
   return {
     async stop(drainMs) {
       await sweep.stop();
       await worker.stop(drainMs);
-      await fluxSources.stop();
-      await watching;
     },
   };
 }

@@ -8,6 +8,7 @@ import type { Overrides } from "../ports.ts";
 import { readVersion } from "../cli/version.ts";
 import { startAdminListeners } from "./admin-listeners.ts";
 import { createChecks } from "./checks.ts";
+import { startFluxWatch } from "./flux.ts";
 import type { Infrastructure } from "./infrastructure.ts";
 import { forksOf } from "./isolation.ts";
 import { startListener } from "./listener.ts";
@@ -45,10 +46,12 @@ const mostConnections = { most: 2_048, mostOfOne: 1_024 };
 /** Throws if an address is in use or unavailable. */
 export async function startIntake(infrastructure: Infrastructure, state: ServerState): Promise<OpenIntake> {
   const { config, live, client, deployments, forges, queue, metrics, tracing, clock, log } = infrastructure;
+  const { fluxSources } = infrastructure;
+  const fluxWatch = fluxSources && startFluxWatch({ fluxSources, log });
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     including: (repo) => deployments.including(repo),
-    fluxSources: infrastructure.fluxSources?.following,
+    fluxSources: fluxSources?.following,
     queue: tracedQueue(queue, tracing),
     forges,
     speaksFor: infrastructure.speaksFor,
@@ -100,6 +103,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
     checkRedis: () => redis.check(),
     previews: () => live.now.preview.enabled && forges.size > 0,
     forks: () => forksOf(live.now, isolation),
+    flux: fluxWatch,
   });
   const adminListeners = await startAdminListeners(config, {
     checks,
@@ -130,7 +134,10 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
     pagePort: page?.port,
     overrides: sourceOverrides?.overrides,
     turn,
-    close: async () => void (await Promise.all([webhooks?.stop(2_000), page?.stop(1_000)])),
+    async close() {
+      await Promise.all([webhooks?.stop(2_000), page?.stop(1_000)]);
+      await fluxWatch?.stop();
+    },
     closeOverrides: async () => sourceOverrides?.stop(),
     stop: () => adminListeners.stop(1_000),
   };

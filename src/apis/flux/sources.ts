@@ -15,6 +15,8 @@ export interface WatchedFluxSources extends FluxSources {
   /** Starts to watch. Resolves once all have been listed, or it is known that the cluster has none. */
   start(): Promise<void>;
   stop(): Promise<void>;
+  /** Whether all are known that the cluster has, and that the server's account may read. */
+  synced(): boolean;
 }
 
 const gitRepositories = {
@@ -50,6 +52,7 @@ export function createFluxSources(deps: FluxSourcesDeps): WatchedFluxSources {
   return {
     start: watched.start,
     stop: watched.stop,
+    synced: watched.synced,
     all: watched.all,
     following: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
     get: async (key, signal) => parseFluxSource(await readOrNothing(client, watched.pathOf(key), signal)),

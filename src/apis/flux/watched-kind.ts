@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { KubeClient } from "../../kube/client.ts";
 import { readOrNothing } from "../../kube/read-or-nothing.ts";
 import { startWatch, type Watch } from "../../kube/watch.ts";
+import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { type Key, keyText } from "../../model.ts";
 
@@ -32,6 +33,8 @@ export interface WatchedKind<T> {
   /** Starts to watch. Resolves once all resources have been listed, or it is known that there are none. */
   start(): Promise<void>;
   stop(): Promise<void>;
+  /** Whether all resources that the cluster has, and that the server's account may read, are known. */
+  synced(): boolean;
   /** From memory. */
   all(): readonly T[];
   /** The path of a resource. */
@@ -46,6 +49,7 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
   const { signal } = abort;
   let watches: readonly Watch[] = [];
   let looking: Promise<void> | undefined;
+  let hasLooked = false;
 
   function set(id: string, after: T | undefined): void {
     const before = known.get(id);
@@ -99,6 +103,7 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
         await look();
         first();
       } catch (error) {
+        if (isForbidden(error)) first();
         ms = Math.min(lookEveryMs, 1_000);
         if (!signal.aborted) log.debug({ error: (error as Error).message }, `could not look for ${what}; retrying`);
       }
@@ -109,7 +114,11 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
   return {
     async start() {
       const looked = Promise.withResolvers<void>();
-      looking = keepLooking(looked.resolve).finally(() => looked.resolve());
+      const first = (): void => {
+        hasLooked = true;
+        looked.resolve();
+      };
+      looking = keepLooking(first).finally(() => looked.resolve());
       await looked.promise;
       await Promise.all(watches.map(({ listed }) => listed));
     },
@@ -118,6 +127,7 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
       await looking;
       await stopWatches();
     },
+    synced: () => hasLooked && watches.every((one) => one.synced() || one.status() === 403),
     all: () => [...known.values()],
     pathOf: ({ namespace, name }) => `${collectionOf(deps, namespace)}/${encodeURIComponent(name)}`,
   };
@@ -140,6 +150,10 @@ export async function isKindServed(
 
 interface ResourceNames {
   readonly resources?: readonly { readonly name?: string }[];
+}
+
+function isForbidden(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 403;
 }
 
 function toEntry<T extends { readonly key: Key }>(one: T | undefined): [string, T][] {

@@ -21,17 +21,27 @@ function aResource(name: string, { spec = {}, status = {}, annotations = {}, nam
 
 /** An API server with GitRepositories, while their definition is there. */
 function useCluster() {
-  const cluster = { served: false, items: [] as unknown[], patches: [] as KubeRequest[], lists: [] as string[] };
+  const cluster = {
+    served: false,
+    /** The status with which the API server refuses to name its kinds, and to list, if it does. */
+    refuses: { kinds: undefined as number | undefined, lists: undefined as number | undefined },
+    items: [] as unknown[],
+    patches: [] as KubeRequest[],
+    lists: [] as string[],
+  };
+  const refuse = (status: number) => Promise.reject(new ApiError(status, "refused"));
   const streams = new Set<PassThrough>();
   const missing = () => Promise.reject(new ApiError(404, "not found"));
   const client = {
     request(request: KubeRequest) {
       if (request.method === "PATCH") return Promise.resolve(void cluster.patches.push(request));
+      if (cluster.refuses.kinds !== undefined) return refuse(cluster.refuses.kinds);
       if (!cluster.served) return missing();
       return Promise.resolve({ resources: [{ name: "gitrepositories" }, { name: "gitrepositories/status" }] });
     },
     list(path: string) {
       cluster.lists.push(path);
+      if (cluster.refuses.lists !== undefined) return refuse(cluster.refuses.lists);
       return cluster.served ? Promise.resolve({ items: cluster.items, resourceVersion: "1" }) : missing();
     },
     stream({ signal }: { signal: AbortSignal }) {
@@ -47,9 +57,14 @@ function useCluster() {
   return { cluster, client, emit };
 }
 
-async function useSources({ client }: ReturnType<typeof useCluster>, namespaces: string[] = []) {
+function createSources({ client }: ReturnType<typeof useCluster>, namespaces: string[] = []) {
   const sources = createFluxSources({ client, namespaces, log: silentLog, lookEveryMs: 20, retryMs: 10 });
   onTestFinished(() => sources.stop());
+  return sources;
+}
+
+async function useSources(api: ReturnType<typeof useCluster>, namespaces: string[] = []) {
+  const sources = createSources(api, namespaces);
   await sources.start();
   return { sources, names: () => sources.following(repo).map(({ key }) => keyText(key)) };
 }
@@ -65,6 +80,33 @@ test("the definition may appear and vanish while the server runs", async () => {
   await vi.waitFor(() => expect(names()).toEqual([]));
   api.cluster.served = true;
   await vi.waitFor(() => expect(names()).toEqual(["flux-system/shop"]));
+});
+
+test("they are known once they are listed, not while the API server has trouble", async () => {
+  const api = useCluster();
+  api.cluster.served = true;
+  api.cluster.refuses = { kinds: 500, lists: 500 };
+  const sources = createSources(api);
+  expect(sources.synced()).toBe(false);
+  const started = sources.start();
+  api.cluster.refuses.kinds = undefined;
+  await vi.waitFor(() => expect(api.cluster.lists.length).toBeGreaterThan(1));
+  expect(sources.synced()).toBe(false);
+  api.cluster.refuses.lists = undefined;
+  await started;
+  expect(sources.synced()).toBe(true);
+});
+
+test.each([
+  ["definition", { served: false }],
+  ["right to look for the definition", { refuses: { kinds: 403, lists: undefined } }],
+  ["right to list them", { refuses: { kinds: undefined, lists: 403 } }],
+])("without the %s there is nothing to wait for", async (_, state) => {
+  const api = useCluster();
+  Object.assign(api.cluster, { served: true }, state);
+  const sources = createSources(api);
+  void sources.start();
+  await vi.waitFor(() => expect(sources.synced()).toBe(true));
 });
 
 test("the index follows what is added, moved to another repository, edited into nonsense, and deleted", async () => {
