@@ -1,4 +1,4 @@
-/** Reads the queue for display, and retries failed jobs. */
+/** Reads the queue for display, retries failed jobs, and removes those for which there is no worker any more. */
 import type { Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import { type RepoId, type Request, subjectOf } from "../src/model.ts";
@@ -21,6 +21,8 @@ export interface QueuedJobs {
     subject: string,
     allow?: (request: Request) => Promise<void>,
   ): Promise<{ readonly queued: boolean } | undefined>;
+  /** Removes jobs that were requested longer ago, unless a worker has them. Throws QueueUnavailableError. */
+  removeOld(lane: Lane, olderThanMs: number): Promise<void>;
 }
 
 export interface ListedJob {
@@ -43,6 +45,8 @@ const listedStates = ["active", "waiting", "delayed", "failed"] as const;
 const mostListed = 20;
 /** The number of failed jobs that are kept. */
 const mostFailed = 100;
+/** Per state and call, so that one call does not block Redis for long. */
+const mostRemoved = 1_000;
 
 export interface Depth {
   readonly waiting: number;
@@ -94,6 +98,14 @@ export function createQueuedJobs({ connection, open, enqueue }: QueuedJobsDeps):
         active: sum.active + one.active,
         delayed: sum.delayed + one.delayed,
       }));
+    },
+    async removeOld(lane, olderThanMs) {
+      await withinDeadline("remove old jobs", deadlineMs, async (signal) => {
+        const queue = await open(lane, signal);
+        // A job can be active without a worker, if its server was killed.
+        const states = ["prioritized", "delayed", "active"] as const;
+        for (const state of states) await queue.clean(olderThanMs, mostRemoved, state);
+      });
     },
     async jobs() {
       return withinDeadline("list the jobs", deadlineMs, async (signal) => {

@@ -1,4 +1,4 @@
-/** Connects the parts that work beside Flux's controllers. Only created if one of the `flux` keys is set. */
+/** Connects the parts that work beside Flux's controllers. */
 import type { Redis } from "ioredis";
 import type { LaneFairness } from "../../jobs/fairness.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
@@ -73,10 +73,10 @@ export function startFluxWatch({
 /** One patch each; the limit on requests to the API server applies in addition. */
 const patchesAtOnce = 8;
 
-/** Returns `undefined` if nothing is done for Flux. */
-export function startFlux(deps: FluxDeps): StartedFlux | undefined {
+/** Does the work for Flux; if nothing is done for Flux, removes requests of the time when that was different. */
+export function startFlux(deps: FluxDeps): StartedFlux {
   const { live, fluxSources, sources, paces, queue, consumer, fairness, metrics, clock, log } = deps;
-  if (fluxSources === undefined) return undefined;
+  if (fluxSources === undefined) return startRemoving(deps);
   const requestFetch = createFluxFetch({ sources: fluxSources, clock, log });
   const worker = startWorker({
     ...{ lane: "flux", connection: consumer, prefix: live.now.redis.prefix, fairness, log },
@@ -99,6 +99,33 @@ export function startFlux(deps: FluxDeps): StartedFlux | undefined {
     async stop(drainMs) {
       await sweep.stop();
       await worker.stop(drainMs);
+    },
+  };
+}
+
+/**
+ * Longer than a rolling update in which old and new servers differ in `flux.trigger`: a request that a server with a
+ * worker is about to carry out is never removed.
+ */
+const abandonedAfterMs = 600_000;
+const removeEveryMs = 60_000;
+
+/** Without a worker, requests would wait, and be counted, for ever. */
+function startRemoving({ queue, log }: Pick<FluxDeps, "queue" | "log">): StartedFlux {
+  let removing: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    removing ??= queue
+      .removeOld("flux", abandonedAfterMs)
+      .catch((error: unknown) => {
+        // Redis is unavailable, which its monitoring reports. The next time removes the same.
+        log.debug({ error: (error as Error).message }, "could not remove requests to Flux");
+      })
+      .finally(() => (removing = undefined));
+  }, removeEveryMs);
+  return {
+    async stop() {
+      clearInterval(timer);
+      await removing;
     },
   };
 }

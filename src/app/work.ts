@@ -143,7 +143,7 @@ export function startWork(deps: WorkDeps): StartedWork {
       stopDriftWaking?.();
       await Promise.all([sweep.stop(), redeliveries.stop()]);
       await skips?.audit.stop();
-      const others = [previews?.stop(drainMs), notifications.stop(drainMs), flux?.stop(drainMs)];
+      const others = [previews?.stop(drainMs), notifications.stop(drainMs), flux.stop(drainMs)];
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), ...others]);
       await Promise.all([deployments.stop(), skips?.applied.stop()]);
       await watching;

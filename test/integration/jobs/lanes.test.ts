@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import type { LaneRequests } from "../../../jobs/lanes.ts";
-import type { CommitStatusRequest, ReportRequest, RepoId } from "../../../src/model.ts";
+import type { CommitStatusRequest, FluxFetchRequest, ReportRequest, RepoId } from "../../../src/model.ts";
 import { aPreviewRequest, aPullRequestKey, aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 
@@ -135,4 +135,33 @@ test("a failed report is retried, and a new request does not wait for the retry"
   await queue.enqueue([report]);
 
   await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3, 1]), patience);
+});
+
+test("jobs of a lane without workers can be removed, once they are old, and can be requested again after that", async () => {
+  const { queue, workOn } = await useQueue();
+  const fetchOf = (name: string): FluxFetchRequest => ({
+    kind: "flux-fetch",
+    source: { namespace: "flux-system", name },
+    cause: "push",
+  });
+  const busy = gate();
+  workOn(
+    "flux",
+    async () => {
+      await busy.opened;
+      return done;
+    },
+    { concurrency: 1 },
+  );
+  await queue.enqueue([fetchOf("a")]);
+  await vi.waitFor(async () => expect(await queue.depth("flux")).toMatchObject({ active: 1 }), patience);
+  await queue.enqueue([fetchOf("b"), fetchOf("c"), aRequest("shop")]);
+  await queue.removeOld("flux", 3_600_000);
+  expect(await queue.depth("flux")).toEqual({ ...nothing, active: 1, waiting: 2 });
+  await queue.removeOld("flux", 0);
+  expect(await queue.depth("flux"), "the running one is left").toEqual({ ...nothing, active: 1 });
+  expect(await queue.depth("reconcile"), "other lanes are left").toEqual({ ...nothing, waiting: 1 });
+  expect(await queue.enqueue([fetchOf("b")])).toEqual({ queued: 1 });
+  busy.open();
+  await vi.waitFor(async () => expect(await queue.depth("flux")).toEqual(nothing), patience);
 });

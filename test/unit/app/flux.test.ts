@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createChecks } from "../../../src/app/checks.ts";
-import { type FluxWatch, startFluxWatch } from "../../../src/app/flux.ts";
+import { type FluxDeps, type FluxWatch, startFlux, startFluxWatch } from "../../../src/app/flux.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 function useWatch() {
@@ -51,4 +51,25 @@ test("a list that does not end does not stand in the way of deployments", async 
 
 test("a server that does nothing for Flux does not check it", async () => {
   expect(await fluxCheck(undefined)).toBeUndefined();
+});
+
+test("if nothing is done for Flux any more, requests that were left behind are removed, also after Redis was away", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const removed: string[] = [];
+  let isAway = true;
+  const queue = {
+    async removeOld(lane: string, olderThanMs: number) {
+      if (isAway) throw new Error("Redis is away");
+      removed.push(`${lane} ${olderThanMs}`);
+    },
+  };
+  const flux = startFlux({ fluxSources: undefined, queue, log: silentLog } as unknown as FluxDeps);
+  await vi.advanceTimersByTimeAsync(60_000);
+  isAway = false;
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(removed).toEqual(["flux 600000"]);
+  await flux.stop(0);
+  await vi.advanceTimersByTimeAsync(600_000);
+  expect(removed).toHaveLength(1);
 });
