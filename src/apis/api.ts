@@ -4,7 +4,7 @@
  */
 import type { JsonObject } from "../kit/json.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { readOrNothing } from "../kube/read-or-nothing.ts";
+import { collectionOf, isKindServed } from "../kube/kind.ts";
 import type { Logger } from "../log.ts";
 import type { AnyDeployment, DeploymentRef, Key, ManualKind, ManualResult, StatusPatch } from "../model.ts";
 import type { Secrets } from "../ports.ts";
@@ -106,6 +106,8 @@ export function approvePatch(objectsHash: string, resourceVersion: string): Json
   return { metadata: { resourceVersion }, spec: { manualObjectsHash: objectsHash } };
 }
 
+const plural = "kluctldeployments";
+
 /** `gitops.kluctl.io` */
 export function groupOf({ apiVersion }: Pick<DeploymentApi, "apiVersion">): string {
   return apiVersion.replace(/\/.*/, "");
@@ -116,8 +118,7 @@ export function versionPath({ apiVersion }: Pick<DeploymentApi, "apiVersion">): 
 }
 
 export function collectionPath(api: Pick<DeploymentApi, "apiVersion">, namespace?: string): string {
-  const place = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
-  return `${versionPath(api)}${place}/kluctldeployments`;
+  return collectionOf({ ...api, plural }, namespace);
 }
 
 export function resourcePath(api: Pick<DeploymentApi, "apiVersion">, { namespace, name }: Key): string {
@@ -125,6 +126,5 @@ export function resourcePath(api: Pick<DeploymentApi, "apiVersion">, { namespace
 }
 
 export async function isServed(client: Pick<KubeClient, "request">, api: DeploymentApi): Promise<boolean> {
-  const list = (await readOrNothing(client, versionPath(api))) as { resources?: { name?: string }[] } | undefined;
-  return list?.resources?.some(({ name }) => name === "kluctldeployments") ?? false;
+  return isKindServed(client, { ...api, plural });
 }

@@ -1,6 +1,5 @@
 /** The deployments of one API: watched, indexed by name, read and written. */
 import { within } from "../kit/deadline.ts";
-import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { JsonObject } from "../kit/json.ts";
@@ -12,6 +11,7 @@ import {
   isNewer,
   type ResourceVersion,
 } from "../kube/deployment-index.ts";
+import { keepLooking } from "../kube/kind.ts";
 import { readOrNothing } from "../kube/read-or-nothing.ts";
 import { startWatch, type Watch } from "../kube/watch.ts";
 import type { Logger } from "../log.ts";
@@ -195,21 +195,6 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
     for (const { key } of resources.values()) if (isTaken(key)) giveWay(key);
   }
 
-  /** Clusters without an optional API pay for one small request per minute. */
-  async function keepLooking(first: () => void): Promise<void> {
-    while (!signal.aborted) {
-      let ms = lookEveryMs;
-      try {
-        await look();
-        first();
-      } catch (error) {
-        ms = Math.min(lookEveryMs, 1_000);
-        log.debug({ error: (error as Error).message }, `could not list ${api.what}; retrying`);
-      }
-      await sleep(ms, undefined, { signal }).catch(() => undefined);
-    }
-  }
-
   // -------------------------------------------------------------------------------------------------------------
   // Reads and writes
 
@@ -299,7 +284,12 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
         return;
       }
       const first = Promise.withResolvers<void>();
-      looking = keepLooking(first.resolve).finally(first.resolve);
+      looking = keepLooking({
+        look: () => look().then(first.resolve),
+        failed: ({ message }) => log.debug({ error: message }, `could not list ${api.what}; retrying`),
+        everyMs: lookEveryMs,
+        signal,
+      }).finally(first.resolve);
       await first.promise;
       const listed = Promise.all(watches.map((watch) => watch.listed));
       await within(5_000, listed, () => undefined, { ref: false });

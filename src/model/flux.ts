@@ -46,7 +46,10 @@ export function followedBy({ commit, name, semver, tag, branch }: FluxRef): Flux
   return { kind: "ref", name: tag ? `refs/tags/${tag}` : `refs/heads/${branch || "master"}` };
 }
 
-/** The commit in a revision such as `main@sha1:3f2c1ab…`; `undefined` if it names none. */
-export function commitOfRevision(revision: string): string | undefined {
-  return /(?:^|[@/])sha(?:1|256):([0-9a-f]{40}(?:[0-9a-f]{24})?)$/.exec(revision)?.[1];
+/**
+ * The commit in a revision such as `main@sha1:<commit>`, or, as older versions wrote it, `main/<commit>`; `undefined` if
+ * it names none.
+ */
+export function commitOfRevision(revision: string | undefined): string | undefined {
+  return /(?:^|[/:])([0-9a-f]{40}(?:[0-9a-f]{24})?)$/.exec(revision ?? "")?.[1];
 }

@@ -1,13 +1,14 @@
 /**
  * The Flux GitRepositories that legacy KluctlDeployments reference: watched only in namespaces where one is referenced.
  */
+import { collectionOf, isKindServed, type Kind } from "../../kube/kind.ts";
 import { readOrNothing } from "../../kube/read-or-nothing.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { type Key, keyText } from "../../model.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { startWatch, type Watch } from "../../kube/watch.ts";
-import { type FoundGitRepository, fluxGroupPath, type GitRepository, parseGitRepository } from "./git-repository.ts";
+import { type FoundGitRepository, type GitRepository, parseGitRepository } from "./git-repository.ts";
 
 export interface GitRepositoriesDeps {
   readonly client: KubeClient;
@@ -56,8 +57,7 @@ export function createGitRepositoryReader(client: Pick<KubeClient, "request">): 
 
   async function findVersion(): Promise<Version> {
     for (const candidate of versions) {
-      const list = (await readOrNothing(client, `${fluxGroupPath}/${candidate}`)) as ResourceList | undefined;
-      if (list?.resources?.some(({ name }) => name === "gitrepositories")) return candidate;
+      if (await isKindServed(client, kindIn(candidate))) return candidate;
     }
     return "none";
   }
@@ -68,7 +68,7 @@ export function createGitRepositoryReader(client: Pick<KubeClient, "request">): 
     async get({ namespace, name }) {
       const served = await look();
       if (served === "none") return "not-served";
-      const path = `${collectionOf(namespace, served)}/${encodeURIComponent(name)}`;
+      const path = `${collectionOf(kindIn(served), namespace)}/${encodeURIComponent(name)}`;
       try {
         const found = await readOrNothing(client, path);
         if (found === undefined) version = await findVersion(); // perhaps this API version was removed
@@ -81,12 +81,8 @@ export function createGitRepositoryReader(client: Pick<KubeClient, "request">): 
   };
 }
 
-interface ResourceList {
-  readonly resources?: readonly { readonly name?: string }[];
-}
-
-function collectionOf(namespace: string, version: Version): string {
-  return `${fluxGroupPath}/${version}/namespaces/${encodeURIComponent(namespace)}/gitrepositories`;
+function kindIn(version: Version): Kind {
+  return { apiVersion: `source.toolkit.fluxcd.io/${version}`, plural: "gitrepositories" };
 }
 
 export function createGitRepositories({ client, log, onChange, retryMs }: GitRepositoriesDeps): GitRepositories {
@@ -107,7 +103,7 @@ export function createGitRepositories({ client, log, onChange, retryMs }: GitRep
       client,
       log,
       retryMs,
-      path: collectionOf(namespace, served),
+      path: collectionOf(kindIn(served), namespace),
       what: "Flux's GitRepositories",
       missing: "their definition was removed from the cluster",
       onList(objects) {

@@ -5,8 +5,6 @@
 import { z } from "zod";
 import { type Key, keyText } from "../../model.ts";
 
-export const fluxGroupPath = "/apis/source.toolkit.fluxcd.io";
-
 export interface GitRepository {
   readonly key: Key;
   readonly resourceVersion: string;

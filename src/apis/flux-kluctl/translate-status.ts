@@ -2,7 +2,7 @@
 import type { JsonObject } from "../../kit/json.ts";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
-import type { GitRef } from "../../model.ts";
+import { commitOfRevision, type GitRef } from "../../model.ts";
 
 const record = z.record(z.string(), z.unknown());
 const optionalText = z.string().optional().catch(undefined);
@@ -47,14 +47,14 @@ export function toNewerStatus(status: LegacyStatus): JsonObject {
   return {
     observedGeneration: status.observedGeneration,
     conditions,
-    observedCommit: commitOf(status.lastAttemptedRevision),
+    observedCommit: commitOfRevision(status.lastAttemptedRevision),
     lastObjectsHash: deploy?.objectsHash,
     lastPrepareError: ready?.reason === "PrepareFailed" ? ready.message : undefined,
     targetKey: discriminator && (deployed?.["targetKey"] ?? { clusterId: "", discriminator }),
     lastDeployResult: deployed && {
       ...deployed,
       commandInfo: { command: "deploy", ...record.safeParse(deployed["commandInfo"]).data, endTime: deploy.time },
-      gitInfo: { ...record.safeParse(deployed["gitInfo"]).data, commit: commitOf(deploy.revision) },
+      gitInfo: { ...record.safeParse(deployed["gitInfo"]).data, commit: commitOfRevision(deploy.revision) },
     },
     lastValidateResult: validate && { ...toSummary(validate), endTime: validate.time },
   };
@@ -75,13 +75,6 @@ function readYaml(text: string | undefined): JsonObject {
   } catch {
     return {}; // what another program wrote and we cannot parse counts as absent, as everywhere in a status
   }
-}
-
-/**
- * Returns the commit at the end of `refs/heads/main/<commit>`, or of Flux's `main/<commit>` or `main@sha1:<commit>`.
- */
-function commitOf(revision: string | undefined): string | undefined {
-  return /(?:^|[/:])([0-9a-f]{40}|[0-9a-f]{64})$/.exec(revision ?? "")?.[1];
 }
 
 /** The parts of the spec that the legacy status repeats. */

@@ -46,7 +46,7 @@ export function parseFluxSource(resource: unknown): FluxSource | undefined {
     ...{ key: { namespace, name }, uid, repo, url: spec.url, ref },
     suspended: spec.suspend === true,
     webhooks: !isSwitchedOff({ annotations }, annotation.webhooks),
-    commit: status?.artifact ? commitOfRevision(status.artifact.revision) : undefined,
+    commit: commitOfRevision(status?.artifact?.revision),
     lastRequest: requested,
     isRequested: requested !== undefined && requested !== status?.lastHandledReconcileAt,
   };

@@ -1,10 +1,11 @@
 /** Flux's GitRepositories: watched, indexed by repository, and requested to fetch. Nothing else of them is written. */
 import type { KubeClient } from "../../kube/client.ts";
+import { collectionOf, isKindServed } from "../../kube/kind.ts";
 import { readOrNothing } from "../../kube/read-or-nothing.ts";
 import { type FluxSource, keyText, type RepoId } from "../../model.ts";
 import type { FluxSources } from "../../ports.ts";
 import { parseFluxSource, requestAnnotation } from "./git-repository.ts";
-import { collectionOf, createWatchedKind, isKindServed, type WatchedKindDeps } from "./watched-kind.ts";
+import { createWatchedKind, type WatchedKindDeps } from "./watched-kind.ts";
 
 export type FluxSourcesDeps = Pick<
   WatchedKindDeps<FluxSource>,

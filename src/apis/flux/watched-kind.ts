@@ -1,20 +1,12 @@
 /** Watches one kind of resource that a cluster may or may not have: its definition may appear and vanish at any time. */
-import { setTimeout as sleep } from "node:timers/promises";
 import type { KubeClient } from "../../kube/client.ts";
-import { readOrNothing } from "../../kube/read-or-nothing.ts";
+import { collectionOf, isKindServed, keepLooking, type Kind } from "../../kube/kind.ts";
 import { startWatch, type Watch } from "../../kube/watch.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { type Key, keyText } from "../../model.ts";
 
-interface ServedKind {
-  /** `group/version` */
-  readonly apiVersion: string;
-  /** As in paths: `gitrepositories`. */
-  readonly plural: string;
-}
-
-export interface WatchedKindDeps<T> extends ServedKind {
+export interface WatchedKindDeps<T> extends Kind {
   readonly client: KubeClient;
   /** The resources, as messages name them. */
   readonly what: string;
@@ -96,21 +88,6 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
     await Promise.all(stopping.map((watch) => watch.stop()));
   }
 
-  async function keepLooking(first: () => void): Promise<void> {
-    while (!signal.aborted) {
-      let ms = lookEveryMs;
-      try {
-        await look();
-        first();
-      } catch (error) {
-        if (isForbidden(error)) first();
-        ms = Math.min(lookEveryMs, 1_000);
-        if (!signal.aborted) log.debug({ error: (error as Error).message }, `could not look for ${what}; retrying`);
-      }
-      await sleep(ms, undefined, { signal }).catch(() => undefined);
-    }
-  }
-
   return {
     async start() {
       const looked = Promise.withResolvers<void>();
@@ -118,7 +95,15 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
         hasLooked = true;
         looked.resolve();
       };
-      looking = keepLooking(first).finally(() => looked.resolve());
+      looking = keepLooking({
+        look: () => look().then(first),
+        failed(error) {
+          if (isForbidden(error)) first();
+          log.debug({ error: error.message }, `could not look for ${what}; retrying`);
+        },
+        everyMs: lookEveryMs,
+        signal,
+      }).finally(() => looked.resolve());
       await looked.promise;
       await Promise.all(watches.map(({ listed }) => listed));
     },
@@ -131,25 +116,6 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
     all: () => [...known.values()],
     pathOf: ({ namespace, name }) => `${collectionOf(deps, namespace)}/${encodeURIComponent(name)}`,
   };
-}
-
-export function collectionOf({ apiVersion, plural }: ServedKind, namespace: string | undefined): string {
-  const place = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
-  return `/apis/${apiVersion}${place}/${plural}`;
-}
-
-/** Whether the cluster has the definition in this version. Throws ApiError. */
-export async function isKindServed(
-  client: Pick<KubeClient, "request">,
-  { apiVersion, plural }: ServedKind,
-  signal?: AbortSignal,
-): Promise<boolean> {
-  const list = (await readOrNothing(client, `/apis/${apiVersion}`, signal)) as ResourceNames | undefined;
-  return list?.resources?.some(({ name }) => name === plural) ?? false;
-}
-
-interface ResourceNames {
-  readonly resources?: readonly { readonly name?: string }[];
 }
 
 function isForbidden(error: unknown): boolean {

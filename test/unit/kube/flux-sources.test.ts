@@ -172,6 +172,10 @@ test("what is read of a resource", () => {
     status: { lastHandledReconcileAt: "a", artifact: { revision: "sha256:abc" } },
   });
   expect(parseFluxSource(handled)).toMatchObject({ isRequested: false, commit: undefined, webhooks: true });
+  for (const revision of [`main/${commit}`, `refs/pull/7/head@sha1:${commit}`, `latest@sha256:${"1".repeat(64)}`])
+    expect(parseFluxSource(aResource("shop", { status: { artifact: { revision } } }))?.commit, revision).toMatch(
+      /^1+$/,
+    );
   for (const bad of [
     undefined,
     {},
