@@ -52,17 +52,17 @@ export function startFluxWatch({
   readonly fluxSources: Pick<WatchedFluxSources, "start" | "stop" | "synced">;
   readonly log: Logger;
 }): FluxWatch {
-  let isLate = false;
+  // For good: if Flux is installed later, deployments do not wait for its list.
+  let isReady = false;
   const giveUp = (): void => {
-    isLate = !fluxSources.synced();
-    if (isLate) log.warn("Flux's GitRepositories have not been listed yet; pushes do not reach Flux until they are");
+    if (!isReady && !fluxSources.synced())
+      log.warn("Flux's GitRepositories have not been listed yet; pushes do not reach Flux until they are");
   };
-  const watching = within(longestListMs, fluxSources.start(), giveUp, { ref: false }).catch((error: unknown) => {
-    isLate = true;
-    log.error({ err: error }, "could not watch Flux's GitRepositories");
-  });
+  const watching = within(longestListMs, fluxSources.start(), giveUp, { ref: false })
+    .catch((error: unknown) => log.error({ err: error }, "could not watch Flux's GitRepositories"))
+    .finally(() => (isReady = true));
   return {
-    isReady: () => isLate || fluxSources.synced(),
+    isReady: () => (isReady ||= fluxSources.synced()),
     async stop() {
       await fluxSources.stop();
       await watching;

@@ -39,6 +39,8 @@ test("a server that takes deliveries is not ready before GitRepositories are lis
   expect(await fluxCheck(watch)).toEqual({ ok: false, error: "Flux's GitRepositories have not been listed yet" });
   state.synced = true;
   expect(await fluxCheck(watch)).toEqual({ ok: true });
+  state.synced = false;
+  expect(await fluxCheck(watch), "if Flux is installed later, deployments do not wait").toEqual({ ok: true });
 });
 
 test("a list that does not end does not stand in the way of deployments", async () => {
