@@ -40,6 +40,8 @@ export interface ChildrenInput {
 /** For all children of a pull request. The comment exists meanwhile, but one of the places for pull requests is taken. */
 const longestMs = 120_000;
 const longestFailure = 2_000;
+/** A reason may quote a spec, into which a branch may write a name of any length. */
+const longestReason = 300;
 
 interface Parent extends ParentFacts {
   readonly merge: Merged;
@@ -55,7 +57,12 @@ export async function compareChildren(
   const context = { repos: reposOfUrls(repoUrls), baseBranch, previewed, parse, refusal };
   const { planned, unshown, beyond } = planChildren(parents.flatMap(toParent), context);
   if (planned.length + unshown.length === 0) return;
-  const reasons = unshown.map(async (one) => ({ ...one, reason: await redact(one.reason, allKnown(parents)) }));
+  const known = allKnown(parents);
+  // Cut last: half of a secret would not be recognized.
+  const reasons = unshown.map(async (one) => ({
+    ...one,
+    reason: cutLine(await redact(one.reason, known), longestReason),
+  }));
   const previews = await Promise.all(planned.map(({ parent, child }) => toChildPreview(child, parent, cluster)));
   const children = { previews, unshown: await Promise.all(reasons), beyond };
   show(children);

@@ -294,6 +294,14 @@ test("at most ten children are rendered, and the others are counted", async () =
   expect(shown()?.beyond).toBe(3);
 });
 
+test("however long the name of a branch is that a child follows, the reason that quotes it is short", async () => {
+  const branch = "x".repeat(1_200_000);
+  const { run, shown } = aRootWorld([toObject(undefined, aChild("a", { git: { ref: { branch } } }))]);
+  await run();
+  expect(shown()?.unshown[0]?.reason).toMatch(/^not rendered, because its repository has no branch x{200,300}… \(/);
+  expect(shown()?.unshown[0]?.reason.length).toBeLessThan(350);
+});
+
 test("children of children are counted, and not rendered", async () => {
   const { run, rendered, shown } = aRootWorld([toObject(undefined, aChild("a"))], {
     render: () => aRender(aChild("inner"), aChild("other")),
