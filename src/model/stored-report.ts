@@ -1,10 +1,20 @@
 /**
  * The form in which a report is stored. A change of a library or of a base affects many deployments in the same way: if the report
- * is large, equal diffs are stored once, and so are objects that differ only in their namespace. A server that does not know
- * this form (`v: 2`) takes the report for missing, and previews the pull request again. Pure.
+ * is large, equal diffs are stored once, and so are objects that differ only in their namespace. A server of another version may
+ * not know that form: during an update it would take the report for missing. So there is always a form that every version
+ * knows, shortened if necessary, and the whole report is stored beside it. Pure.
  */
+import { hash } from "node:crypto";
 import { z } from "zod";
-import { type Preview, type PreviewObject, Report, type UncountedChanges, type UncountedKind } from "./report.ts";
+import { parseJson } from "../kit/json.ts";
+import {
+  mapUncounted,
+  type Preview,
+  type PreviewObject,
+  Report,
+  type UncountedChanges,
+  type UncountedKind,
+} from "./report.ts";
 
 /** Redis stores a few thousand reports. */
 export const maxStoredBytes = 600_000;
@@ -24,6 +34,8 @@ const PackedPreview = z.looseObject({
 });
 const Packed = z.object({
   v: z.literal(2),
+  /** The digest of the text beside which it is stored. */
+  of: z.string(),
   diffs: z.array(z.string()),
   /** Objects without their namespace and diff. */
   shapes: z.array(z.looseObject({ ref: z.looseObject({}), diffAt: at.optional() })),
@@ -32,10 +44,56 @@ const Packed = z.object({
 type Reference = z.infer<typeof Reference>;
 type Packed = z.infer<typeof Packed>;
 
-/** The JSON text to store: in the form that every version knows, if it is small enough. */
-export function storeReport(report: Report): string {
+/** JSON texts. */
+export interface StoredReport {
+  /** In the form that every version knows. */
+  readonly text: string;
+  /** All of it, if `text` is shortened. */
+  readonly whole?: string | undefined;
+}
+
+export function storeReport(report: Report): StoredReport {
   const plain = JSON.stringify(report);
-  return Buffer.byteLength(plain) <= maxStoredBytes ? plain : smaller(plain, JSON.stringify(pack(report)));
+  if (Buffer.byteLength(plain) <= maxStoredBytes) return { text: plain };
+  const packed = pack(report);
+  if (JSON.stringify(packed).length >= plain.length) return { text: plain };
+  const withoutDiffs = JSON.stringify(shorten(report, leaveOutDiff));
+  const isSmall = Buffer.byteLength(withoutDiffs) <= maxStoredBytes;
+  // Without any object it is hardly larger than the packed one.
+  const text = isSmall ? withoutDiffs : JSON.stringify(shorten(report, () => undefined));
+  return { text, whole: JSON.stringify({ ...packed, of: digestOf(text) }) };
+}
+
+/**
+ * `undefined` if it comes from another version or origin. `whole` is ignored if it belongs to another text: a server of
+ * another version may have saved a newer report, and only that.
+ */
+export function readReport({ text, whole }: StoredReport): Report | undefined {
+  const packed = whole === undefined ? undefined : Packed.safeParse(parseJson(whole)).data;
+  const isCurrent = packed !== undefined && packed.of === digestOf(text);
+  return (isCurrent ? Report.safeParse(unpack(packed)).data : undefined) ?? Report.safeParse(parseJson(text)).data;
+}
+
+/** Everything that it omits is counted. Returning `undefined` omits the object. */
+function shorten(report: Report, shortenObject: (object: PreviewObject) => PreviewObject | undefined): Report {
+  const previews = report.previews.map((preview) => {
+    const objects = preview.objects.flatMap((object) => shortenObject(object) ?? []);
+    const objectsLeftOut = preview.objectsLeftOut + preview.objects.length - objects.length;
+    const count = (changes: UncountedChanges) => changes.objects.length + changes.objectsLeftOut;
+    const uncounted = mapUncounted(preview, (changes) => ({ objects: [], objectsLeftOut: count(changes) }));
+    return { ...preview, ...uncounted, objects, objectsLeftOut };
+  });
+  return { ...report, previews };
+}
+
+function leaveOutDiff({ diff, ...object }: PreviewObject): PreviewObject {
+  if (diff === undefined) return object;
+  const lines = diff.replace(/\n$/, "").split("\n").length;
+  return { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines, partial: true };
+}
+
+function digestOf(text: string): string {
+  return hash("sha256", text);
 }
 
 /** How many bytes a report takes: as a whole, and stored in its smallest form. */
@@ -45,17 +103,7 @@ export function sizesOf(report: Report): { readonly whole: number; readonly stor
   return { whole, stored: Math.min(whole, Buffer.byteLength(JSON.stringify(pack(report)))) };
 }
 
-function smaller(one: string, other: string): string {
-  return other.length < one.length ? other : one;
-}
-
-/** `undefined` if it comes from another version or origin. */
-export function readReport(stored: unknown): Report | undefined {
-  const packed = Packed.safeParse(stored).data;
-  return Report.safeParse(packed === undefined ? stored : unpack(packed)).data;
-}
-
-function pack(report: Report): Packed {
+function pack(report: Report): Omit<Packed, "of"> {
   const diffs = new Map<string, number>();
   const shapes = new Map<string, number>();
   const indexOf = (table: Map<string, number>, text: string): number => {
@@ -85,7 +133,7 @@ function pack(report: Report): Packed {
 }
 
 /** What refers to nothing becomes an invalid object. */
-function unpack({ diffs, shapes, report }: Packed): unknown {
+function unpack({ diffs, shapes, report }: Omit<Packed, "of">): unknown {
   const toObject = ([shapeAt, namespace]: Reference) => {
     const { diffAt, ref, ...object } = shapes[shapeAt] ?? {};
     const diff = diffAt === undefined ? {} : { diff: diffs[diffAt] ?? null };

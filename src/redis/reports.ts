@@ -73,6 +73,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   }
 
   const reportKey = (key: PullRequestKey) => `${prefix}:pull-request:${digest(pullRequestId(key))}`;
+  const wholeKey = (key: PullRequestKey) => `${prefix}:whole-pull-request:${digest(pullRequestId(key))}`;
   const openKey = (repo: RepoId) => `${prefix}:pull-requests:${digest(repo)}`;
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
@@ -97,8 +98,9 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   }
 
   async function find(key: PullRequestKey): Promise<Report | undefined> {
-    const json = await inTime("return the report", async () => connection.get(reportKey(key)));
-    return json === null ? undefined : readReport(parseJson(json));
+    const keys = [reportKey(key), wholeKey(key)];
+    const [text, whole] = await inTime("return the report", async () => connection.mget(keys));
+    return typeof text === "string" ? readReport({ text, whole: whole ?? undefined }) : undefined;
   }
 
   return {
@@ -117,9 +119,11 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
     },
     async save(report) {
       const { pullRequest, repo, baseBranch, head, mendable, startedAt } = report;
-      const json = storeReport(report);
-      refuseLarge(json, `the report of ${pullRequestText(pullRequest)}`);
-      const writing = connection.multi().set(reportKey(pullRequest), json, "PX", keepMs);
+      const { text, whole } = storeReport(report);
+      for (const json of [text, whole ?? ""]) refuseLarge(json, `the report of ${pullRequestText(pullRequest)}`);
+      const writing = connection.multi().set(reportKey(pullRequest), text, "PX", keepMs);
+      if (whole === undefined) writing.del(wholeKey(pullRequest));
+      else writing.set(wholeKey(pullRequest), whole, "PX", keepMs);
       if (repo !== undefined && isOpen(report)) {
         const keptUntil = Date.now() + keepMs;
         const about = { pullRequest, baseBranch, head, state: report.state, mendable, startedAt };

@@ -110,7 +110,82 @@ test("any report can be shortened to fit, stays valid, and counts everything tha
   );
 });
 
-const stored = (report: Report) => JSON.parse(storeReport(report)) as { v: number; diffs?: string[] };
+const longText = fc.integer({ min: 0, max: 300_000 }).map((length) => "é".repeat(length));
+const longChildText = fc.integer({ min: 0, max: 30_000 }).map((length) => "é".repeat(length));
+const hostileChildren = fc.record({
+  previews: fc.array(
+    longChildText.map((text) => ({
+      parent: { namespace: "shop", name: "root" },
+      action: "new" as const,
+      unread: [],
+      preview: aPreview({
+        objects: [anObject("child", text), { ...anObject("other"), risks: [{ kind: "deletion" as const, text }] }],
+        errors: [{ ref: { kind: text, name: text }, message: text }],
+        drifted: { objects: [anObject(text)], objectsLeftOut: 0 },
+        failure: text,
+        encrypted: { files: 1, changed: [text] },
+      }),
+    })),
+    { maxLength: 3 },
+  ),
+  unshown: fc.array(
+    longChildText.map((reason) => ({ parent: { namespace: "shop", name: "root" }, deployment: "shop/child", reason })),
+    { maxLength: 10 },
+  ),
+  beyond: fc.nat(5),
+});
+
+test("whatever the children of deployments contain, the report fits, and the deployments lose nothing to them", () => {
+  const previews = Array.from({ length: 5 }, (_, at) =>
+    aPreview({ objects: [anObject(`o${at}`, `${linesOf(700)}${at}`)], errors: [{ message: "x".repeat(1_000) }] }),
+  );
+  fc.assert(
+    fc.property(hostileChildren, (children) => {
+      const fitted = fitReport(aReport({ previews, children }), 60_000);
+      expect(bytesOf(fitted)).toBeLessThanOrEqual(60_000);
+      expect(fitted.previews).toEqual(previews);
+      const { previews: shown, unshown, beyond } = fitted.children!;
+      const all = children.previews.length + children.unshown.length + children.beyond;
+      expect(shown.length + unshown.length + beyond).toBe(all);
+    }),
+    { numRuns: 30 },
+  );
+});
+
+test("any report can be stored, whatever is long in it, and one without its contents does not succeed", () => {
+  const frame = fc.record({
+    author: longText,
+    unshown: fc.array(
+      longText.map((reason) => ({ deployment: "shop/app", reason })),
+      { maxLength: 10 },
+    ),
+    earlierPreviews: fc.array(
+      longText.map((verdict) => ({ head: "h", verdict, at: 0 })),
+      { maxLength: 5 },
+    ),
+    obstacle: fc.option(
+      longText.map((why) => ({ kind: "fork" as const, why })),
+      { nil: undefined },
+    ),
+    rollout: fc.array(
+      longText.map((text) => ({ deployment: "shop/app", steps: [{ state: "failure" as const, text, at: 0 }] })),
+      { maxLength: 3 },
+    ),
+  });
+  const target = longText.map((text) => aPreview({ state: "failed", target: text }));
+  fc.assert(
+    fc.property(frame, fc.array(target, { maxLength: 4 }), (more, previews) => {
+      const fitted = fitReport(aReport({ ...more, previews }));
+      expect(bytesOf(fitted)).toBeLessThanOrEqual(900_000);
+      if (fitted.previews.length > 0) expect(fitted.previews).toHaveLength(previews.length);
+      else if (previews.length > 0) expect(fitted.obstacle).toBeDefined();
+    }),
+    { numRuns: 30 },
+  );
+});
+
+const textOf = (report: Report) => JSON.parse(storeReport(report).text) as Report;
+const wholeOf = (report: Report) => JSON.parse(storeReport(report).whole ?? "null") as { v: number; diffs: string[] };
 
 /** One change of a base, in 20 objects of each of so many deployments. */
 function aWideReport(deployments: number, lines = 12): Report {
@@ -131,15 +206,37 @@ test("the same change in 200 deployments with 20 objects each is kept whole, bec
   const report = aWideReport(200);
   expect(Buffer.byteLength(JSON.stringify(report))).toBeGreaterThan(600_000);
   expect(fitReport(report)).toBe(report);
-  expect(Buffer.byteLength(storeReport(report))).toBeLessThan(200_000);
-  expect(stored(report)).toMatchObject({ v: 2, diffs: expect.objectContaining({ length: 21 }) as unknown });
-  expect(readReport(stored(report))).toEqual(report);
+  expect(Buffer.byteLength(storeReport(report).whole ?? "")).toBeLessThan(200_000);
+  expect(wholeOf(report).diffs).toHaveLength(21);
+  expect(readReport(storeReport(report))).toEqual(report);
 });
 
-test("a report that is small enough is stored in the form that older servers read", () => {
+test("a report that is small enough is stored once", () => {
   const report = aWideReport(2);
-  expect(stored(report)).toEqual(report);
-  expect(readReport(stored(report))).toEqual(report);
+  expect(storeReport(report).whole).toBeUndefined();
+  expect(textOf(report)).toEqual(report);
+  expect(readReport(storeReport(report))).toEqual(report);
+});
+
+test.each([
+  ["the same objects without their diffs", 200, 20, 0],
+  ["the number of its objects", 700, 0, 20],
+])("of a large report, servers of the previous version read %s", (_, deployments, objects, objectsLeftOut) => {
+  const report = aWideReport(deployments, 2);
+  const text = textOf(report);
+  expect(Buffer.byteLength(JSON.stringify(text))).toBeLessThanOrEqual(600_000);
+  expect(Report.parse(text).previews.map((one) => [one.objects.length, one.objectsLeftOut])).toEqual(
+    report.previews.map(() => [objects, objectsLeftOut]),
+  );
+  expect(text.previews.map(({ counts }) => counts)).toEqual(report.previews.map(({ counts }) => counts));
+});
+
+test("a whole report is read only beside the text that it was stored with", () => {
+  const report = aWideReport(200);
+  const { text, whole } = storeReport(report);
+  const closed = { ...textOf(report), state: "closed" as const };
+  expect(readReport({ text: JSON.stringify(closed), whole })).toEqual(closed);
+  expect(readReport({ text })).toEqual(textOf(report));
 });
 
 test("a report that servers and browsers cannot hold is shortened, however little space its diffs take", () => {
@@ -149,11 +246,20 @@ test("a report that servers and browsers cannot hold is shortened, however littl
   expect(fitted.previews.map(({ objects }) => objects.length)).toEqual(report.previews.map(() => 20));
 });
 
-test.each<[string, (packed: ReturnType<typeof stored>) => unknown]>([
+test("only so many diffs are omitted as servers and browsers cannot hold, although each is stored once", () => {
+  const fitted = fitReport(aWideReport(200, 150));
+  const withDiff = fitted.previews.flatMap(({ objects }) => objects.filter(({ diff }) => diff !== undefined));
+  expect(withDiff.length).toBeGreaterThan(2_000);
+});
+
+test.each<[string, (packed: ReturnType<typeof wholeOf>) => unknown]>([
   ["another version", (packed) => ({ ...packed, v: 3 })],
   ["missing diffs", (packed) => ({ ...packed, diffs: [] })],
   ["missing objects", (packed) => ({ ...packed, shapes: [] })],
   ["no report", ({ v, diffs }) => ({ v, diffs, shapes: [] })],
-])("a stored report with %s is refused", (_, change) => {
-  expect(readReport(change(stored(aWideReport(200))))).toBeUndefined();
+])("instead of a whole report with %s, the shortened one is read", (_, change) => {
+  const report = aWideReport(200);
+  const whole = JSON.stringify(change(wholeOf(report)));
+  expect(readReport({ ...storeReport(report), whole })).toEqual(textOf(report));
+  expect(readReport({ text: whole })).toBeUndefined();
 });
