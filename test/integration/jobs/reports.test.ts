@@ -3,7 +3,7 @@ import { createReports } from "../../../src/redis/reports.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import type { CommitKey, CommitStatus, RepoId } from "../../../src/model.ts";
 import type { Report } from "../../../src/model/report.ts";
-import { aReport as anyReport } from "../../support/fake-reports.ts";
+import { aPreview, aReport as anyReport } from "../../support/fake-reports.ts";
 import { aPullRequestKey } from "../../support/jobs.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
 import { patience } from "../../support/patience.ts";
@@ -253,6 +253,26 @@ test("an entry that is too large for Redis is refused, and the previous one stay
     reports.saveStatuses(commit, [{ ...pending, description: "x".repeat(1_000_000) }]),
   ).rejects.not.toBeInstanceOf(QueueUnavailableError);
   expect(await reports.find(aPullRequestKey())).toEqual(aReport());
+});
+
+test("a large report is returned whole, and shortened after a server of the previous version saved it", async () => {
+  const { reports, another, client: connect, prefix } = await useReports();
+  const client = connect();
+  const diff = "+x\n".repeat(100_000);
+  const ref = (namespace: string) => ({ kind: "ConfigMap", name: "settings", namespace });
+  const objects = ["a", "b", "c"].map((name) => ({ ref: ref(name), action: "changed" as const, risks: [], diff }));
+  const large = aReport({ previews: [aPreview({ objects })] });
+  await reports.save(large);
+  expect(await another().find(aPullRequestKey())).toEqual(large);
+
+  const [key = ""] = await client.keys(`${prefix}:pull-request:*`);
+  await client.set(key, JSON.stringify({ ...(JSON.parse((await client.get(key)) ?? "") as Report), state: "closed" }));
+  const [preview] = (await reports.find(aPullRequestKey()))?.previews ?? [];
+  expect(preview?.objects.map(({ linesLeftOut }) => linesLeftOut)).toEqual([100_000, 100_000, 100_000]);
+
+  await reports.save(aReport());
+  expect(await reports.find(aPullRequestKey())).toEqual(aReport());
+  expect(await client.keys(`${prefix}:whole-pull-request:*`)).toEqual([]);
 });
 
 test("after Redis lost its data there are no reports, and new ones are accepted", async () => {

@@ -148,7 +148,7 @@ test("whatever the children of deployments contain, the report fits, and the dep
       const all = children.previews.length + children.unshown.length + children.beyond;
       expect(shown.length + unshown.length + beyond).toBe(all);
     }),
-    { numRuns: 30 },
+    { numRuns: 15 },
   );
 });
 
@@ -180,7 +180,7 @@ test("any report can be stored, whatever is long in it, and one without its cont
       if (fitted.previews.length > 0) expect(fitted.previews).toHaveLength(previews.length);
       else if (previews.length > 0) expect(fitted.obstacle).toBeDefined();
     }),
-    { numRuns: 30 },
+    { numRuns: 15 },
   );
 });
 
