@@ -2,6 +2,7 @@
  * Follows the rollout of a merged pull request: what is true of it now is added to its report. The host is asked only if
  * something of that is new.
  */
+import { fitReport } from "../preview/fit-report.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { keyText, type Outcome, type PullRequest } from "../model.ts";
 import { failedIn, followedForMs, type Report } from "../model/report.ts";
@@ -77,7 +78,7 @@ export function createFollowMerge(deps: FollowMergeDeps) {
     const { rollout, againMs } = await followIncluding(own, hasOwn, report.mergeCommit, merge, signal);
     if (rollout === report.rollout) return { report, againMs };
     const followed = { ...report, rollout, written: undefined };
-    await reports.save(followed);
+    await reports.save(fitReport(followed));
     return { report: followed, againMs };
   }
 
