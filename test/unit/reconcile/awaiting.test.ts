@@ -269,7 +269,10 @@ test("a suspended deployment whose objects cannot be read does not count as heal
   const spec = { suspend: true, kubeConfig: { secretName: "gone" } };
   const annotations = { [annotation.healthChecks]: JSON.stringify([check]) };
   const world = aWorld(aDeployment({ annotations, generation: 2, spec, status }));
-  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
+  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({
+    kind: "failed",
+    retry: "person",
+  });
   expect(world.status()?.conditions).toMatchObject([
     {
       type: "Ready",
