@@ -59,7 +59,11 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
         ...(webhooks ? { webhookSecrets: [secret] } : { webhooks }),
       },
     ],
-    ...(webhooks && { webhooks: { host: "127.0.0.1", port } }),
+    ...(webhooks && {
+      webhooks: { host: "127.0.0.1", port },
+      // The demo shows what webhooks do: on a busy machine, the sweep may find a push before Gitea has reported it.
+      sweep: { interval: "10m", adaptive: false },
+    }),
     admin: { host: "127.0.0.1", port: adminPort },
     // Allows the page's buttons to be tried: only the server has a login to this cluster.
     page: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
