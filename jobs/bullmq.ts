@@ -6,12 +6,18 @@ import type { Lane } from "./lanes.ts";
 /** Attempts after transient failures, about 1, 2, 4 and 8 s apart; after that, the sweep requests the work again. */
 export const maxAttempts = 5;
 
+/** A git host gives up after 10 s; a sender that receives 503 sends the delivery again. */
+export const deadlineMs = 2_000;
+
+/** The number of failed jobs that are kept. */
+export const mostFailed = 100;
+
 /** Redis is not the source of truth, so few finished jobs are kept: enough to look at. */
 export const jobOptions = {
   attempts: maxAttempts,
   backoff: { type: "exponential", delay: 1_000, jitter: 0.3 },
   removeOnComplete: { count: 100 },
-  removeOnFail: { count: 100, age: 24 * 3_600 },
+  removeOnFail: { count: mostFailed, age: 24 * 3_600 },
   stackTraceLimit: 0,
 } as const satisfies JobsOptions;
 

@@ -15,7 +15,7 @@ import type { Logger } from "../src/log.ts";
 import type { Cause, RepoId, Request } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
-import { deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
+import { deadlineMs, deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "../src/redis/connection.ts";
 import { type LaneFairness, moreUrgentOf, urgencyAt, urgencyOf } from "./fairness.ts";
 import { createLookAhead } from "./look-ahead.ts";
@@ -41,8 +41,6 @@ export interface JobQueue extends Queue, QueuedJobs {
   close(): Promise<void>;
 }
 
-/** A git host gives up after 10 s; a sender that receives 503 sends the delivery again. */
-const deadlineMs = 2_000;
 /** During a burst of deliveries, how long the first one waits for others that share its round trip. */
 const gatherMs = 5;
 

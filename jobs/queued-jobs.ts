@@ -3,7 +3,7 @@ import type { Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import { type RepoId, type Request, subjectOf } from "../src/model.ts";
 import { withinDeadline } from "../src/redis/connection.ts";
-import { delayedUntil, waitsForHealth, waitsForHost } from "./bullmq.ts";
+import { deadlineMs, delayedUntil, mostFailed, waitsForHealth, waitsForHost } from "./bullmq.ts";
 import { parseJobData } from "./job-data.ts";
 import { type Lane, lanes } from "./lanes.ts";
 
@@ -43,8 +43,6 @@ export interface ListedJob {
 const listedStates = ["active", "waiting", "delayed", "failed"] as const;
 /** Per lane and state. */
 const mostListed = 20;
-/** The number of failed jobs that are kept. */
-const mostFailed = 100;
 /** Per state and call, so that one call does not block Redis for long. */
 const mostRemoved = 1_000;
 
@@ -54,8 +52,6 @@ export interface Depth {
   /** Waiting for a retry, or for a lease held elsewhere. */
   readonly delayed: number;
 }
-
-const deadlineMs = 2_000;
 
 export interface QueuedJobsDeps {
   readonly connection: Redis;

@@ -27,7 +27,7 @@ export async function later(job: Job, ms: number): Promise<never> {
   throw new DelayedError();
 }
 
-/** Its functions throw what makes BullMQ do what they say. */
+/** Each function throws the error by which BullMQ delays, retries or fails the job. */
 export function createUnfinished({ hasFollowUp, shortestMs, log }: UnfinishedDeps) {
   /** A request that arrives meanwhile replaces the job as usual: it runs once and is delayed in turn. */
   async function putOff(

@@ -11,9 +11,11 @@ import { createFairness } from "../../jobs/fairness.ts";
 import { laneOf, lanes } from "../../jobs/lanes.ts";
 import { createQueue, type JobQueue } from "../../jobs/queue.ts";
 import type { LiveConfig } from "../config/live.ts";
+import { around } from "../kit/around.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Request } from "../model.ts";
+import { fitsReports } from "../preview/fit-report.ts";
 import { findRedis, watchRedis } from "./redis.ts";
 
 export interface StoreDeps {
@@ -40,7 +42,7 @@ export async function openStore({ live, metrics, log }: StoreDeps) {
       unavailable: () => metrics.stages.queueFailed(),
     },
   });
-  const reports = createReports({ connection, prefix });
+  const reports = around(createReports({ connection, prefix }), fitsReports);
   const posted = createPostedDeployments({ connection, prefix });
   const deliveries = createDeliveries({ connection, prefix, log });
   const recorder = createDeliveryRecorder({

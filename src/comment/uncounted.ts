@@ -4,13 +4,14 @@
  */
 import { keyText } from "../model.ts";
 import {
+  countUncounted,
   type Preview,
   type Report,
   type UncountedChanges,
   type UncountedKind,
   uncountedKinds,
 } from "../model/report.ts";
-import { countUncounted, plural } from "../preview/summary.ts";
+import { plural } from "../preview/summary.ts";
 import { linesOf, renderObjects } from "./objects.ts";
 import { code, htmlCode } from "./text.ts";
 

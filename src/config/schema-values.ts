@@ -11,7 +11,7 @@ import { Secret } from "./secret.ts";
 /** Long enough that it cannot be guessed, and no longer than what git hosts generate. */
 export const shortestWebhookSecret = 16;
 /** Longer, because every client that reaches the page can try to guess it. */
-export const shortestUiToken = 24;
+export const shortestToken = 24;
 /** Path that an identity provider redirects to. */
 export const loginCallbackPath = "/auth/callback";
 
@@ -20,30 +20,20 @@ export const flag = z.boolean({ error: "must be true or false" });
 
 export const secret = secretText.transform((value) => new Secret(value));
 
-export const webhookSecret = z
-  .string({ error: "must be text: put it in quotes" })
-  .trim()
-  .min(shortestWebhookSecret, `is too short: a webhook secret needs ${shortestWebhookSecret} characters or more`)
-  .transform((value) => new Secret(value));
+/** A secret of at least so many characters; `what` begins the sentence that says so. */
+function longSecret(what: string, least: number) {
+  return z
+    .string({ error: "must be text: put it in quotes" })
+    .trim()
+    .min(least, `is too short: ${what} needs ${least} characters or more`)
+    .transform((value) => new Secret(value));
+}
 
-export const pageToken = z
-  .string({ error: "must be text: put it in quotes" })
-  .trim()
-  .min(shortestUiToken, `is too short: the page's token needs ${shortestUiToken} characters or more`)
-  .transform((value) => new Secret(value));
-
+export const webhookSecret = longSecret("a webhook secret", shortestWebhookSecret);
+export const pageToken = longSecret("the page's token", shortestToken);
 /** A client with this token can request renderings, or impersonate the runner. */
-export const runnerToken = z
-  .string({ error: "must be text: put it in quotes" })
-  .trim()
-  .min(shortestUiToken, `is too short: the preview runner's token needs ${shortestUiToken} characters or more`)
-  .transform((value) => new Secret(value));
-
-export const proxySecret = z
-  .string({ error: "must be text: put it in quotes" })
-  .trim()
-  .min(shortestUiToken, `is too short: the proxy's secret needs ${shortestUiToken} characters or more`)
-  .transform((value) => new Secret(value));
+export const runnerToken = longSecret("the preview runner's token", shortestToken);
+export const proxySecret = longSecret("the proxy's secret", shortestToken);
 
 /** An IP address or a block of addresses. */
 export const network = text.refine(isNetwork, 'must be an address like "10.0.0.7" or a block like "10.0.0.0/24"');

@@ -29,7 +29,7 @@ import {
   runnerBindAddress,
   runnerToken,
   secret,
-  shortestUiToken,
+  shortestToken,
   shortestWebhookSecret,
   sentinel,
   webhookSecret,
@@ -175,7 +175,7 @@ export const configSchema = z.strictObject({
       }),
       token: pageToken.optional().meta({
         secret: true,
-        description: `Token for access to the page, ${shortestUiToken} characters or more.`,
+        description: `Token for access to the page, ${shortestToken} characters or more.`,
       }),
       tokenFile: path.optional().meta({ description: "File to read the page's token from." }),
       tokenRole: oneOf(pageRoles).prefault("viewer").meta({
@@ -201,7 +201,7 @@ export const configSchema = z.strictObject({
         .meta({ description: "Addresses of this proxy, as `10.0.0.7` or `10.0.0.0/24`." }),
       proxySecret: proxySecret.optional().meta({
         secret: true,
-        description: `Secret that this proxy sends with each request, ${shortestUiToken} characters or more. It protects against other clients with one of \`proxyAddresses\`.`,
+        description: `Secret that this proxy sends with each request, ${shortestToken} characters or more. It protects against other clients with one of \`proxyAddresses\`.`,
       }),
       proxySecretFile: path.optional().meta({ description: "File to read the proxy's secret from." }),
       proxySecretHeader: text
@@ -479,7 +479,7 @@ export const configSchema = z.strictObject({
           }),
           token: runnerToken.optional().meta({
             secret: true,
-            description: `Shared token of the server and its preview runner, ${shortestUiToken} characters or more. Use it for nothing else.`,
+            description: `Shared token of the server and its preview runner, ${shortestToken} characters or more. Use it for nothing else.`,
           }),
           tokenFile: path.optional().meta({ description: "File to read the preview runner's token from." }),
           bindAddress: runnerBindAddress.prefault(":8092").meta({

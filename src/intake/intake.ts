@@ -157,11 +157,11 @@ export function createIntake(deps: IntakeDeps): Accept {
       case "push":
         return acceptPush({ ...event, repoUrls }, receivedAt);
       case "pull-request":
-        return others.pullRequest({ ...event, repoUrls }, receivedAt);
+        return others.acceptPullRequest({ ...event, repoUrls }, receivedAt);
       case "merge-group":
-        return others.mergeGroup({ ...event, repoUrls }, receivedAt);
+        return others.acceptMergeGroup({ ...event, repoUrls }, receivedAt);
       case "rerun":
-        return others.rerun({ ...event, repoUrls }, receivedAt);
+        return others.acceptRerun({ ...event, repoUrls }, receivedAt);
     }
   }
 

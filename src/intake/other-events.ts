@@ -40,7 +40,7 @@ export function createOtherEvents({ tracking, including, forges, reports, writte
   }
 
   /** Also if no deployment follows the repository: its status may be required and has to resolve. */
-  async function pullRequest(event: PullRequestEvent, receivedAt: number): Promise<Receipt> {
+  async function acceptPullRequest(event: PullRequestEvent, receivedAt: number): Promise<Receipt> {
     const { forge, repoName, number, delivery } = event;
     const reason = reasonNotToPreview(event);
     if (reason !== undefined) return { delivery, matched: 0, queued: 0, ignored: [], reason };
@@ -52,7 +52,7 @@ export function createOtherEvents({ tracking, including, forges, reports, writte
   }
 
   /** Also if nothing is previewed: the merge queue waits for a required check. */
-  async function mergeGroup(event: MergeGroupEvent, receivedAt: number): Promise<Receipt> {
+  async function acceptMergeGroup(event: MergeGroupEvent, receivedAt: number): Promise<Receipt> {
     const { forge, repoName, commit, branch, base, ended, delivery } = event;
     const nothing = { delivery, matched: 0, ignored: [] };
     if (!forges.has(forge)) return { ...nothing, queued: 0, reason: noLogin(forge) };
@@ -65,7 +65,7 @@ export function createOtherEvents({ tracking, including, forges, reports, writte
    * Shows again what the commit's checks say, and previews the pull requests whose head it still is: each user who may
    * open a pull request may also have it previewed. It never deploys: that needs more rights than a button proves.
    */
-  async function rerun(event: RerunEvent, receivedAt: number): Promise<Receipt> {
+  async function acceptRerun(event: RerunEvent, receivedAt: number): Promise<Receipt> {
     const { forge, repoName, commit, delivery } = event;
     const nothing = { delivery, matched: 0, queued: 0, ignored: [] };
     if (!forges.has(forge)) return { ...nothing, reason: noLogin(forge) };
@@ -100,7 +100,7 @@ export function createOtherEvents({ tracking, including, forges, reports, writte
     return action === "other" ? "no change that affects a preview" : undefined;
   }
 
-  return { pullRequest, mergeGroup, rerun };
+  return { acceptPullRequest, acceptMergeGroup, acceptRerun };
 }
 
 function noLogin(forge: string): string {

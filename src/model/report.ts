@@ -261,6 +261,18 @@ export function mapUncounted(
   return Object.fromEntries(mapped);
 }
 
+/** The number of objects with such changes. */
+export function countUncounted(changes: UncountedChanges | undefined): number {
+  return changes === undefined ? 0 : changes.objects.length + changes.objectsLeftOut;
+}
+
+/** The object without its diff, of which only the number of lines is kept. */
+export function withoutDiff({ diff, ...object }: PreviewObject): PreviewObject {
+  if (diff === undefined) return object;
+  const lines = diff.replace(/\n$/, "").split("\n").length;
+  return { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines, partial: true };
+}
+
 /** Whether it was not rendered because of its origin, which says nothing about the proposed change. */
 export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
   return obstacle?.kind === "fork" || obstacle?.kind === "no-branch";

@@ -8,12 +8,14 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import {
+  countUncounted,
   mapUncounted,
   type Preview,
   type PreviewObject,
   Report,
   type UncountedChanges,
   type UncountedKind,
+  withoutDiff,
 } from "./report.ts";
 
 /** Redis stores a few thousand reports. */
@@ -57,7 +59,7 @@ export function storeReport(report: Report): StoredReport {
   if (Buffer.byteLength(plain) <= maxStoredBytes) return { text: plain };
   const packed = pack(report);
   if (JSON.stringify(packed).length >= plain.length) return { text: plain };
-  const withoutDiffs = JSON.stringify(shorten(report, leaveOutDiff));
+  const withoutDiffs = JSON.stringify(shorten(report, withoutDiff));
   const isSmall = Buffer.byteLength(withoutDiffs) <= maxStoredBytes;
   // Without any object it is hardly larger than the packed one.
   const text = isSmall ? withoutDiffs : JSON.stringify(shorten(report, () => undefined));
@@ -79,17 +81,10 @@ function shorten(report: Report, shortenObject: (object: PreviewObject) => Previ
   const previews = report.previews.map((preview) => {
     const objects = preview.objects.flatMap((object) => shortenObject(object) ?? []);
     const objectsLeftOut = preview.objectsLeftOut + preview.objects.length - objects.length;
-    const count = (changes: UncountedChanges) => changes.objects.length + changes.objectsLeftOut;
-    const uncounted = mapUncounted(preview, (changes) => ({ objects: [], objectsLeftOut: count(changes) }));
+    const uncounted = mapUncounted(preview, (changes) => ({ objects: [], objectsLeftOut: countUncounted(changes) }));
     return { ...preview, ...uncounted, objects, objectsLeftOut };
   });
   return { ...report, previews };
-}
-
-function leaveOutDiff({ diff, ...object }: PreviewObject): PreviewObject {
-  if (diff === undefined) return object;
-  const lines = diff.replace(/\n$/, "").split("\n").length;
-  return { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines, partial: true };
 }
 
 function digestOf(text: string): string {

@@ -1,4 +1,4 @@
-/** The ports to the outside that reports and notifications are sent to. */
+/** The ports through which the server reports: git hosts and targets of notifications. */
 import type { CommitStatus, ForgeComment, ForgeKind, PullRequest, StatusForm } from "../model/forge.ts";
 import type { HostDeployment } from "../model/host-deployment.ts";
 import type { FoundWebhooks } from "../model/host-webhooks.ts";

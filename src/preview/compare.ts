@@ -18,17 +18,15 @@ import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { dependenciesOf } from "../guards/depends-on.ts";
 import { findLargePrune, type LargePrune, type PruneGuard } from "../guards/pruning.ts";
 import type { Include } from "../model/includes.ts";
-import { type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
-import { redactText } from "../redact/redact-text.ts";
+import { countUncounted, type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
 import { BrokenBaseError } from "./broken-base.ts";
 import { type ChangedChildren, findChangedChildren } from "./children/find-changes.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { diffDecrypted, diffUndecrypted } from "./diffs.ts";
 import { locateError } from "./locate-error.ts";
 import { isTouched } from "./reference-diff.ts";
-import { countUncounted } from "./summary.ts";
 import type { KnownReferences } from "./references.ts";
-import { cutLine, makeVisible } from "./visible-text.ts";
+import { cutLine, redactVisibly } from "./visible-text.ts";
 
 /** A deployment that is affected by the merge. */
 export interface PreviewTarget {
@@ -157,7 +155,7 @@ export async function compare(
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error, target) ? "render" : "run";
-    const failure = makeVisible(await redactText(message, knownSecrets));
+    const failure = await redactVisibly(message, knownSecrets);
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
     // Only an operator can fix a refusal.
     const mendable = error instanceof PreviewRefusedError;
@@ -197,7 +195,7 @@ function isEmpty(
 const longestError = 500;
 
 async function describeReferenceError(error: unknown, knownSecrets: readonly string[]): Promise<string> {
-  const message = makeVisible(await redactText(toFailure(error).message, knownSecrets));
+  const message = await redactVisibly(toFailure(error).message, knownSecrets);
   return cutLine(message.replaceAll(/\s+/g, " ").trim(), longestError);
 }
 

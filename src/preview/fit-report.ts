@@ -1,7 +1,16 @@
 /** Keeps a report small enough to be stored and sent. Pure. Everything omitted is mentioned, or shows in the counts. */
-import { mapUncounted, type Preview, type PreviewObject, type Report, type Risk } from "../model/report.ts";
+import {
+  countUncounted,
+  mapUncounted,
+  type Preview,
+  type PreviewObject,
+  type Report,
+  type Risk,
+  withoutDiff,
+} from "../model/report.ts";
+import type { Interceptor } from "../kit/around.ts";
+import type { Reports } from "../ports.ts";
 import { maxReportBytes, maxStoredBytes, sizesOf } from "../model/stored-report.ts";
-import { countUncounted } from "./summary.ts";
 import { cut } from "./visible-text.ts";
 
 const shortText = 200;
@@ -13,6 +22,9 @@ const mostCorrected = 10;
 const childrenShare = 1 / 10;
 /** Of `maxBytes`: for names and counts of so many deployments that nothing else is left. Redis accepts still more. */
 const tolerance = 1.5;
+
+/** Wraps the store: whoever saves a report need not know how large it may be. */
+export const fitsReports: Interceptor<Pick<Reports, "save">> = { save: (next, report) => next(fitReport(report)) };
 
 /**
  * First the contents of child deployments are removed, then what is not counted, then the largest diffs, then texts are cut,
@@ -127,18 +139,10 @@ function leaveOutDiffs(previews: readonly Preview[], excess: Excess): void {
   const all = previews.flatMap(({ objects }) =>
     objects.flatMap(({ diff }, at) => (diff === undefined ? [] : [{ diff, objects, at }])),
   );
-  const diffs = [...Map.groupBy(all, ({ diff }) => diff)].map(([diff, places]) => ({
-    diff,
-    places,
-    bytes: bytesOf(diff),
-  }));
-  for (const { diff, places, bytes } of diffs.sort((a, b) => b.bytes - a.bytes)) {
+  const diffs = [...Map.groupBy(all, ({ diff }) => diff)].map(([diff, places]) => ({ places, bytes: bytesOf(diff) }));
+  for (const { places, bytes } of diffs.sort((a, b) => b.bytes - a.bytes)) {
     if (!isOver(excess)) return;
-    const lines = diff.replace(/\n$/, "").split("\n").length;
-    for (const { objects, at } of places) {
-      const { diff: _, ...object } = objects[at] as PreviewObject;
-      objects[at] = { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines, partial: true };
-    }
+    for (const { objects, at } of places) objects[at] = withoutDiff(objects[at] as PreviewObject);
     subtract(excess, bytes * places.length, bytes);
   }
 }

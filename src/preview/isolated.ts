@@ -18,7 +18,6 @@ import { credentialSecrets } from "../access/credentials.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { toRun } from "../reconcile/run.ts";
-import { redactText } from "../redact/redact-text.ts";
 import type { Preview } from "../model/report.ts";
 import {
   type PreviewResult,
@@ -33,7 +32,7 @@ import { findChangedChildren } from "./children/find-changes.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { describeEncrypted } from "./encrypted-files.ts";
 import { compareRendersSafely } from "./render-diff.ts";
-import { makeVisible } from "./visible-text.ts";
+import { redactVisibly } from "./visible-text.ts";
 
 /** Anybody may open a pull request whose rendering never ends. */
 const longestRenderMs = 120_000;
@@ -63,7 +62,7 @@ export async function compareIsolated(
   } catch (error) {
     const { message, retry } = toIsolatedFailure(error);
     const isToBlame = retry === "person" && isOfTheMerge(error, target) && !isWithoutCluster(error);
-    const failure = makeVisible(await redactText(message, knownSecrets));
+    const failure = await redactVisibly(message, knownSecrets);
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
     const failed = isToBlame ? "render" : "run";
     const mendable = error instanceof PreviewRefusedError;

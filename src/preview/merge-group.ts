@@ -24,8 +24,7 @@ import { toFailure } from "../reconcile/failures.ts";
 import { inOneLine } from "../reconcile/status/first-error.ts";
 import { aggregateContext, sumOf } from "../reporting/statuses.ts";
 import type { Report } from "../model/report.ts";
-import { redactText } from "../redact/redact-text.ts";
-import { makeVisible } from "./visible-text.ts";
+import { redactVisibly } from "./visible-text.ts";
 import { type Early, earlyAfterMs, startEarly } from "./early.ts";
 import { describeFindings, type Findings } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
@@ -187,7 +186,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     } catch (error) {
       if (signal.aborted || error instanceof QueueUnavailableError || needsTime(error)) throw error;
       const failure = toFailure(error);
-      const message = makeVisible(await redactText(failure.message, findings.secrets));
+      const message = await redactVisibly(failure.message, findings.secrets);
       if (failure.retry === "soon" && !lastAttempt) return { retry: "soon", message };
       log.warn({ retry: failure.retry, error: message }, "merge group preview failed");
       return { state: "failure", description: `could not be compared: ${inOneLine(message)}` };

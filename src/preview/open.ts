@@ -17,8 +17,7 @@ import { toFailure } from "../reconcile/failures.ts";
 import type { Report } from "../model/report.ts";
 import { findAllowance } from "./allowances.ts";
 import { compare, type CompareDeps, toWorking } from "./compare.ts";
-import { redactText } from "../redact/redact-text.ts";
-import { makeVisible } from "./visible-text.ts";
+import { redactVisibly } from "./visible-text.ts";
 import { addChildren } from "./children/add-children.ts";
 import type { ParentDeployment } from "./children/compare-children.ts";
 import { type Early, earlyAfterMs, startEarly } from "./early.ts";
@@ -133,7 +132,7 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     await early.stop();
     if (signal.aborted || error instanceof QueueUnavailableError) throw error;
     const { message, retry } = toFailure(error);
-    const words = makeVisible(await redactText(message, findings.secrets));
+    const words = await redactVisibly(message, findings.secrets);
     log.warn({ retry, error: words }, "pull request preview failed");
     findings.mendable = retry === "soon";
     if (error instanceof HeadOnNoBranch && (unchanged ?? open.lastAttempt)) {

@@ -8,7 +8,6 @@ import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pull
 import type { Deployments, Forge, Queue, Reports, Sources } from "../ports.ts";
 import type { Report } from "../model/report.ts";
 import { toReport } from "./findings.ts";
-import { fitReport } from "./fit-report.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
 import { librariesOf } from "./match-consumers.ts";
 import { reposOfUrls } from "../model/repo-url.ts";
@@ -122,7 +121,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
 
   /** The report is stored first, because the report job reads it. */
   async function save(report: Report): Promise<void> {
-    await deps.reports.save(fitReport(report));
+    await deps.reports.save(report);
     await deps.queue.enqueue([{ kind: "report", pullRequest: report.pullRequest }]);
   }
 }

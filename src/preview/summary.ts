@@ -2,7 +2,7 @@
  * Describes the result of a preview in a few words for a commit status. The texts consist only of fixed words and
  * numbers, so they are safe wherever they are shown.
  */
-import type { Preview, Report, UncountedChanges } from "../model/report.ts";
+import type { Preview, Report } from "../model/report.ts";
 import { cut } from "./visible-text.ts";
 
 /** `1 object`, `1 200 objects`. */
@@ -40,11 +40,6 @@ function changedParts({ changed, new: added, deleted, orphan, errors }: Changes,
   add(orphan, "orphan", "");
   if (errors > 0) parts.push(plural(errors, "error"));
   return parts;
-}
-
-/** The number of objects with such changes. */
-export function countUncounted(changes: UncountedChanges | undefined): number {
-  return changes === undefined ? 0 : changes.objects.length + changes.objectsLeftOut;
 }
 
 export function isChanged({ state, counts }: Preview): boolean {

@@ -1,4 +1,5 @@
-/** Makes text safe to read: nothing in it is hidden from the reader. Pure. */
+/** Makes text safe to read: nothing in it is hidden from the reader. */
+import { redactText } from "../redact/redact-text.ts";
 
 // All controls except tab and line feed, lone surrogates, and characters that are invisible or change the writing
 // direction.
@@ -7,6 +8,11 @@ const hidden = /(?![\t\n])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Co
 /** Spells invisible characters out, such as `\u202e`. */
 export function makeVisible(text: string): string {
   return text.replace(hidden, spellOut);
+}
+
+/** Masks secrets first: spelled out, they would not be recognized. */
+export async function redactVisibly(text: string, known: readonly string[]): Promise<string> {
+  return makeVisible(await redactText(text, known));
 }
 
 /** Spells a character as its number. */

@@ -2,7 +2,6 @@
  * Follows the rollout of a merged pull request: what is true of it now is added to its report. The host is asked only if
  * something of that is new.
  */
-import { fitReport } from "../preview/fit-report.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { keyText, type Outcome, type PullRequest } from "../model.ts";
 import { failedIn, followedForMs, type Report } from "../model/report.ts";
@@ -27,6 +26,8 @@ export interface Followed {
 export interface FollowedAhead {
   readonly report: Report;
   readonly outcome?: Outcome | undefined;
+  /** What is new, if it was looked at. */
+  readonly followed?: Followed | undefined;
 }
 
 /** What is to be known of a merge. `mergedAt`: epoch milliseconds, by the host's clock. */
@@ -56,9 +57,9 @@ export function createFollowMerge(deps: FollowMergeDeps) {
       }
       const { written, pullRequest: key, baseBranch } = report;
       if (written === undefined || mayTellFailure(report)) return { report };
-      const { report: followed, againMs } = await follow(report, { key, baseBranch, ...written }, signal);
-      if (followed !== report) return { report: followed };
-      return { report, outcome: againMs === undefined ? { kind: "done" } : waitsFor(againMs) };
+      const followed = await follow(report, { key, baseBranch, ...written }, signal);
+      if (followed.report !== report) return { report: followed.report, followed };
+      return { report, outcome: followed.againMs === undefined ? { kind: "done" } : waitsFor(followed.againMs) };
     },
 
     /** The same with the host's answer. */
@@ -78,7 +79,7 @@ export function createFollowMerge(deps: FollowMergeDeps) {
     const { rollout, againMs } = await followIncluding(own, hasOwn, report.mergeCommit, merge, signal);
     if (rollout === report.rollout) return { report, againMs };
     const followed = { ...report, rollout, written: undefined };
-    await reports.save(fitReport(followed));
+    await reports.save(followed);
     return { report: followed, againMs };
   }
 

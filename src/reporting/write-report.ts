@@ -83,7 +83,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
   ): Promise<Outcome> {
     const stored = await reports.find(key);
     if (stored === undefined) return { kind: "skipped", why: "there is no record of this pull request any more" };
-    const { report, outcome } = await merges.ahead(stored, signal);
+    const { report, outcome, followed: ahead } = await merges.ahead(stored, signal);
     if (outcome !== undefined) return outcome;
     try {
       // All of these are questions to the host, whose answers take longer than anything else here.
@@ -92,7 +92,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
       if (now === undefined) return { kind: "skipped", why: "the pull request was deleted" };
       const stale = whyStale(report, now, await base);
       if (stale === undefined) {
-        const { report: followed, againMs: laterMs } = await merges.follow(report, now, signal);
+        const { report: followed, againMs: laterMs } = ahead ?? (await merges.follow(report, now, signal));
         return await write(forge, await withStaleness(followed), { now, comments, laterMs }, signal);
       }
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);

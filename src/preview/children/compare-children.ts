@@ -8,14 +8,13 @@ import type { Logger } from "../../log.ts";
 import { annotation, type CommandResult, type Merged, type PullRequest } from "../../model.ts";
 import type { ChildPreview, ChildPreviews, Preview } from "../../model/report.ts";
 import { reposOfUrls } from "../../model/repo-url.ts";
-import { redactText } from "../../redact/redact-text.ts";
 import { type ChildrenSettings, type CompareDeps, isOfTheMerge, type PreviewTarget, toWorking } from "../compare.ts";
 import { describeSafely } from "../describe-diff.ts";
 import { describeEncrypted } from "../encrypted-files.ts";
 import { blameBase, findStubbed, isWithoutCluster, renderOffline, toIsolatedFailure } from "../isolated.ts";
 import { isTouched } from "../reference-diff.ts";
 import { compareRendersSafely } from "../render-diff.ts";
-import { cutLine, makeVisible } from "../visible-text.ts";
+import { cutLine, redactVisibly } from "../visible-text.ts";
 import { type ChangedChildren, isChild } from "./find-changes.ts";
 import { type ParentFacts, planChildren, type PlannedChild, type Side } from "./plan.ts";
 
@@ -61,7 +60,7 @@ export async function compareChildren(
   // Cut last: half of a secret would not be recognized.
   const reasons = unshown.map(async (one) => ({
     ...one,
-    reason: cutLine(await redact(one.reason, known), longestReason),
+    reason: cutLine(await redactVisibly(one.reason, known), longestReason),
   }));
   const previews = await Promise.all(planned.map(({ parent, child }) => toChildPreview(child, parent, cluster)));
   const children = { previews, unshown: await Promise.all(reasons), beyond };
@@ -92,7 +91,7 @@ async function toChildPreview(child: PlannedChild, { key, changed }: Parent, clu
   if (side === undefined) throw new Error("a child has neither a spec before the merge nor one after it");
   // Of a new one, any annotation is the branch's.
   const { dependsOn: _, target, ...preview } = toWorking(side.deployment, cluster, { isolated: true });
-  const shown = target && (await redact(target, changed.knownSecrets));
+  const shown = target && (await redactVisibly(target, changed.knownSecrets));
   return {
     ...{ parent: key, action, unread: [...unread] },
     ...(onlySpec && { onlySpec }),
@@ -129,7 +128,7 @@ async function compareChild(working: ChildPreview, rendering: ChildRendering, de
     return { ...working, ...(inner > 0 && { children: inner }), preview };
   } catch (error) {
     const { message, failed } = toChildFailure(error, signal);
-    const failure = cutLine(await redact(message, knownSecrets), longestFailure);
+    const failure = cutLine(await redactVisibly(message, knownSecrets), longestFailure);
     log.info({ ...parent.key, child: child.key, error: failure }, "child deployment not rendered");
     return { ...working, preview: { ...working.preview, state: "failed", failure, failed } };
   }
@@ -178,8 +177,4 @@ async function placeAfter({ after }: PlannedChild, { merge }: Parent, signal: Ab
 
 function allKnown(parents: readonly ParentDeployment[]): string[] {
   return parents.flatMap(({ changed }) => changed.knownSecrets);
-}
-
-async function redact(text: string, knownSecrets: readonly string[]): Promise<string> {
-  return makeVisible(await redactText(text, knownSecrets));
 }

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { fitReport } from "../../../src/preview/fit-report.ts";
+import { around } from "../../../src/kit/around.ts";
+import { fitReport, fitsReports } from "../../../src/preview/fit-report.ts";
 import { type PreviewObject, Report } from "../../../src/model/report.ts";
 import { maxReportBytes, readReport, sizesOf, storeReport } from "../../../src/model/stored-report.ts";
-import { aPreview, aReport } from "../../support/fake-reports.ts";
+import { aPreview, aReport, fakeReports } from "../../support/fake-reports.ts";
 
 const bytesOf = (report: Report) => sizesOf(report).stored;
 const linesOf = (count: number) => Array.from({ length: count }, (_, i) => `+line ${i}\n`).join("");
@@ -16,6 +17,15 @@ function anObject(name: string, diff?: string): PreviewObject {
 test("a report that is small enough stays as it is", () => {
   const report = aReport({ previews: [aPreview({ objects: [anObject("a", linesOf(100))] })] });
   expect(fitReport(report)).toBe(report);
+});
+
+test("whatever saves a report, what is stored fits", async () => {
+  const stored = fakeReports();
+  const texts = Array.from({ length: 10 }, (_, i) => linesOf(10_000).replaceAll("line", `line of ${i}`));
+  const report = aReport({ previews: [aPreview({ objects: texts.map((text, i) => anObject(`${i}`, text)) })] });
+  await around(stored, fitsReports).save(report);
+  expect(await stored.find(report.pullRequest)).toEqual(fitReport(report));
+  expect(fitReport(report)).not.toEqual(report);
 });
 
 test("the largest diffs are omitted first, and their lines are counted", () => {

@@ -113,6 +113,21 @@ test("each deployment is queued until it has the merge, and followed until it is
   expect(forge.statuses.filter(({ commit }) => commit.commit === merge)).toEqual([]);
 });
 
+test("git is asked about each deployment once for what is new", async () => {
+  const { write, steps, put, sources } = await setUp([aConsumer("prod", { has: before })]);
+  await write();
+  const asked: string[] = [];
+  const { contains } = sources;
+  sources.contains = (library, commit, ...rest) => {
+    asked.push(commit);
+    return contains(library, commit, ...rest);
+  };
+  put(aConsumer("prod", { has: later }));
+  await write();
+  expect(await steps()).toMatchObject({ "shop/prod": ["queued", "deployed with fffffff"] });
+  expect(asked).toEqual([later]);
+});
+
 const healthy = { [annotation.healthChecks]: "- kind: Deployment" };
 const pending = { ...condition("Ready", "Unknown"), reason: "HealthCheckPending" };
 const failing = { conditions: [condition("Ready", "False", "ConfigMap a: refused")] };
