@@ -6,15 +6,7 @@ import { readGitCredentials } from "../access/credentials.ts";
 import type { Logger } from "../log.ts";
 import { SourceError, type SourceProblem } from "../errors.ts";
 import type { BoundedMap } from "../kit/bounded-map.ts";
-import {
-  annotation,
-  followsGit,
-  type GitDeployment,
-  keyText,
-  type PullRequest,
-  type RepoId,
-  type Repository,
-} from "../model.ts";
+import { annotation, followsGit, type GitDeployment, keyText, type PullRequest, type Repository } from "../model.ts";
 import { includedCommitsOf } from "../model/included-commits.ts";
 import { includesFrom, isOf } from "../model/includes.ts";
 import { wasDryRun } from "../model/last-deploy.ts";
@@ -51,14 +43,14 @@ export interface Consumer {
   readonly commit?: string | undefined;
 }
 
-export interface Consumers {
-  /** The names under which they include the repository. */
-  readonly repos: ReadonlySet<RepoId>;
-  readonly all: readonly Consumer[];
-}
-
 /** Users write the record too. A project includes a repository under one URL, or perhaps a second one. */
 const mostCommits = 3;
+
+/** The names under which deployments include the repository, as far as its forge may report about them. */
+export function namesOf({ key, repoUrls }: MergedInto, { speaksFor }: Pick<ConsumersDeps, "speaksFor">) {
+  const urls = repoUrls.filter((url) => speaksFor(key.forge, url));
+  return { repoUrls: urls, repos: reposOfUrls(urls) };
+}
 
 /** The deployments that the comment of this pull request may name, and that include the branch that it was merged into. */
 export async function findConsumers(
@@ -66,10 +58,9 @@ export async function findConsumers(
   mergeCommit: string,
   deps: ConsumersDeps,
   signal: AbortSignal | undefined,
-): Promise<Consumers> {
-  const { key, baseBranch } = pullRequest;
-  const repoUrls = pullRequest.repoUrls.filter((url) => deps.speaksFor(key.forge, url));
-  const repos = reposOfUrls(repoUrls);
+): Promise<readonly Consumer[]> {
+  const { baseBranch } = pullRequest;
+  const { repoUrls, repos } = namesOf(pullRequest, deps);
   const including = [...new Set([...repos].flatMap((repo) => deps.deployments.including(repo)))].filter(followsGit);
   // Those that follow the branch have statuses of their own.
   const followers = new Set(matchPullRequest({ repoUrls, baseBranch }, including).concerned);
@@ -78,7 +69,7 @@ export async function findConsumers(
     including.filter((one) => !followers.has(one)),
   );
   const found = await Promise.all(concerned.slice(0, mostConsumers).map(findConsumer));
-  return { repos, all: found.filter((one) => one !== undefined) };
+  return found.filter((one) => one !== undefined);
 
   /** `undefined`: it includes the default branch, and this is another one. */
   async function findConsumer(deployment: GitDeployment): Promise<Consumer | undefined> {

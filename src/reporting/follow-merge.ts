@@ -3,10 +3,18 @@
  * something of that is new.
  */
 import { createBoundedMap } from "../kit/bounded-map.ts";
-import { keyText, type Outcome, type PullRequest } from "../model.ts";
+import { keyText, type Outcome, type PullRequest, type RepoId } from "../model.ts";
 import { failedIn, followedForMs, type Report } from "../model/report.ts";
 import type { Clock, Reports } from "../ports.ts";
-import { type ConsumersDeps, findConsumers, isWaiting, type MergedInto, statesOf, sumOfStates } from "./consumers.ts";
+import {
+  type ConsumersDeps,
+  findConsumers,
+  isWaiting,
+  type MergedInto,
+  namesOf,
+  statesOf,
+  sumOfStates,
+} from "./consumers.ts";
 import { followConsumers, followRollout } from "./rollout.ts";
 import { isPreviewLine } from "./statuses.ts";
 
@@ -101,11 +109,14 @@ export function createFollowMerge(deps: FollowMergeDeps) {
     merge: DatedMerge,
     signal: AbortSignal | undefined,
   ): Promise<{ rollout: Report["rollout"]; againMs?: number | undefined }> {
-    const { repos, all } = await findConsumers(merge, mergeCommit, consumersDeps, signal);
-    // First, so that no crash forgets what is not over.
-    for (const repo of repos) {
-      await reports.setRollingOut(merge.key, repo, all.some(isWaiting) ? merge.mergedAt : undefined);
-    }
+    const { repos } = namesOf(merge, deps);
+    const keepFollowing = async (repo: RepoId, since: number | undefined) =>
+      reports.setRollingOut(merge.key, repo, since);
+    // Before they are read: git may take longer than they take to change, and each change then queues this job again.
+    for (const repo of repos)
+      if (deps.deployments.including(repo).length > 0) await keepFollowing(repo, merge.mergedAt);
+    const all = await findConsumers(merge, mergeCommit, consumersDeps, signal);
+    if (!all.some(isWaiting)) for (const repo of repos) await keepFollowing(repo, undefined);
     const states = statesOf(all);
     const named = new Set(all.map(({ deployment }) => keyText(deployment.key)));
     // Without statuses of its own, nothing else says how far it is as a whole.

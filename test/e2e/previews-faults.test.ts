@@ -248,6 +248,13 @@ test("the sweep updates the comments of pull requests that were merged or closed
   await closed.comment("closed without merging");
   expect(await idsOf()).toEqual(ids);
 
+  // A job that is still running would store its report again after the flush.
+  await expect
+    .poll(
+      async () => (await redis.client().keys("*")).filter((key) => /:(?:active|wait|prioritized)$/.test(key)),
+      patience,
+    )
+    .toEqual([]);
   // After another flush they are checked again, and comments that are already correct are not changed.
   const bodies = async () => (await Promise.all([merged, closed, unseen].map((one) => one.comments()))).flat();
   const said = await bodies();

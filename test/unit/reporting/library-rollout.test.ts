@@ -113,6 +113,21 @@ test("each deployment is queued until it has the merge, and followed until it is
   expect(forge.statuses.filter(({ commit }) => commit.commit === merge)).toEqual([]);
 });
 
+test("a deployment that changes while git is asked about it is followed by then", async () => {
+  const { write, isFollowed, sources, put } = await setUp([aConsumer("prod", { has: before })]);
+  const followed: boolean[] = [];
+  const { heads } = sources;
+  sources.heads = async (...asked) => {
+    followed.push(await isFollowed());
+    put(aConsumer("prod", { has: merge }));
+    return heads(...asked);
+  };
+  await write();
+  expect(followed).toContain(true);
+  expect(followed).not.toContain(false);
+  expect(await isFollowed()).toBe(true);
+});
+
 test("git is asked about each deployment once for what is new", async () => {
   const { write, steps, put, sources } = await setUp([aConsumer("prod", { has: before })]);
   await write();
