@@ -26,7 +26,8 @@ export interface ForgeProxy {
   stop(): Promise<void>;
 }
 
-const patienceMs = 120_000;
+/** Two hundred comparisons without warm renderers take minutes on a slow machine. */
+const patienceMs = 600_000;
 
 export async function startForgeProxy(apiUrl: string): Promise<ForgeProxy> {
   const { hostname, port, host, pathname } = new URL(apiUrl);

@@ -208,7 +208,7 @@ async function drift({ cluster, deployments, names, namespace }: Scene): Promise
       const found = resultOf(all, name);
       return found?.id !== before.get(name) && (found?.objects?.length ?? 0) > 0;
     });
-  await deployments.until("the drift", isNoticed, 180_000);
+  await deployments.until("the drift", isNoticed, 600_000);
 }
 
 /** Plays one pull request: opens it, pushes to it, closes it. */
