@@ -29,18 +29,32 @@ export async function later(job: Job, ms: number): Promise<never> {
 
 /** Each function throws the error by which BullMQ delays, retries or fails the job. */
 export function createUnfinished({ hasFollowUp, shortestMs, log }: UnfinishedDeps) {
-  /** A request that arrives meanwhile replaces the job as usual: it runs once and is delayed in turn. */
+  /**
+   * A request that arrived while the job ran would wait as long as the job does, and may be about what has changed since: let
+   * it run now. One that arrives later replaces the delayed job as usual, and is delayed in turn.
+   */
   async function putOff(
     job: Job,
     request: Request,
     { afterMs, why }: Extract<Outcome, { kind: "later" }>,
-  ): Promise<never> {
+  ): Promise<void> {
+    if (await hasFollowUp(request)) return;
     const ms = Math.min(Math.max(afterMs, shortestMs), longestLaterMs);
     if (job.progress !== waitsForHost) {
       log.info({ job: job.id, subject: subjectOf(request), why, ms }, "job delayed");
       await job.updateProgress(waitsForHost); // logged once, whichever worker takes it next
     }
-    return later(job, ms);
+    await laterUnlessAsked(job, request, ms);
+  }
+
+  /** A request that arrives at the moment at which the job is moved would wait with it: then the job runs again at once. */
+  async function laterUnlessAsked(job: Job, request: Request, ms: number): Promise<never> {
+    await job.moveToDelayed(Date.now() + ms, job.token);
+    // The worker has the job no more: whatever happens here, it ends by being delayed.
+    await hasFollowUp(request)
+      .then((asked) => (asked ? job.promote() : undefined))
+      .catch((error: unknown) => log.debug({ job: job.id, error: (error as Error).message }, "job stays delayed"));
+    throw new DelayedError();
   }
 
   /**
@@ -51,7 +65,7 @@ export function createUnfinished({ hasFollowUp, shortestMs, log }: UnfinishedDep
     if (await hasFollowUp(request)) return;
     await job.updateData(toJobData(toCheck(request)));
     await job.updateProgress(waitsForHealth);
-    await later(job, Math.max(afterMs, shortestMs));
+    await laterUnlessAsked(job, request, Math.max(afterMs, shortestMs));
   }
 
   /**

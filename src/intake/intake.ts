@@ -82,7 +82,8 @@ export function createIntake(deps: IntakeDeps): Accept {
     const { requests, ignored } = matchIncludes(event, consumers, spelled, followed);
     const followedRepos = distinct(candidates.map(({ repo }) => repo));
     // A job for an include gets no earlier answer for its own repository either: there is one record for both.
-    const repos = distinct([...followedRepos, ...requests.flatMap(({ repo }) => repo ?? [])]);
+    // The job also asks which commit of the library it includes, and gets no earlier answer for that either.
+    const repos = distinct([...followedRepos, ...libraries, ...requests.flatMap(({ repo }) => repo ?? [])]);
     const based = await findBased(event, distinct([...followedRepos, ...libraries]));
     const { delivery } = event;
     const { fetches, flux } = findFluxSources(event, spelled);

@@ -24,28 +24,35 @@ export interface ReportWatchDeps {
 
 /** A reconciliation writes its status several times within about half a second. */
 const gatherMs = 500;
+/** While Redis is away. */
+const retryMs = 30_000;
 
 /**
- * Returns a function that stops it. Reports that Redis did not accept, and those that a stopped server left pending, are
- * queued at the next change and the next start: any change in a repository also checks its unsettled commits.
+ * Returns a function that stops it. What Redis did not accept is queued later. Statuses that a stopped server left pending are
+ * queued at the next start: any change in a repository also checks its unsettled commits.
  */
 export function startReportWatch({ deployments, forges, reports, queue, log }: ReportWatchDeps): () => void {
   const moved = new Map<string, GitDeployment>();
   const deployed = new Map<string, GitDeployment>();
   const stirred = new Set<RepoId>();
   let planned: NodeJS.Timeout | undefined;
+  let stopped = false;
 
   async function flush(): Promise<void> {
     planned = undefined;
-    const [commits, branches, repos] = [[...moved.values()], [...deployed.values()], [...stirred]];
+    const [commits, branches, repos] = [new Map(moved), new Map(deployed), new Set(stirred)];
     for (const gathered of [moved, deployed, stirred]) gathered.clear();
     try {
-      const found = await Promise.all([...branches.map(toPreviews), ...repos.map(toUnsettled)]);
-      const requests = [...commits.flatMap(toCommitStatus), ...found.flat()];
+      const found = await Promise.all([...[...branches.values()].map(toPreviews), ...[...repos].map(toUnsettled)]);
+      const requests = [...[...commits.values()].flatMap(toCommitStatus), ...found.flat()];
       const distinct = new Map(requests.map((request) => [subjectOf(request), request]));
       if (distinct.size > 0) await queue.enqueue([...distinct.values()]);
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue reports to forges");
+      for (const [id, deployment] of commits) if (!moved.has(id)) moved.set(id, deployment);
+      for (const [id, deployment] of branches) if (!deployed.has(id)) deployed.set(id, deployment);
+      for (const repo of repos) stirred.add(repo);
+      plan(retryMs);
     }
   }
 
@@ -72,9 +79,13 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     return commits.filter(({ forge }) => forges.has(forge)).map((commit) => ({ kind: "commit-status", commit, repo }));
   }
 
+  function plan(afterMs: number): void {
+    if (!stopped) planned ??= setTimeout(() => void flush(), afterMs);
+  }
+
   function gather(deployment: GitDeployment): void {
     stirred.add(deployment.repo);
-    planned ??= setTimeout(() => void flush(), gatherMs);
+    plan(gatherMs);
   }
 
   deployments.onChange(({ kind, deployment, previous }) => {
@@ -89,7 +100,10 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     }
     gather(deployment);
   });
-  return () => clearTimeout(planned);
+  return () => {
+    stopped = true;
+    clearTimeout(planned);
+  };
 }
 
 /** The part of a deployment's status that a forge shows. */

@@ -202,6 +202,16 @@ describe("a push to a repository that projects include", () => {
     expect(steps[0]).toBe(`moved ${repoId("https://git.example.com/org/app")}`);
   });
 
+  test("marks a library as moved if its pull requests are shown in a deployment that includes it", async () => {
+    const shown = { [annotation.includes]: library, [annotation.previewIn]: library };
+    const { accept, steps } = useIntake(consumer("shown", library, { annotations: shown }));
+    await accept(push);
+    expect(steps.slice(0, 2)).toEqual([
+      `moved ${repoId(library)}`,
+      `moved ${repoId("https://git.example.com/org/app")}`,
+    ]);
+  });
+
   test("concerns a deployment of the repository itself as usual", async () => {
     const { accept, waiting } = useIntake(named("own", { annotations: { [annotation.includes]: library } }));
     expect(await accept(push)).toMatchObject({ matched: 1 });

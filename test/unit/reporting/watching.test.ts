@@ -110,3 +110,26 @@ test("after it was stopped nothing is requested", async () => {
   await vi.runAllTimersAsync();
   expect(queue.requests).toEqual([]);
 });
+
+test("what Redis did not accept is queued later, together with what has changed since", async () => {
+  const { change, queue, reports } = setUp();
+  await reports.save(aReport({ repo: before.repo }));
+  const openInto = vi.spyOn(reports, "openInto").mockRejectedValueOnce(new Error("Redis is away"));
+  change(observed, deployed);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(openInto).toHaveBeenCalledOnce();
+  expect(queue.requests).toEqual([]);
+
+  const other = aDeployment({ ...observed, key: { namespace: "shop", name: "other" } });
+  change(before, other);
+  await vi.runAllTimersAsync();
+  expect(queue.requests.map(({ kind }) => kind).toSorted()).toEqual(["commit-status", "preview"]);
+});
+
+test("nothing is queued after it was stopped", async () => {
+  const { change, queue, stop } = setUp();
+  stop();
+  change(observed, deployed);
+  await vi.runAllTimersAsync();
+  expect(queue.requests).toEqual([]);
+});
