@@ -102,6 +102,8 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
   index.onChange(({ kind, deployment }) => {
     if (kind === "removed") versions.delete(deployment.uid);
   });
+  /** Listed, but not in the index: it is not known yet what they reference. */
+  const pending = new Set<string>();
   const givingWay = new Set<string>();
   const readResource = api.createReader({ client, secrets: deps.secrets });
   const { parse, references } = api.startParser({
@@ -130,8 +132,10 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
     return [{ key: { namespace, name }, ...version, object }];
   }
 
-  function present({ object }: Pick<Seen, "object">): void {
+  function present({ key, object }: Pick<Seen, "key" | "object">): void {
     const entry = parse(object, index.find);
+    if (entry === "pending") pending.add(keyText(key));
+    else pending.delete(keyText(key));
     if (typeof entry === "object") index.set(entry);
   }
 
@@ -146,6 +150,7 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
 
   function forget(key: Key, last: AnyDeployment | undefined = index.find(key)): void {
     resources.delete(keyText(key));
+    pending.delete(keyText(key));
     if (last !== undefined) index.remove(last);
   }
 
@@ -301,6 +306,7 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
     // Of an optional API, namespaces that we may not read, and resources that were removed, are not our responsibility.
     synced() {
       if (served === false) return true;
+      if (pending.size > 0) return false;
       return watches.length > 0 && watches.every((one) => one.synced() || (api.isOptional && one.status() === 403));
     },
     problem: () => (api.isOptional ? undefined : watches.map((one) => one.problem()).find((why) => why !== undefined)),

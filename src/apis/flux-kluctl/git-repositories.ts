@@ -29,9 +29,14 @@ export interface GitRepositories {
 }
 
 interface Namespace {
+  /** Milliseconds of the process's clock. */
+  readonly begunAt: number;
   readonly watch: Watch;
   readonly known: Map<string, GitRepository>;
 }
+
+/** While a list is pending, no deployment is served; one namespace that is never listed must not prevent that for good. */
+const longestListMs = 30_000;
 
 /** Newest first; the fields that are read are the same in all of them. */
 const versions = ["v1", "v1beta2", "v1beta1"];
@@ -117,7 +122,7 @@ export function createGitRepositories({ client, log, onChange, retryMs }: GitRep
         notify(repository);
       },
     });
-    const begun = { watch, known };
+    const begun = { begunAt: performance.now(), watch, known };
     namespaces.set(namespace, begun);
     void watch.listed.then(() => wantedIn(namespace).forEach(onChange));
     return begun;
@@ -134,9 +139,10 @@ export function createGitRepositories({ client, log, onChange, retryMs }: GitRep
       const version = reader.known();
       if (version === undefined) return "pending";
       if (version === "none") return "not-served";
-      const { watch, known } = namespaces.get(key.namespace) ?? begin(key.namespace, version);
+      const { begunAt, watch, known } = namespaces.get(key.namespace) ?? begin(key.namespace, version);
       if (watch.synced()) return known.get(keyText(key));
-      return watch.status() === 403 ? "forbidden" : "pending";
+      if (watch.status() === 403) return "forbidden";
+      return performance.now() - begunAt > longestListMs ? "unread" : "pending";
     },
     async refresh() {
       const before = reader.known();

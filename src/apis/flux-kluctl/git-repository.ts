@@ -17,8 +17,8 @@ export interface GitRepository {
   readonly problem?: string | undefined;
 }
 
-/** `not-served`: the cluster has no GitRepositories; `forbidden`: we may not read it. */
-export type FoundGitRepository = GitRepository | "not-served" | "forbidden" | undefined;
+/** `not-served`: the cluster has no GitRepositories; `forbidden`: we may not read it; `unread`: the API server does not list it. */
+export type FoundGitRepository = GitRepository | "not-served" | "forbidden" | "unread" | undefined;
 
 const optionalText = z.string().nullish();
 

@@ -187,6 +187,10 @@ function toSource(
     said.problems.push(`spec.sourceRef: the server is not allowed to read GitRepository ${name}; ${grant}`);
     return {};
   }
+  if (gitRepository === "unread") {
+    said.problems.push(`spec.sourceRef: GitRepository ${name} cannot be read yet; the server's log says why`);
+    return {};
+  }
   if (gitRepository === undefined) {
     said.problems.push(`spec.sourceRef: GitRepository ${name} does not exist`);
     return {};

@@ -148,3 +148,27 @@ test("a reconciliation answers only the deploy request that existed when it star
     { metadata: { resourceVersion: "5" }, status: { observedGeneration: 1, lastHandledDeployAt: "2" } },
   ]);
 });
+
+test("the deployments are not complete before the GitRepositories that they reference are listed", async () => {
+  const spec = { interval: "5m", sourceRef: { kind: "GitRepository", name: "shop" } };
+  const api = fakeApi([{ ...resource("prod"), spec }]);
+  api.state.served = true;
+  const listed = Promise.withResolvers<Json[]>();
+  const isFlux = (path: string) => path.startsWith("/apis/source.toolkit.fluxcd.io/v1");
+  const client: Pick<KubeClient, "request" | "list" | "stream"> = {
+    ...api.client,
+    request: (asked) =>
+      isFlux(asked.path) ? Promise.resolve({ resources: [{ name: "gitrepositories" }] }) : api.client.request(asked),
+    list: async (path, ...more) =>
+      isFlux(path) ? { items: await listed.promise, resourceVersion: "1" } : api.client.list(path, ...more),
+  };
+  const { both } = bothOf({ ...api, client: client as KubeClient });
+  await both.start();
+  await vi.waitFor(() => expect(both.synced()).toBe(false));
+  expect(both.all()).toEqual([]);
+
+  const metadata = { namespace: "shop", name: "shop", resourceVersion: "3" };
+  listed.resolve([{ metadata, spec: { url: "https://git.test/org/shop.git", ref: { branch: "main" } } }]);
+  await vi.waitFor(() => expect(both.synced()).toBe(true));
+  expect(both.all()).toMatchObject([{ uid: "old-prod", repo: "git.test/org/shop" }]);
+});
