@@ -18,20 +18,19 @@ import {
   pullRequestText,
   type RepoId,
 } from "../../src/model.ts";
-import type { Clock, Deployments, Forge } from "../../src/ports.ts";
-import { isOpen } from "../../src/model/report.ts";
+import type { Clock, Deployments, Forge, Reports } from "../../src/ports.ts";
+import { isBasedOn, isOpen, type OpenReport, toOpenReport } from "../../src/model/report.ts";
 import { librariesOf } from "../../src/preview/match-consumers.ts";
 import { pullRequestId } from "../../src/redis/keys.ts";
 import type { JobQueue } from "../queue.ts";
-import type { OpenReport, PullRequestReports } from "../../src/redis/reports.ts";
 
 type SweptForge = Pick<Forge, "id" | "repoName" | "openPullRequests" | "closedPullRequests">;
 
 export interface PullRequestsSweepDeps {
-  readonly deployments: Pick<Deployments, "all">;
+  readonly deployments: Pick<Deployments, "all" | "tracking">;
   /** The forges with a login, by id. */
   readonly forges: ReadonlyMap<string, SweptForge>;
-  readonly reports: Pick<PullRequestReports, "open" | "find" | "refused">;
+  readonly reports: Pick<Reports, "open" | "find" | "refused">;
   readonly queue: Pick<JobQueue, "enqueue" | "claim">;
   /** How often each repository of a forge is checked, by whichever replica comes first. */
   readonly everyMs?: ((forge: string) => number) | undefined;
@@ -122,7 +121,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
         .map((report) => [pullRequestId(report.pullRequest), report]),
     );
     const signal = withTimeout(lookTimeoutMs, stopped.signal);
-    const missed = await findMissedOpen(forge, repoName, known, signal);
+    const missed = await findMissedOpen(forge, { repo, repoName }, known, signal);
     await requestPreviews(missed);
     await retryRefused(forge, repoName, missed);
     // Last, so that a failure of this request delays nothing else, and the next repository is queried all the same.
@@ -145,7 +144,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   /** Open pull requests without a current report, and those whose report says that they are open although they are not. */
   async function findMissedOpen(
     forge: SweptForge,
-    repoName: string,
+    { repo, repoName }: { readonly repo: RepoId; readonly repoName: string },
     reported: ReadonlyMap<string, OpenReport>,
     signal: AbortSignal,
   ): Promise<readonly PullRequestKey[]> {
@@ -153,7 +152,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     const missed: PullRequestKey[] = [];
     for (const pullRequest of await forge.openPullRequests(repoName, signal)) {
       const id = pullRequestId(pullRequest.key);
-      if (await isNews(pullRequest, known.get(id))) missed.push(pullRequest.key);
+      if (await isNews(pullRequest, known.get(id), repo)) missed.push(pullRequest.key);
       known.delete(id);
     }
     return [...missed, ...[...known.values()].map(({ pullRequest }) => pullRequest)];
@@ -195,14 +194,35 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     log.debug({ pullRequests: refused.map(pullRequestText) }, "retrying reports that the forge rejected");
   }
 
-  async function isNews(pullRequest: PullRequest, known: OpenReport | undefined): Promise<boolean> {
+  async function isNews(pullRequest: PullRequest, known: OpenReport | undefined, repo: RepoId): Promise<boolean> {
     const now = clock.now();
-    if (known === undefined && pullRequest.updatedAt < now - newsMs) return false;
-    const report = known ?? (await reports.find(pullRequest.key));
-    if (report === undefined || !isOpen(report)) return true;
-    if (report.head !== pullRequest.head || report.baseBranch !== pullRequest.baseBranch) return true;
-    const age = now - report.startedAt;
-    return report.state === "working" ? age > longestPreviewMs : report.mendable === true && age > mendMs;
+    if (known === undefined) {
+      if (pullRequest.updatedAt < now - newsMs) return false;
+      const report = await reports.find(pullRequest.key);
+      // Nothing followed or included the repository then.
+      return report === undefined || report.repo === undefined || !isOpen(report) || isOutdated(toOpenReport(report));
+    }
+    return isOutdated(known);
+
+    function isOutdated(report: OpenReport): boolean {
+      if (report.head !== pullRequest.head || report.baseBranch !== pullRequest.baseBranch) return true;
+      const age = now - report.startedAt;
+      if (report.state === "working") return age > longestPreviewMs;
+      return (report.mendable === true && age > mendMs) || lastDeployInto(repo, report) > report.startedAt;
+    }
+  }
+
+  /**
+   * Epoch milliseconds. A deploy changes what merging would change. The watch requests the preview, unless no server was
+   * running, or Redis was away, when the deploy ended.
+   */
+  function lastDeployInto(repo: RepoId, report: OpenReport): number {
+    const ended = deployments.tracking(repo).flatMap(({ spec: { source }, status: { lastDeployResult } }) => {
+      const { branch, tag, commit } = source.ref;
+      if (lastDeployResult === undefined || tag !== undefined || commit !== undefined) return [];
+      return isBasedOn(report, branch) ? [Date.parse(lastDeployResult.endTime)] : [];
+    });
+    return Math.max(-Infinity, ...ended.filter((at) => !Number.isNaN(at)));
   }
 
   let timer = setTimeout(function next() {

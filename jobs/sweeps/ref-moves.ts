@@ -10,9 +10,12 @@ import {
   keyText,
   type MalformedDeployment,
   type PreviewRequest,
+  pullRequestText,
 } from "../../src/model.ts";
 import type { Clock, Deployments, Reports } from "../../src/ports.ts";
+import type { OpenReport } from "../../src/model/report.ts";
 import { pendingCommitOf } from "../../src/reconcile/status/conditions.ts";
+import { createBoundedMap } from "../../src/kit/bounded-map.ts";
 import { createLimit } from "../../src/kit/limit.ts";
 import type { SkipCheck } from "./due-sweep.ts";
 import type { JobQueue } from "../queue.ts";
@@ -23,7 +26,7 @@ export interface RefMovesDeps {
   /** Whether to skip a deployment because the move does not affect it. Absent: none is skipped. */
   readonly skipCheck?: SkipCheck | undefined;
   /** Absent: pull requests are not previewed. */
-  readonly reports?: Pick<Reports, "openInto"> | undefined;
+  readonly reports?: Pick<Reports, "open" | "find"> | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly observe?:
@@ -52,6 +55,8 @@ export interface RefMoves {
 /** How many deployments are checked concurrently for whether the move affects them. */
 const checkedAtOnce = 8;
 const longestSilenceMs = 3_600_000;
+/** Pull requests that were requested because of a commit of their base: a preview may fail, or be none of ours. */
+const askedFor = { entries: 5_000, maxAgeMs: longestSilenceMs };
 
 /** A request that was made because a deployment's ref pointed to `commit`. */
 interface Asked {
@@ -65,8 +70,19 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
   const asked = new Map<string, Asked>();
   /** Deployments whose ref was deleted, and that have not been requested since it exists again. */
   const gone = new Set<string>();
+  /** By pull request: the commit of the base branch for which it was requested. */
+  const askedBases = createBoundedMap<string>(askedFor);
 
   async function request(
+    members: readonly GitDeployment[],
+    heads: Heads,
+    times: { readonly askedAt: number; readonly periodMs: number },
+  ): Promise<void> {
+    await requestBehind(members, heads, times);
+    await requestOutdated(members, heads);
+  }
+
+  async function requestBehind(
     members: readonly GitDeployment[],
     heads: Heads,
     { askedAt, periodMs }: { readonly askedAt: number; readonly periodMs: number },
@@ -84,12 +100,11 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
     const suspended = moved.filter(({ spec }) => spec.suspend);
     const others = moved.filter(({ spec }) => !spec.suspend);
     const concerned = await findConcerned(others, heads, askedAt);
-    await queue.enqueue([
-      ...[...concerned, ...suspended].map(
+    await queue.enqueue(
+      [...concerned, ...suspended].map(
         ({ key, repo }) => ({ kind: "reconcile", deployment: key, cause: "sweep", repo }) as const,
       ),
-      ...(await findBased(others, heads)),
-    ]);
+    );
     for (const deployment of [...concerned, ...suspended]) {
       const key = keyText(deployment.key);
       const commit = commitOf(deployment.spec.source.ref, heads);
@@ -123,18 +138,31 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
     return (await Promise.all(answers)).flat();
   }
 
-  /** The open pull requests based on a moved branch: what merging them would change is different now. */
-  async function findBased(moved: readonly GitDeployment[], heads: Heads): Promise<PreviewRequest[]> {
-    const { reports } = deps;
-    if (reports === undefined) return [];
-    const bases = new Map(
-      moved.flatMap(({ repo, spec: { source } }) => {
-        const branch = source.ref.branch ?? (source.ref.tag ? undefined : heads.defaultRef?.replace("refs/heads/", ""));
-        return branch === undefined ? [] : [[`${repo} ${branch}`, { repo, branch }] as const];
-      }),
+  /**
+   * Requests the open pull requests that were compared with another commit of their base branch, whether or not a deployment
+   * has taken that commit by now: what merging them would change is different.
+   */
+  async function requestOutdated(members: readonly GitDeployment[], heads: Heads): Promise<void> {
+    const repos = deps.reports === undefined ? [] : [...new Set(members.map(({ repo }) => repo))];
+    const open = (await Promise.all(repos.map((repo) => deps.reports?.open(repo) ?? []))).flat();
+    const compared = open
+      .filter(({ state }) => state === "done")
+      .map(async (report) => ({ ...report, base: await baseOf(report) }));
+    const outdated = (await Promise.all(compared)).flatMap(({ pullRequest, baseBranch, base }) => {
+      const tip = heads.commits.get(`refs/heads/${baseBranch}`);
+      const isOutdated = base !== undefined && tip !== undefined && tip !== base;
+      return isOutdated && askedBases.get(pullRequestText(pullRequest)) !== tip ? [{ pullRequest, tip }] : [];
+    });
+    if (outdated.length === 0) return;
+    await queue.enqueue(
+      outdated.map(({ pullRequest }): PreviewRequest => ({ kind: "preview", pullRequest, cause: "base" })),
     );
-    const open = await Promise.all([...bases.values()].map(({ repo, branch }) => reports.openInto(repo, branch)));
-    return open.flat().map((pullRequest) => ({ kind: "preview", pullRequest, cause: "base" }));
+    for (const { pullRequest, tip } of outdated) askedBases.set(pullRequestText(pullRequest), tip);
+  }
+
+  /** Earlier versions did not list it. */
+  async function baseOf({ pullRequest, base, affects }: OpenReport): Promise<string | undefined> {
+    return affects === undefined ? (await deps.reports?.find(pullRequest))?.base : base;
   }
 
   /** Whether to reconcile the deployment. One that stays behind because it fails is requested less and less often. */

@@ -24,7 +24,7 @@ export interface SweepDeps {
   readonly skipCheck?: SkipCheck | undefined;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "lastMove" | "claim">;
   /** Absent: pull requests are not previewed. */
-  readonly reports?: Pick<Reports, "openInto"> | undefined;
+  readonly reports?: Pick<Reports, "open" | "find"> | undefined;
   /** The groups of a repository's merge queue that no webhook reported. Absent: no status is written. */
   readonly groups?: ((repo: RepoId, heads: Heads) => Promise<readonly MergeGroupRequest[]>) | undefined;
   /** How often each remote is queried, and after how long something that is still due is queued again. */

@@ -1,6 +1,6 @@
 /** Explains why jobs failed and when they are retried: from the deployments' statuses and the previews' reports. */
+import type { Reports } from "../ports.ts";
 import type { ListedJob } from "../../jobs/queued-jobs.ts";
-import type { PullRequestReports } from "../redis/reports.ts";
 import type { PageJob } from "../web/facts.ts";
 import { type Deployment, isMalformed, type Key, type MalformedDeployment } from "../model.ts";
 import { describeReport } from "../preview/summary.ts";
@@ -9,7 +9,7 @@ import { stateOf } from "../views/state.ts";
 
 export interface JobFacts {
   readonly find: (key: Key) => Deployment | MalformedDeployment | undefined;
-  readonly reports: Pick<PullRequestReports, "find">;
+  readonly reports: Pick<Reports, "find">;
   readonly retries: Pick<Retries, "nextAt">;
   readonly now: number;
 }

@@ -15,8 +15,7 @@ import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { GitDeployment, RepoId } from "../model.ts";
 import { createNotifier } from "../notify/create-notifier.ts";
-import type { Clock, Forge, Notifier, Secrets, SentNotifications, Sources } from "../ports.ts";
-import type { PullRequestReports } from "../redis/reports.ts";
+import type { Clock, Forge, Notifier, Secrets, SentNotifications, Sources, Reports } from "../ports.ts";
 import { type NotificationWatch, startNotificationWatch } from "../reporting/notifications/notification-watch.ts";
 import type { CommitWords } from "../reporting/notifications/notification.ts";
 import { createNotify } from "../reporting/notifications/notify.ts";
@@ -32,7 +31,7 @@ export interface NotificationsDeps {
   readonly secrets: Secrets;
   readonly sources: Sources;
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: PullRequestReports;
+  readonly reports: Reports;
   readonly missedWebhooks: MissedWebhooks;
   readonly logins: Pick<LoginChecks, "states" | "ids">;
   readonly queue: JobQueue;

@@ -2,7 +2,6 @@
 import type { Deliveries } from "../redis/deliveries.ts";
 import { lanes } from "../../jobs/lanes.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
-import type { PullRequestReports } from "../redis/reports.ts";
 import type { PageDeployment, PageFacts, PageMissed, PageRequest } from "../web/facts.ts";
 import type { ForgeConfig, TargetConfig } from "../config.ts";
 import type { MissedWebhooks } from "../intake/missed-webhooks.ts";
@@ -28,7 +27,7 @@ import {
   type RepoId,
   type SweepPace,
 } from "../model.ts";
-import type { Clock, SentNotifications, SweepPaceStore } from "../ports.ts";
+import type { Clock, SentNotifications, SweepPaceStore, Reports } from "../ports.ts";
 import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
 import { compareText } from "../kit/compare-text.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
@@ -48,7 +47,7 @@ export interface PageFactsDeps {
   readonly client: Pick<KubeClient, "list">;
   readonly resultsNamespace: string;
   readonly deliveries: Pick<Deliveries, "latest">;
-  readonly reports: Pick<PullRequestReports, "open" | "find" | "stale">;
+  readonly reports: Pick<Reports, "open" | "find" | "stale">;
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
   readonly forges: () => readonly ForgeConfig[];
   readonly missedWebhooks: Pick<MissedWebhooks, "missed">;

@@ -88,8 +88,8 @@ export function startWork(deps: WorkDeps): StartedWork {
     deployments,
     queue,
     reports: {
-      openInto: async (...asked) =>
-        forges.size > 0 && live.now.preview.enabled ? reports.openInto(...asked) : Promise.resolve([]),
+      find: async (pullRequest) => reports.find(pullRequest),
+      open: async (repo) => (forges.size > 0 && live.now.preview.enabled ? reports.open(repo) : []),
     },
     groups: (repo, heads) => findUnansweredGroups({ forges, reports }, repo, heads),
     dueAt,

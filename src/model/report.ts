@@ -291,6 +291,30 @@ export function isOpen<R extends Pick<Report, "state">>(report: R): report is R 
   return report.state === "working" || report.state === "done";
 }
 
+/** What is known of an open pull request without reading its whole report. */
+export interface OpenReport extends Pick<
+  Report,
+  "pullRequest" | "baseBranch" | "head" | "base" | "mendable" | "startedAt"
+> {
+  readonly state: "working" | "done";
+  /** Whether it was compared with deployments that follow its repository; absent if that was not recorded. */
+  readonly affects?: boolean | undefined;
+}
+
+export function toOpenReport(report: Report & { readonly state: OpenReport["state"] }): OpenReport {
+  const { pullRequest, baseBranch, head, base, mendable, startedAt, state, previews } = report;
+  const affects = state === "working" ? undefined : previews.some(({ includes }) => !includes);
+  return { pullRequest, baseBranch, head, base, mendable, startedAt, state, affects };
+}
+
+/**
+ * Whether it shows, or may show, deployments that follow this branch of its repository. The name of the default branch is
+ * known to the remote only: for `undefined`, those that affect any deployment.
+ */
+export function isBasedOn({ baseBranch, affects }: OpenReport, branch: string | undefined): boolean {
+  return branch === undefined ? affects !== false : baseBranch === branch;
+}
+
 /**
  * The deployments in which the rollout of the pull request's own changes has failed since then, and never succeeded. What
  * only includes the repository and failed without the merge too is not among them.

@@ -5,7 +5,7 @@ import type { MergeGroupKey } from "../model/merge-group.ts";
 import type { MissedPushes, MissReason } from "../model/missed-push.ts";
 import type { SweepPace } from "../model/sweep-pace.ts";
 import type { SentRecord } from "../model/sent-notifications.ts";
-import type { Report } from "../model/report.ts";
+import type { OpenReport, Report } from "../model/report.ts";
 import type { CommitKey, PullRequestKey } from "../model/request.ts";
 import type { RepoId } from "../model/source.ts";
 
@@ -16,6 +16,8 @@ import type { RepoId } from "../model/source.ts";
 export interface Reports {
   save(report: Report): Promise<void>;
   find(key: PullRequestKey): Promise<Report | undefined>;
+  /** The open pull requests into this repository that have a report. */
+  open(repo: RepoId): Promise<readonly OpenReport[]>;
   /** The open pull requests into that branch, or any, that have a report. */
   openInto(repo: RepoId, branch: string | undefined): Promise<readonly PullRequestKey[]>;
   /** The reports of open pull requests that propose this commit. */

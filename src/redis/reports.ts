@@ -10,7 +10,7 @@ import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
 import type { Reports } from "../ports.ts";
-import { followedForMs, isOpen, type Report } from "../model/report.ts";
+import { followedForMs, isOpen, type OpenReport, type Report, toOpenReport } from "../model/report.ts";
 import { readReport, storeReport } from "../model/stored-report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } from "./key-schemas.ts";
@@ -25,15 +25,8 @@ export interface ReportsDeps {
   readonly keepMs?: number | undefined;
 }
 
-/** The entry of a pull request that was open when its report was saved. */
-export type OpenReport = Omit<z.infer<typeof OpenReport>, "keptUntil">;
-
-export interface PullRequestReports extends Reports {
-  /** The open pull requests into this repository that have a report. */
-  open(repo: RepoId): Promise<readonly OpenReport[]>;
-}
-
-const OpenReport = z.object({
+/** The entry of a pull request that was open when its report was saved. Entries of earlier versions lack the last two fields. */
+const OpenEntry = z.object({
   pullRequest: PullRequestKeySchema,
   baseBranch: z.string(),
   head: z.string(),
@@ -41,6 +34,8 @@ const OpenReport = z.object({
   mendable: z.boolean().optional(),
   startedAt: z.number(),
   keptUntil: z.number(),
+  base: z.string().optional(),
+  affects: z.boolean().optional(),
 });
 
 const Status = z.object({
@@ -62,7 +57,7 @@ const keepStatusesMs = 14 * dayMs;
 /** Redis keeps the value in memory and is blocked while it sends it. */
 const mostBytes = 1_000_000;
 
-export function createReports({ connection, prefix, keepMs = 30 * dayMs }: ReportsDeps): PullRequestReports {
+export function createReports({ connection, prefix, keepMs = 30 * dayMs }: ReportsDeps): Reports {
   const ready = createReadiness(connection);
 
   async function inTime<T>(what: string, work: () => Promise<T>): Promise<T> {
@@ -89,7 +84,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   async function open(repo: RepoId): Promise<OpenReport[]> {
     const entries = await inTime("list the open pull requests", async () => {
       const found = Object.entries(await connection.hgetall(openKey(repo)));
-      const parsed = found.map(([id, json]) => ({ id, entry: parse(OpenReport, json) }));
+      const parsed = found.map(([id, json]) => ({ id, entry: parse(OpenEntry, json) }));
       const over = parsed.filter(({ entry }) => entry === undefined || entry.keptUntil < Date.now());
       if (over.length > 0) await connection.hdel(openKey(repo), ...over.map(({ id }) => id));
       return parsed.filter((one) => !over.includes(one));
@@ -118,7 +113,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
         .map(({ pullRequest }) => pullRequest);
     },
     async save(report) {
-      const { pullRequest, repo, baseBranch, head, mendable, startedAt } = report;
+      const { pullRequest, repo } = report;
       const { text, whole } = storeReport(report);
       for (const json of [text, whole ?? ""]) refuseLarge(json, `the report of ${pullRequestText(pullRequest)}`);
       const writing = connection.multi().set(reportKey(pullRequest), text, "PX", keepMs);
@@ -126,8 +121,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       else writing.set(wholeKey(pullRequest), whole, "PX", keepMs);
       if (repo !== undefined && isOpen(report)) {
         const keptUntil = Date.now() + keepMs;
-        const about = { pullRequest, baseBranch, head, state: report.state, mendable, startedAt };
-        const entry: z.infer<typeof OpenReport> = { ...about, keptUntil };
+        const entry: z.infer<typeof OpenEntry> = { ...toOpenReport(report), keptUntil };
         writing.hset(openKey(repo), pullRequestId(pullRequest), JSON.stringify(entry)).pexpire(openKey(repo), keepMs);
       } else if (repo !== undefined) {
         writing.hdel(openKey(repo), pullRequestId(pullRequest));

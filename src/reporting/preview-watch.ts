@@ -121,13 +121,13 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
     }
   }
 
-  /** Deployments that follow the default branch have no name of it here, as for deploys. */
   async function toRequests(
     { deployment: { key, repo, spec }, spec: isSpec, own, libraries }: Changed,
     read: PreviewWatchDeps["reports"],
   ): Promise<PreviewRequest[]> {
     const { branch } = spec.source.ref;
-    const places = [...(own && branch !== undefined ? [{ repo, branch }] : []), ...libraries];
+    // Without a branch, it is the default branch, whose name only the remote knows.
+    const places = [...(own ? [{ repo, branch }] : []), ...libraries];
     const open = (await Promise.all(places.map((place) => read.openInto(place.repo, place.branch)))).flat();
     const isAbout = async (pullRequest: PreviewRequest["pullRequest"]) => {
       const report = isSpec ? undefined : await read.find(pullRequest);

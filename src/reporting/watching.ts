@@ -11,13 +11,14 @@ import {
   type Request,
   subjectOf,
 } from "../model.ts";
+import { isBasedOn } from "../model/report.ts";
 import type { Forge, Queue, Reports } from "../ports.ts";
 import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 
 export interface ReportWatchDeps {
   readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: Pick<Reports, "openInto" | "unsettled">;
+  readonly reports: Pick<Reports, "open" | "unsettled">;
   readonly queue: Pick<Queue, "enqueue">;
   readonly log: Logger;
 }
@@ -68,10 +69,8 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
   }
 
   async function toPreviews({ repo, spec }: GitDeployment): Promise<Request[]> {
-    // Only the remote knows the name of the default branch: the push has already refreshed its pull requests.
-    const { branch } = spec.source.ref;
-    const open = branch === undefined ? [] : await reports.openInto(repo, branch);
-    return open.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "base" }));
+    const open = (await reports.open(repo)).filter((report) => isBasedOn(report, spec.source.ref.branch));
+    return open.map(({ pullRequest }) => ({ kind: "preview", pullRequest, cause: "base" }));
   }
 
   async function toUnsettled(repo: RepoId): Promise<Request[]> {

@@ -38,6 +38,8 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     if (!deployments.synced()) {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
+    // Before anything is read: a deployment that ends while git is asked then queues this job again.
+    await reports.setUnsettled(commit, repo, true);
     const following = deployments.tracking(repo).filter(({ spec }) => spec.source.ref.commit === undefined);
     const toFollower = await readHeads(repo, following, signal);
     const followers = following.map(toFollower);
@@ -47,19 +49,19 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const proposed = (await reports.proposing(repo, commit.commit)).length > 0;
     const statuses = proposed ? current.filter(({ context }) => context !== aggregateContext) : current;
     const unsettled = statuses.some(({ state }) => state === "pending");
+    const settle = async () => (unsettled ? undefined : reports.setUnsettled(commit, repo, false));
     try {
-      // First, so that no forgotten status stays pending.
-      if (unsettled) await reports.setUnsettled(commit, repo, true);
       try {
         await writeStatuses({ forge, reports }, commit, statuses, signal);
       } finally {
         await recordRollout(commit);
       }
       await deps.writeEnvironments(forge, commit, followers, signal);
-      if (!unsettled) await reports.setUnsettled(commit, repo, false);
+      await settle();
       return { kind: "done" };
     } catch (error) {
       const outcome = toForgeOutcome(error);
+      await settle();
       if (outcome.kind === "failed") {
         log.warn({ ...commit, error: outcome.message }, "forge rejected a commit status");
       }

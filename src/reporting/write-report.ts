@@ -2,6 +2,7 @@
  * Updates comment and statuses of a pull request to its report. The job only has the pull request's key: it writes the
  * current report when it runs, so the next job makes up for a lost write.
  */
+import { isDeepStrictEqual } from "node:util";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
 import {
@@ -238,8 +239,11 @@ export function createReportWriter(deps: ReportWriterDeps) {
   async function postStatuses(forge: Forge, report: Report, url: string, signal: AbortSignal | undefined) {
     const { head, obstacle } = report;
     const target = { forge, reports };
-    const others = await proposing(report, head);
-    const groups = await reports.groupStatuses(commitOf(report, head));
+    const readOthers = async () => ({
+      others: await proposing(report, head),
+      groups: await reports.groupStatuses(commitOf(report, head)),
+    });
+    const { others, groups } = await readOthers();
     const all = isOpen(report) ? [report, ...others] : others;
     if (all.length === 0 && groups.size === 0)
       return endPending(target, commitOf(report, head), describeReport(report), signal);
@@ -248,6 +252,9 @@ export function createReportWriter(deps: ReportWriterDeps) {
       ? withDetails(statusesOf(report, url), () => detailsOf(report, deps.render, forge.maxDetailsBytes))
       : sharedStatuses(all, groups.values());
     await writeStatuses(target, commitOf(report, head), wanted, signal);
+    // Meanwhile the job of another pull request with this head may have written what is newer.
+    if (!isDeepStrictEqual(await readOthers(), { others, groups }))
+      await queue.enqueue([{ kind: "report", pullRequest: report.pullRequest }]);
     const as =
       obstacle === undefined || isForeign(report)
         ? ({ state: "success", description: "no longer reported here", neutral: true } as const)

@@ -38,9 +38,20 @@ export interface DriftTiming {
   readonly longestGapMs: number;
   /** Delay while a reconciliation is in progress, because the changes may be its own. */
   readonly busyMs: number;
+  /** When to look again after the objects of a kind were not known: its watch may have been down for a moment. */
+  readonly unknownMs: number;
+  /** How often to look without a reason: the watches of kinds that nothing asks for end after some hours. */
+  readonly keepMs: number;
 }
 
-const defaultTiming: DriftTiming = { settleMs: 300, shortestGapMs: 2_000, longestGapMs: 600_000, busyMs: 1_000 };
+const defaultTiming: DriftTiming = {
+  settleMs: 300,
+  shortestGapMs: 2_000,
+  longestGapMs: 600_000,
+  busyMs: 1_000,
+  unknownMs: 60_000,
+  keepMs: 3_600_000,
+};
 
 interface Watchfulness {
   timer?: NodeJS.Timeout | undefined;
@@ -94,7 +105,7 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
       return skipping.forget(key); // another server deployed it: these were its changes
     }
     const { objects } = applied.find(known.discriminator, known);
-    if (objects === undefined) return;
+    if (objects === undefined) return plan(key, timing.unknownMs);
     const drifted = findDrifted(known.objects, objects, one.deleted);
     const news = [...drifted].filter(
       ([id, version]) => one.reported.get(id) !== version && (!known.hooks || known.objects.has(id)),
@@ -165,8 +176,13 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     }
   });
 
+  const keeping = setInterval(() => {
+    for (const key of keys.values()) plan(key, timing.settleMs);
+  }, timing.keepMs).unref();
+
   return () => {
     stopped = true;
+    clearInterval(keeping);
     for (const { timer } of attention.values()) clearTimeout(timer);
   };
 }

@@ -7,7 +7,7 @@ import {
   pullRequestText,
 } from "../../src/model.ts";
 import type { Queue, Reports, Staleness } from "../../src/ports.ts";
-import type { Preview, Report } from "../../src/model/report.ts";
+import { isOpen, type Preview, type Report, toOpenReport } from "../../src/model/report.ts";
 
 export function fakeReports() {
   /** By `pullRequestText`. */
@@ -25,6 +25,13 @@ export function fakeReports() {
   const port: Reports = {
     save: (report) => Promise.resolve(void saved.set(pullRequestText(report.pullRequest), report)),
     find: (key) => Promise.resolve(saved.get(pullRequestText(key))),
+    open: (repo) =>
+      Promise.resolve(
+        [...saved.values()]
+          .filter((report) => report.repo === repo)
+          .filter(isOpen)
+          .map(toOpenReport),
+      ),
     openInto: (repo, branch) =>
       Promise.resolve(
         [...saved.values()]

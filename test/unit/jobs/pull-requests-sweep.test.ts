@@ -2,12 +2,12 @@ import { pino } from "pino";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { type PullRequestsSweepDeps, startPullRequestsSweep } from "../../../jobs/sweeps/pull-requests-sweep.ts";
 import { ForgeError } from "../../../src/errors.ts";
-import { annotation, type Deployment, type Request } from "../../../src/model.ts";
+import { annotation, type Deployment, followsGit, type Request } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import type { Report } from "../../../src/model/report.ts";
-import { aDeployment } from "../../support/deployments.ts";
+import { aDeployment, aSpec, aSummary } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
-import { aReport, fakeReports } from "../../support/fake-reports.ts";
+import { aPreview, aReport, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 const minute = 60_000;
@@ -37,13 +37,9 @@ function fakeRedis() {
       return true;
     },
   };
-  const open: PullRequestsSweepDeps["reports"]["open"] = async (wanted) =>
-    [...reports.saved.values()].flatMap(({ state, ...report }) =>
-      report.repo === wanted && (state === "working" || state === "done") ? [{ ...report, state }] : [],
-    );
   const save = async (number: number, more: Partial<Report> = {}) =>
     reports.save(aReport({ pullRequest: { forge: "gitea", repoName: "org/shop", number }, repo, ...more }));
-  return { queue, requests, reports: { ...reports, open }, save };
+  return { queue, requests, reports, save };
 }
 
 function useSweep({
@@ -57,7 +53,10 @@ function useSweep({
   deployments?: Deployment[];
 } = {}) {
   const sweep = startPullRequestsSweep({
-    deployments: { all: () => deployments },
+    deployments: {
+      all: () => deployments,
+      tracking: (of) => deployments.filter(followsGit).filter((one) => one.repo === of),
+    },
     forges: new Map([[forge.id, forge]]),
     reports: redis.reports,
     queue: redis.queue,
@@ -220,18 +219,48 @@ test("open pull requests are found although the forge refuses to list closed one
   expect(asked()).toEqual([1, 2]);
 });
 
-test("old pull requests without a preview are ignored, also if they never affected a deployment", async () => {
+test("old pull requests without a preview are ignored", async () => {
   const { forge, redis, asked } = useSweep();
   const dayAgo = Date.now() - 25 * 3_600_000;
   forge.put(1, { updatedAt: dayAgo });
   forge.put(2, { updatedAt: dayAgo, head: "5".repeat(40) });
-  forge.put(3);
   await redis.save(2);
-  await redis.save(3, { repo: undefined });
 
   await pass(minute);
 
   expect(asked()).toEqual([2]);
+});
+
+test("a pull request that was reported before a deployment followed its repository is previewed", async () => {
+  const { forge, redis, asked } = useSweep();
+  forge.put(3);
+  await redis.save(3, { repo: undefined });
+  await pass(minute);
+  expect(asked()).toEqual([3]);
+  await redis.save(3);
+  await pass(everyMs);
+  expect(asked()).toEqual([]);
+});
+
+test.each<[string, { branch?: string; tag?: string }, Partial<Report>, number[]]>([
+  ["of its base branch is previewed", { branch: "main" }, {}, [1]],
+  ["of another branch is not", { branch: "release" }, {}, []],
+  ["of a tag is not", { tag: "v1" }, {}, []],
+  ["of the default branch is previewed if it affects a deployment", {}, { previews: [aPreview()] }, [1]],
+  ["of the default branch is not if it affects none", {}, { previews: [] }, []],
+])("a pull request whose preview is older than a deploy %s", async (_, ref, more, numbers) => {
+  const endTime = new Date(Date.now() + 1_000).toISOString();
+  const source = { ...aSpec().source, ref };
+  const deployment = aDeployment({
+    repo,
+    spec: aSpec({ source }),
+    status: { lastDeployResult: { ...aSummary(), endTime } },
+  });
+  const { forge, redis, asked } = useSweep({ deployments: [deployment] });
+  forge.put(1);
+  await redis.save(1, { startedAt: Date.now(), baseBranch: "main", ...more });
+  await pass(minute);
+  expect(asked()).toEqual(numbers);
 });
 
 test("an unfinished preview is requested again after an hour", async () => {

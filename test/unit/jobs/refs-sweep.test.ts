@@ -2,8 +2,10 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 import { startSweep, type SweepDeps } from "../../../jobs/sweeps/sweep.ts";
 import type { Deployment, DeploymentStatus, GitRef, ReconcileRequest } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
+import type { Report } from "../../../src/model/report.ts";
 import { createRetries } from "../../../src/reconcile/retries.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
+import { aReport, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 const minute = 60_000;
@@ -26,6 +28,15 @@ function following(name: string, { repo = "shop", ref = { branch: "main" }, susp
     spec: aSpec({ source: { url, ref, path: "" }, suspend }),
     status: aStatus({ observedGeneration: 1, observedCommit: "c1", ...status }),
   });
+}
+
+async function openPullRequests(...all: readonly (Partial<Report> & { readonly number: number })[]) {
+  const reports = fakeReports();
+  for (const { number, ...more } of all) {
+    const pullRequest = { forge: "gitea", repoName: "org/shop", number };
+    await reports.save(aReport({ pullRequest, repo: following("a").repo, baseBranch: "main", ...more }));
+  }
+  return reports;
 }
 
 /** The state that replicas share. */
@@ -113,7 +124,7 @@ test("a move does not request deployments that it does not affect, but it does r
       spared.push(to);
       return key.name === "b" ? "check" : key.name === "c" ? "later" : "skipped";
     },
-    reports: { openInto: async (repo) => [{ forge: "gitea", repoName: repo, number: 7 }] },
+    reports: await openPullRequests({ number: 7, base: "c1" }),
   });
   await pass(10_000);
   refs.set("refs/heads/main", "c2");
@@ -130,9 +141,7 @@ test("a move without a webhook also requests previews of the open pull requests 
   const { refs, requests } = useSweep(
     [following("a"), following("b", { ref: {} }), following("c", { ref: { branch: "release" } })],
     {
-      reports: {
-        openInto: async (repo, branch) => (branch === "main" ? [{ forge: "gitea", repoName: repo, number: 7 }] : []),
-      },
+      reports: await openPullRequests({ number: 7, base: "c1" }, { number: 8, base: "c1", baseBranch: "release" }),
     },
   );
   refs.set("refs/heads/release", "c1");
@@ -144,8 +153,29 @@ test("a move without a webhook also requests previews of the open pull requests 
   expect(requests.map((request) => ("deployment" in request ? request.deployment.name : request))).toEqual([
     "a",
     "b",
-    { kind: "preview", cause: "base", pullRequest: { forge: "gitea", repoName: following("a").repo, number: 7 } },
+    { kind: "preview", cause: "base", pullRequest: { forge: "gitea", repoName: "org/shop", number: 7 } },
   ]);
+});
+
+test("pull requests are previewed after a move that a deployment has taken already, once for each commit", async () => {
+  const deployment = following("a", { status: { observedCommit: "c2" } });
+  const reports = await openPullRequests({ number: 7, base: "c1" }, { number: 8, base: "c2" });
+  const { refs, requests } = useSweep([deployment], { reports });
+  refs.set("refs/heads/main", "c2");
+  await pass(3 * minute);
+  expect(requests).toMatchObject([{ kind: "preview", cause: "base", pullRequest: { number: 7 } }]);
+});
+
+test("the base of a report that an earlier version listed is read from the report", async () => {
+  const { saved, ...reports } = await openPullRequests({ number: 7, base: "c1" }, { number: 8, base: "c2" });
+  const open: typeof reports.open = async (repo) =>
+    (await reports.open(repo)).map(({ base, affects, ...entry }) => ({ ...entry }));
+  const { refs, requests } = useSweep([following("a", { status: { observedCommit: "c2" } })], {
+    reports: { ...reports, open },
+  });
+  refs.set("refs/heads/main", "c2");
+  await pass(minute);
+  expect(requests).toMatchObject([{ pullRequest: { number: 7 } }]);
 });
 
 test("a thousand deployments of one repository need one request per period", async () => {

@@ -113,17 +113,28 @@ test.each<[string, Deployment, Deployment]>([
   ["a check that finds the same", checked("1"), checked("2")],
   ["a later time of the same check", checked("1", "a"), checked("1", "a")],
   ["an annotation", aDeployment({ key }), aDeployment({ key, annotations: { a: "b" } })],
-  [
-    "a deployment that follows the default branch",
-    aDeployment({ key, spec: { source: { ...aDeployment().spec.source, ref: {} } } }),
-    aDeployment({ key, generation: 2, spec: { source: { ...aDeployment().spec.source, ref: {} } } }),
-  ],
 ])("%s requests nothing", async (_, before, after) => {
   const { change, queue, reports } = setUp();
   await savePullRequests(reports);
   change(before, after);
   await vi.runAllTimersAsync();
   expect(queue.requests).toEqual([]);
+});
+
+test("drift and a changed spec of a deployment that follows the default branch request previews, into whatever branch", async () => {
+  const { change, queue, reports } = setUp();
+  await savePullRequests(reports);
+  const onDefault = (deployment: Deployment) => ({
+    ...deployment,
+    spec: { ...deployment.spec, source: { ...deployment.spec.source, ref: {} } },
+  });
+  change(onDefault(checked("1")), onDefault(checked("2", "a")));
+  await vi.runAllTimersAsync();
+  expect(numbersOf(queue)).toEqual([1, 4]);
+  const before = onDefault(aDeployment({ key }));
+  change(before, { ...before, generation: 2 });
+  await vi.runAllTimersAsync();
+  expect(numbersOf(queue).slice(2)).toEqual([1, 2, 4]);
 });
 
 test("an object that changes all the time causes twelve previews an hour, and the last change is not forgotten", async () => {

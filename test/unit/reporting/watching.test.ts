@@ -1,9 +1,10 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Condition, Deployment, DeploymentChange } from "../../../src/model.ts";
+import type { Report } from "../../../src/model/report.ts";
 import { startReportWatch } from "../../../src/reporting/watching.ts";
-import { aDeployment, aSummary } from "../../support/deployments.ts";
+import { aDeployment, aSpec, aSummary } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
-import { aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
+import { aPreview, aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 function setUp() {
@@ -56,6 +57,26 @@ test("a deploy requests new previews of the open pull requests into its branch",
   expect(queue.requests.filter(({ kind }) => kind === "preview")).toEqual([
     { kind: "preview", pullRequest: aReport().pullRequest, cause: "base" },
   ]);
+});
+
+test("a deploy from the default branch requests new previews of the pull requests that affect a deployment", async () => {
+  const { change, queue, reports } = setUp();
+  const { pullRequest } = aReport();
+  const about = (number: number, previews: Report["previews"]) =>
+    reports.save(aReport({ repo: before.repo, pullRequest: { ...pullRequest, number }, previews }));
+  await about(1, [aPreview()]);
+  await about(2, []);
+  await about(3, [aPreview({ includes: true })]);
+  const onDefault = (deployment: Deployment) => ({
+    ...deployment,
+    spec: aSpec({ source: { ...before.spec.source, ref: {} } }),
+  });
+  change(onDefault(observed), onDefault(deployed));
+  await vi.runAllTimersAsync();
+  const previews = queue.requests.flatMap((request) =>
+    request.kind === "preview" ? [request.pullRequest.number] : [],
+  );
+  expect(previews).toEqual([1]);
 });
 
 test("unfinished commits are checked when a deployment of their repository changes, and at the start", async () => {
@@ -114,10 +135,10 @@ test("after it was stopped nothing is requested", async () => {
 test("what Redis did not accept is queued later, together with what has changed since", async () => {
   const { change, queue, reports } = setUp();
   await reports.save(aReport({ repo: before.repo }));
-  const openInto = vi.spyOn(reports, "openInto").mockRejectedValueOnce(new Error("Redis is away"));
+  const open = vi.spyOn(reports, "open").mockRejectedValueOnce(new Error("Redis is away"));
   change(observed, deployed);
   await vi.advanceTimersByTimeAsync(1_000);
-  expect(openInto).toHaveBeenCalledOnce();
+  expect(open).toHaveBeenCalledOnce();
   expect(queue.requests).toEqual([]);
 
   const other = aDeployment({ ...observed, key: { namespace: "shop", name: "other" } });

@@ -71,6 +71,19 @@ test("a push is reported as queued, and then with its result", async () => {
   expect(await unsettled()).toEqual([]);
 });
 
+test("a commit is checked again if its deployment changes while git is asked", async () => {
+  const { write, sources, unsettled } = setUp(aDeployment({ status: { observedCommit: pushed, conditions: [ready] } }));
+  const { heads } = sources;
+  const during: unknown[] = [];
+  sources.heads = async (...asked) => {
+    during.push(...(await unsettled()));
+    return heads(...asked);
+  };
+  await write();
+  expect(during).toMatchObject([{ commit: pushed }]);
+  expect(await unsettled()).toEqual([]);
+});
+
 test("the pull request that was merged with the commit is reported again, as often as there is something new", async () => {
   const { write, reports, queue, cluster } = setUp(aDeployment({ status: { observedCommit: "0".repeat(40) } }));
   const merged = aReport({ state: "merged", mergeCommit: pushed });

@@ -357,6 +357,24 @@ test.each<[string, Partial<Report>]>([
   expect(sum()).toMatchObject({ state: "failure" });
 });
 
+test("a check that was written from an older state of the other pull request is written again", async () => {
+  const { write, forge, reports, queue } = await setUp({ repo });
+  await reports.save({ ...another(8, { baseBranch: "release" }), state: "working" });
+  forge.put(8, { head: headCommit, baseBranch: "release" });
+  const { setStatus } = forge;
+  forge.setStatus = async (...asked) => {
+    await reports.save(another(8, { baseBranch: "release" }));
+    return setStatus(...asked);
+  };
+  await write();
+  expect(queue.requests).toEqual([{ kind: "report", pullRequest: key }]);
+
+  forge.setStatus = setStatus;
+  queue.requests.length = 0;
+  await write();
+  expect(queue.requests).toEqual([]);
+});
+
 test("when the other pull request gets a new head, the check is requested again", async () => {
   const next = "2".repeat(40);
   const { write, forge, reports, queue } = await setUp({ repo, head: next, earlierHeads: [headCommit] });

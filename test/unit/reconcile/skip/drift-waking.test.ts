@@ -7,6 +7,7 @@ import { ready } from "../../../support/reconciling.ts";
 import { aRendered, aSkippingWorld, aStanding, settingsId, settingsVersion } from "../../../support/skipping.ts";
 
 function useWaking(deployment: Deployment = aStanding()) {
+  vi.useFakeTimers();
   const world = aSkippingWorld(deployment);
   const asked: Request[] = [];
   const state = { deployment, down: false };
@@ -28,7 +29,6 @@ function useWaking(deployment: Deployment = aStanding()) {
     log: silentLog,
     timing: { settleMs: 1_000, shortestGapMs: 10_000, longestGapMs: 100_000, busyMs: 5_000 },
   });
-  vi.useFakeTimers();
   onTestFinished(() => {
     stop();
     vi.useRealTimers();
@@ -54,6 +54,33 @@ test("an edit of an applied object is checked soon, and several edits at the sam
   expect(asked).toMatchObject([{ kind: "reconcile", deployment: { name: "prod" }, cause: "drift" }]);
   await pass(600_000);
   expect(asked).toHaveLength(1);
+});
+
+test("an edit is checked although the watch of another kind was down at that moment", async () => {
+  const { loop, edit, pass, asked, applied } = useWaking();
+  await loop();
+  const { find } = applied;
+  applied.find = () => ({ unknown: "its objects are being listed" });
+  edit(11);
+  await pass(10_000);
+  expect(asked).toEqual([]);
+  applied.find = find;
+  await pass(60_000);
+  expect(asked).toHaveLength(1);
+});
+
+test("objects that nothing else asks for are looked at every hour, so that their watches do not end", async () => {
+  const { loop, pass, applied } = useWaking();
+  await loop();
+  await pass(60_000);
+  let looks = 0;
+  const { find } = applied;
+  applied.find = (...asked) => {
+    looks++;
+    return find(...asked);
+  };
+  await pass(3 * 3_600_000);
+  expect(looks).toBe(3);
 });
 
 test("a deleted object and a new one are checked too", async () => {
