@@ -59,6 +59,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       await intake.close();
       await infrastructure.stopReloading();
       await leading.stopWork(drainMs);
+      await intake.stopWatch();
       await infrastructure.stopTools();
       await intake.closeOverrides();
       await leading.release();

@@ -16,12 +16,15 @@ export interface DeploymentsDeps extends Omit<OneApiDeps, "api" | "isTaken"> {
 }
 
 export interface WatchedDeployments extends Deployments {
-  /** Starts the watch. Resolves once all deployments have been listed, however long that takes, or when stopped. */
-  start(): Promise<void>;
+  /**
+   * Starts the watch. Resolves once all deployments have been listed, however long that takes, or when stopped. `mayWrite`:
+   * whether this server, and no other controller, serves them; by default it does.
+   */
+  start(mayWrite?: () => boolean): Promise<void>;
   stop(): Promise<void>;
   /** From memory. */
   find(key: Key): AnyDeployment | undefined;
-  /** Registers a callback for each change; existing deployments are reported as `added` by the first list. */
+  /** Registers a callback for each change; existing deployments are reported as `added`, now or by the first list. */
   onChange(callback: (change: DeploymentChange) => void): void;
   /** Seconds since the last sign of life of the watch that has been silent for longest. */
   age(): number;
@@ -59,8 +62,8 @@ export function createDeployments({ apis, ...deps }: DeploymentsDeps): WatchedDe
     tracking: index.tracking,
     including: index.including,
     onChange: index.onChange,
-    async start() {
-      await Promise.all(each.map((one) => one.start()));
+    async start(mayWrite = () => true) {
+      await Promise.all(each.map((one) => one.start(mayWrite)));
     },
     async stop() {
       await Promise.all(each.map((one) => one.stop()));

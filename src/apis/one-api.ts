@@ -53,8 +53,11 @@ export interface OneApi
     >,
     Pick<DeploymentIndex, "find" | "onChange"> {
   readonly api: DeploymentApi;
-  /** Resolves once all resources have been listed, or it is known that the cluster does not have an optional API. */
-  start(): Promise<void>;
+  /**
+   * Resolves once all resources have been listed, or it is known that the cluster does not have an optional API. `mayWrite`:
+   * whether this server hands over now; a server that has to wait does so within a minute of the end of that.
+   */
+  start(mayWrite: () => boolean): Promise<void>;
   stop(): Promise<void>;
   /** Whether all resources that have to be served are known. */
   synced(): boolean;
@@ -115,6 +118,7 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
   let watches: readonly Watch[] = [];
   let served: boolean | undefined;
   let looking: Promise<void> | undefined;
+  let mayHandOver = (): boolean => true;
 
   // -------------------------------------------------------------------------------------------------------------
   // What the watch knows
@@ -261,7 +265,7 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
     const { uid, deletionTimestamp, finalizers } = resource.metadata;
     const status = api.handOver?.(resource);
     const leaving = deletionTimestamp !== undefined && finalizers.includes(api.finalizer);
-    if ((status === undefined && !leaving) || givingWay.has(uid)) return;
+    if ((status === undefined && !leaving) || givingWay.has(uid) || !mayHandOver()) return;
     givingWay.add(uid);
     const work = async () => {
       if (status !== undefined) await patch(`${resourcePath(api, key)}/status`, { status }, statusPatience);
@@ -282,7 +286,8 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
     find: index.find,
     onChange: index.onChange,
     giveWay,
-    async start() {
+    async start(mayWrite) {
+      mayHandOver = mayWrite;
       if (!api.isOptional) {
         watches = namespaces.map(watchNamespace);
         await Promise.all(watches.map(({ listed }) => listed));

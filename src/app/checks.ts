@@ -34,9 +34,9 @@ export function createChecks(deps: ChecksDeps): Check[] {
     {
       name: "kubernetes",
       check() {
-        // A standby is ready: a rollout stops the old server only after that.
+        // A standby that knows the deployments is ready: a rollout stops the old server only after that.
         const standby = state.leadership?.waitsFor();
-        if (standby !== undefined) return { ok: true, standby };
+        if (standby !== undefined && deployments.synced()) return { ok: true, standby };
         const watchAgeSeconds = Math.round(deployments.age());
         const error =
           (state.leadership ? state.leadership.problem() : "the server is starting") ??

@@ -18,6 +18,7 @@ import { openSourceOverrides } from "./source-overrides.ts";
 import type { ServerState } from "./state.ts";
 import { tracedAccept, tracedQueue } from "./traced.ts";
 import { createWebhooksFirst } from "./webhooks-first.ts";
+import { whenKnown } from "./when-known.ts";
 
 export interface OpenIntake {
   /** Absent without a forge: nothing could send webhooks. */
@@ -32,6 +33,8 @@ export interface OpenIntake {
   /** Closes webhooks and page; probes, metrics and source overrides still respond. */
   close(): Promise<void>;
   closeOverrides(): Promise<void>;
+  /** Ends the watch of the deployments. */
+  stopWatch(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -66,7 +69,14 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
       metrics.stages.matched(forge, "flux-source", flux?.matched ?? 0);
     },
   });
-  const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));
+  // Each server that takes deliveries has to know the deployments, whether or not it is the leader.
+  const watching = deployments
+    .start(() => state.work !== undefined)
+    .then(
+      () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
+      (error: unknown) => log.error({ err: error }, "could not start the watch"),
+    );
+  const { accept, turn } = createWebhooksFirst(tracedAccept(whenKnown(intake, deployments), tracing));
   const lastDelivery = new Map<string, number>();
 
   const isProxy = createNetworks(config.webhooks.proxyAddresses);
@@ -139,6 +149,10 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
       await fluxWatch?.stop();
     },
     closeOverrides: async () => sourceOverrides?.stop(),
+    async stopWatch() {
+      await deployments.stop();
+      await watching;
+    },
     stop: () => adminListeners.stop(1_000),
   };
 }

@@ -128,10 +128,6 @@ export function startWork(deps: WorkDeps): StartedWork {
         }),
     },
   });
-  const watching = deployments.start().then(
-    () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
-    (error: unknown) => log.error({ err: error }, "could not start the watch"),
-  );
   startTidying({ deployments, results, clusterId, namespaces: live.now.kubernetes.namespaces, log });
   return {
     sweepAge: () => sweep.age(),
@@ -145,8 +141,7 @@ export function startWork(deps: WorkDeps): StartedWork {
       await skips?.audit.stop();
       const others = [previews?.stop(drainMs), notifications.stop(drainMs), flux.stop(drainMs)];
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), ...others]);
-      await Promise.all([deployments.stop(), skips?.applied.stop()]);
-      await watching;
+      await skips?.applied.stop();
     },
   };
 }

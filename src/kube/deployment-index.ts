@@ -22,6 +22,7 @@ export interface DeploymentIndex {
   all(): readonly AnyDeployment[];
   tracking(repo: RepoId): readonly GitDeployment[];
   including(repo: RepoId): readonly Deployment[];
+  /** What is known already is reported as `added` before this returns. */
   onChange(callback: (change: DeploymentChange) => void): void;
 }
 
@@ -31,8 +32,8 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
   const byInclude = createGroups<Deployment>();
   const callbacks: ((change: DeploymentChange) => void)[] = [];
 
-  function emit(change: DeploymentChange): void {
-    for (const callback of callbacks) {
+  function emit(change: DeploymentChange, to: readonly ((change: DeploymentChange) => void)[] = callbacks): void {
+    for (const callback of to) {
       try {
         callback(change);
       } catch (error) {
@@ -79,6 +80,7 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
     including: byInclude.get,
     onChange(callback) {
       callbacks.push(callback);
+      for (const deployment of known.values()) emit({ kind: "added", deployment }, [callback]);
     },
   };
 }

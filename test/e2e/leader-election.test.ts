@@ -9,6 +9,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { canSeemInPod, useControllerInPod, useOwnController } from "../support/kluctl-controller.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
+import { sendPush, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 import type { TestDeployment, TestResource } from "../support/world-cluster.ts";
 
@@ -98,3 +99,31 @@ test.skipIf(!canSeemInPod())(
     expect(new Set(holders).size).toBe(3);
   },
 );
+
+test("a server that waits for another one to end takes deliveries for it", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace, data: { color: "red" } }));
+  // Nothing else finds the push.
+  const alone = {
+    TOWLINE_LEADER_ELECTION: "exclusive",
+    TOWLINE_CONTROLLER_NAMESPACE: namespace,
+    TOWLINE_SWEEP_INTERVAL: "24h",
+  };
+  await useTowline(world, alone);
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url, { interval: "24h" }));
+  await deployment.reaches("Ready");
+  const standby = await useTowline(world, alone);
+
+  const after = await repo.push(aProject({ namespace, data: { color: "blue" } }));
+  const answer = await sendPush(standby.webhooksUrl, { repo: repo.url, after });
+  expect(answer.status).toBe(202);
+  expect(await answer.json()).toMatchObject({ matched: 1, queued: 1 });
+  await expect.poll(() => cluster.data("settings"), patience).toMatchObject({ color: "blue" });
+  const readiness = (await (await fetch(`${standby.adminUrl}/readyz`)).json()) as { checks?: unknown };
+  expect(JSON.stringify(readiness)).toContain("standby");
+  expect(standby.lines.filter(({ msg }) => /not leading yet/.test(msg)).length).toBeGreaterThan(0);
+});

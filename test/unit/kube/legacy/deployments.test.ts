@@ -172,3 +172,22 @@ test("the deployments are not complete before the GitRepositories that they refe
   await vi.waitFor(() => expect(both.synced()).toBe(true));
   expect(both.all()).toMatchObject([{ uid: "old-prod", repo: "git.test/org/shop" }]);
 });
+
+test("who asks late is told of what is there, and hands over nothing before this server serves them", async () => {
+  const api = fakeApi([resource("prod")]);
+  api.state.served = true;
+  const { both } = bothOf(api);
+  const serves = { is: false };
+  await both.start(() => serves.is);
+  await vi.waitFor(() => expect(both.all()).toHaveLength(1));
+  const late: string[] = [];
+  both.onChange(({ kind, deployment }) => late.push(`${kind} ${deployment.uid}`));
+  expect(late).toEqual(["added old-prod"]);
+
+  await api.setTwin("prod", true);
+  await vi.waitFor(() => expect(late).toContain("added new-prod"));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(api.patches).toEqual([]);
+  serves.is = true;
+  await vi.waitFor(() => expect(api.patches).not.toEqual([]));
+});
