@@ -38,8 +38,8 @@ test("without an API server the server starts and reports what it waits for, and
       }),
     patience,
   );
-  // The server does not know yet which deployments the push affects; the sweep finds it once they are listed.
-  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: commit })).status).toBe(202);
+  // It does not know yet which deployments the push affects, and must not say that there are none.
+  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: commit })).status).toBe(503);
 
   await proxy.open();
   await vi.waitFor(async () => expect(await readiness(server)).toMatchObject({ status: 200 }), patience);
