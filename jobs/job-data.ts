@@ -17,6 +17,8 @@ const repo = z
   .max(2_000)
   .transform((text) => text as RepoId);
 const delivery = z.string().max(200).optional();
+/** One that is too long must not discard the job. */
+const pushedTo = z.string().max(1_000).optional().catch(undefined);
 const sender = z.string().max(100).optional();
 const receivedAt = z.int().nonnegative().optional();
 /** An invalid trace must not discard the job. */
@@ -70,7 +72,7 @@ const MergeGroup = z
 const Report = z
   .discriminatedUnion("kind", [
     z.object({ v, kind: z.literal("report"), pullRequest: PullRequestKey }),
-    z.object({ v, kind: z.literal("commit-status"), commit: CommitKey, repo }),
+    z.object({ v, kind: z.literal("commit-status"), commit: CommitKey, repo, pushedTo }),
   ])
   .transform(({ v: _version, ...request }) => request);
 
@@ -116,7 +118,7 @@ export function toJobData(request: Request): Readonly<Record<string, unknown>> {
       return { v: 1, kind, pullRequest: names(request.pullRequest) };
     case "commit-status": {
       const { forge, repoName, commit } = request.commit;
-      return { v: 1, kind, commit: { forge, repoName, commit }, repo: request.repo };
+      return { v: 1, kind, commit: { forge, repoName, commit }, repo: request.repo, pushedTo: request.pushedTo };
     }
     case "notify":
       return { v: 1, kind, target: request.target };

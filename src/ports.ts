@@ -7,7 +7,7 @@ import type { AppliedChange, AppliedScope, AppliedVersions, Doomed } from "./mod
 import type { Checkout, CheckoutSource, Leaving, OciCheckoutSource, Tag } from "./model/checkout.ts";
 import type { AnyDeployment, Deployment, DeploymentRef, GitDeployment, StatusPatch } from "./model/deployment.ts";
 import type { ChangedPaths } from "./model/forge.ts";
-import type { FluxSource } from "./model/flux.ts";
+import type { FluxDeployment, FluxSource } from "./model/flux.ts";
 import type { Key } from "./model/key.ts";
 import type { Held, LeaseOwner } from "./model/lease.ts";
 import type { Merge, MergeSource } from "./model/merge.ts";
@@ -63,16 +63,33 @@ export interface Deployments {
   event(deployment: DeploymentRef, type: "Normal" | "Warning", reason: string, message: string): void;
 }
 
+/** Called with the previous and the current state of a resource; either may be absent. */
+export type OnResourceChange<T> = (before: T | undefined, after: T | undefined) => void;
+
 /** Flux's GitRepositories in the watched namespaces. Empty while the cluster does not have their definition. */
 export interface FluxSources {
+  /** Whether all are known that the cluster has, and that the server's account may read. */
+  synced(): boolean;
+  onChange(callback: OnResourceChange<FluxSource>): void;
   /** From the watch's cache; no I/O. */
   all(): readonly FluxSource[];
+  /** From the watch's cache; no I/O. */
+  find(key: Key): FluxSource | undefined;
   /** Those of the repository, from the watch's index; no I/O. */
   following(repo: RepoId): readonly FluxSource[];
   /** Reads from the API server; `undefined` if it does not exist, or cannot be followed. Throws ApiError. */
   get(key: Key, signal?: AbortSignal): Promise<FluxSource | undefined>;
   /** Makes Flux fetch now. `at` identifies the request: a new value is a new request. Throws ApiError. */
   requestFetch(key: Key, at: string, signal?: AbortSignal): Promise<void>;
+}
+
+/** What Flux's controllers apply in the watched namespaces. Empty while the cluster does not have the definitions. */
+export interface FluxDeployments {
+  /** Whether all are known that the cluster has, and that the server's account may read. */
+  synced(): boolean;
+  onChange(callback: OnResourceChange<FluxDeployment>): void;
+  /** From the watch's cache; no I/O. */
+  all(): readonly FluxDeployment[];
 }
 
 export interface Secrets {

@@ -82,6 +82,12 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   resources: [gitrepositories]
   verbs: [patch]
 {{- end }}
+{{- if .Values.config.flux.statuses }}
+# Reports what Flux applies; nothing of it is changed.
+- apiGroups: [kustomize.toolkit.fluxcd.io]
+  resources: [kustomizations]
+  verbs: [get, list, watch]
+{{- end }}
 # Each reconciliation holds a Lease in the deployment's namespace.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -4,6 +4,7 @@ import type { LiveConfig } from "../config/live.ts";
 import { deploymentApis } from "../apis/apis.ts";
 import { createKubeClient } from "../kube/client.ts";
 import { createDeployments } from "../apis/deployments.ts";
+import { createFluxDeployments } from "../apis/flux/deployments.ts";
 import { createFluxSources } from "../apis/flux/sources.ts";
 import { createImpersonationCheck } from "../kube/impersonation.ts";
 import { createLeases } from "../kube/lease.ts";
@@ -71,7 +72,8 @@ export function createCluster({ live, identity, metrics, inStage, log }: Cluster
   return {
     client,
     secrets,
-    fluxSources: flux.trigger ? createFluxSources({ client, namespaces, log }) : undefined,
+    fluxSources: flux.trigger || flux.statuses ? createFluxSources({ client, namespaces, log }) : undefined,
+    fluxDeployments: flux.statuses ? createFluxDeployments({ client, namespaces, log }) : undefined,
     deployments: stagedStatus(deployments, inStage),
     objects: stagedObjects(createObjects({ kubeconfigFor: (...asked) => client.kubeconfig(...asked) }), inStage),
     results: results.write ? stagedResults(stored, inStage) : storeNothing,

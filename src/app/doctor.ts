@@ -14,12 +14,14 @@ import {
 import { createRecordings } from "../redis/recorded-deliveries.ts";
 import { type Config, knownSecrets } from "../config.ts";
 import { examine, type Check } from "../doctor/check.ts";
+import { listFluxDeployments } from "../apis/flux/deployments.ts";
 import { listFluxSources } from "../apis/flux/sources.ts";
 import { createDoctorCluster } from "../doctor/cluster.ts";
 import { createCompare } from "../doctor/compare.ts";
 import { type ExaminationDeps, examineDeployments } from "../doctor/deployments.ts";
 import type { Section } from "../doctor/finding.ts";
 import { examineFlux } from "../doctor/flux.ts";
+import { examineFluxStatuses } from "../doctor/flux-statuses.ts";
 import { examineClocks, examineWriteAccess } from "../doctor/forges.ts";
 import { examineLegacy, readLegacy } from "../doctor/legacy.ts";
 import { examineNamespaces } from "../doctor/namespaces.ts";
@@ -182,6 +184,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
             () => true,
           ),
           triggersFlux: config.flux.trigger,
+          reportsFlux: config.flux.statuses,
           readsSecrets: config.kubernetes.readSecretsAs === "server",
           operatorGroups: config.page ? groupsToImpersonate(config.page) : [],
           asksWhatPeopleSee: config.page?.actAs === "caller" && Boolean(config.page.proxy ?? config.page.oidc),
@@ -193,6 +196,21 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
             group: "Repositories",
             subject: "Flux",
             run: () => examineFlux(listFluxSources(client, namespaces), config.forges),
+          },
+        ]
+      : []),
+    ...(config.flux.statuses
+      ? [
+          {
+            group: "Repositories",
+            subject: "Flux's Kustomizations",
+            run: () => {
+              const reading = Promise.all([
+                listFluxSources(client, namespaces),
+                listFluxDeployments(client, namespaces),
+              ]);
+              return examineFluxStatuses(reading, config.forges);
+            },
           },
         ]
       : []),

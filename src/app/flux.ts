@@ -73,10 +73,10 @@ export function startFluxWatch({
 /** One patch each; the limit on requests to the API server applies in addition. */
 const patchesAtOnce = 8;
 
-/** Does the work for Flux; if nothing is done for Flux, removes requests of the time when that was different. */
+/** Makes Flux fetch; if `flux.trigger` is off, removes requests of the time when that was different. */
 export function startFlux(deps: FluxDeps): StartedFlux {
   const { live, fluxSources, sources, paces, queue, consumer, fairness, metrics, clock, log } = deps;
-  if (fluxSources === undefined) return startRemoving(deps);
+  if (fluxSources === undefined || !live.now.flux.trigger) return startRemoving(deps);
   const requestFetch = createFluxFetch({ sources: fluxSources, clock, log });
   const worker = startWorker({
     ...{ lane: "flux", connection: consumer, prefix: live.now.redis.prefix, fairness, log },

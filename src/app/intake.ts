@@ -54,7 +54,8 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     including: (repo) => deployments.including(repo),
-    fluxSources: fluxSources?.following,
+    fluxSources: config.flux.trigger ? fluxSources?.following : undefined,
+    appliedByFlux: config.flux.statuses ? fluxSources?.following : undefined,
     queue: tracedQueue(queue, tracing),
     forges,
     speaksFor: infrastructure.speaksFor,

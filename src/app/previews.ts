@@ -42,11 +42,12 @@ import { startReportWatch } from "../reporting/watching.ts";
 import { writeGroupStatus } from "../reporting/write-group-status.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
 import { createReportWriter } from "../reporting/write-report.ts";
+import { type FluxReportsDeps, startFluxReports } from "./flux-reports.ts";
 import { type Isolation, refusalOfChildren, refusalOfForks } from "./isolation.ts";
 import { pruneGuardOf } from "./prune-guard.ts";
 import { createPullRequestLinks } from "./pull-request-links.ts";
 
-export interface PreviewsDeps {
+export interface PreviewsDeps extends Pick<FluxReportsDeps, "fluxSources" | "fluxDeployments"> {
   readonly live: LiveConfig;
   readonly forges: ReadonlyMap<string, Forge>;
   readonly speaksFor: SpeaksFor;
@@ -213,7 +214,9 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     task: () => live.now.statusName,
     log,
   });
+  const flux = startFluxReports(deps);
   const writeCommitStatus = createCommitStatusWriter({
+    flux: flux?.statuses,
     ...{ forges, reports, queue, deployments, secrets, sources, lastMove, writeEnvironments, log },
   });
   const reporter = startWorker({
@@ -249,7 +252,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
       stopRolloutWatch();
       stopPreviewWatch();
       stopWaking();
-      await sweep?.stop();
+      await Promise.all([sweep?.stop(), flux?.stop()]);
       await Promise.all([previewer.stop(drainMs), reporter.stop(drainMs)]);
     },
   };

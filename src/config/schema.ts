@@ -519,6 +519,10 @@ export const configSchema = z.strictObject({
         description:
           "Makes Flux fetch a GitRepository as soon as a webhook reports a push to what it follows, or the sweep finds one that no webhook reported: see docs/flux.md. It needs `patch` on GitRepositories.",
       }),
+      statuses: flag.prefault(false).meta({
+        description:
+          "Reports what became of a pushed commit in Flux's Kustomizations as commit statuses, beside those of KluctlDeployments: see docs/flux.md. It needs `get`, `list` and `watch` on Kustomizations.",
+      }),
     })
     .prefault({}),
   statusName: text

@@ -146,6 +146,8 @@ export interface NotificationsConfig {
 export interface FluxConfig {
   /** Makes Flux fetch when a push or the sweep finds a new commit. */
   readonly trigger: boolean;
+  /** Reports what Flux applies as commit statuses. */
+  readonly statuses: boolean;
 }
 
 /** Deliveries that are kept for `towline replay`. */

@@ -17,6 +17,8 @@ export interface PermissionsInput {
   readonly legacy: boolean;
   /** Whether the server makes Flux fetch. */
   readonly triggersFlux?: boolean | undefined;
+  /** Whether the server reports what Flux applies. */
+  readonly reportsFlux?: boolean | undefined;
   /** Whether the server reads the Secrets of deployments with its own account. */
   readonly readsSecrets: boolean;
   /** Whether some deployments decrypt files. */
@@ -127,6 +129,22 @@ const forFlux: Need = {
   without: "Flux is not made to fetch (flux.trigger)",
 };
 
+const withoutFluxStatuses = "what Flux applies is not reported (flux.statuses)";
+const forFluxStatuses: readonly Need[] = [
+  {
+    group: "source.toolkit.fluxcd.io",
+    resource: "gitrepositories",
+    verbs: ["get", "list", "watch"],
+    without: withoutFluxStatuses,
+  },
+  {
+    group: "kustomize.toolkit.fluxcd.io",
+    resource: "kustomizations",
+    verbs: ["get", "list", "watch"],
+    without: withoutFluxStatuses,
+  },
+];
+
 const withoutOverrides = "source overrides of `kluctl gitops` do not work";
 const forOverrides: readonly Need[] = [
   {
@@ -184,6 +202,7 @@ function neededRights({
   notifications,
   legacy,
   triggersFlux,
+  reportsFlux,
   decrypts,
   readsSecrets,
 }: Omit<PermissionsInput, "accounts" | "previewAccounts" | "asServer" | "operatorGroups" | "asksWhatPeopleSee">): {
@@ -196,6 +215,7 @@ function neededRights({
     ...(readsSecrets ? [forSecrets] : []),
     ...(legacy ? ofLegacy : []),
     ...(triggersFlux ? [forFlux] : []),
+    ...(reportsFlux ? forFluxStatuses : []),
     ...(decrypts ? forDecryption : []),
   ];
   return [

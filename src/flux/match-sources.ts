@@ -42,6 +42,13 @@ function reasonToIgnore(event: PushEvent, source: FluxSource): string | undefine
   return undefined;
 }
 
+/** Whether the GitRepository follows a ref of this full name, one that never moves aside. */
+export function follows({ ref }: Pick<FluxSource, "ref">, name: string): boolean {
+  const followed = followedBy(ref);
+  if (followed.kind === "versions") return isVersionIn(followed.range, name);
+  return followed.kind === "ref" && followed.name === name;
+}
+
 /** Flux ignores tags that are not versions. A range that only Flux understands may contain any version. */
 function isVersionIn(range: string, ref: string): boolean {
   if (!ref.startsWith("refs/tags/")) return false;

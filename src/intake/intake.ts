@@ -7,11 +7,12 @@ import { matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";
 import { consumersOf, distinct, mostNamed, toPreview } from "./requested.ts";
 import { createOtherEvents } from "./other-events.ts";
-import { matchSources } from "../flux/match-sources.ts";
+import { follows, matchSources } from "../flux/match-sources.ts";
 import {
   type CommitStatusRequest,
   type FluxFetchRequest,
   type FluxReceipt,
+  type FluxSource,
   type GitEvent,
   keyText,
   type MergeGroupEvent,
@@ -33,6 +34,8 @@ export interface IntakeDeps {
   readonly including: Deployments["including"];
   /** Absent: Flux is never made to fetch. */
   readonly fluxSources?: FluxSources["following"] | undefined;
+  /** Absent: nothing is reported of what Flux applies. */
+  readonly appliedByFlux?: FluxSources["following"] | undefined;
   readonly queue: Pick<Queue, "enqueue">;
   /** Ids of the forges whose API the server can log in to: these get commit statuses and pull request reports. */
   readonly forges?: { has(id: string): boolean } | undefined;
@@ -62,6 +65,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     tracking,
     including,
     fluxSources = () => [],
+    appliedByFlux = () => [],
     queue,
     forges = new Set<string>(),
     speaksFor = () => true,
@@ -80,13 +84,14 @@ export function createIntake(deps: IntakeDeps): Accept {
     const { consumers, libraries } = consumersOf(spelled, including);
     const followed = match(event, candidates, spelled);
     const { requests, ignored } = matchIncludes(event, consumers, spelled, followed);
-    const followedRepos = distinct(candidates.map(({ repo }) => repo));
+    const followedRepos = distinct(candidates.map(repoOf));
     // A job for an include gets no earlier answer for its own repository either: there is one record for both.
     // The job also asks which commit of the library it includes, and gets no earlier answer for that either.
     const repos = distinct([...followedRepos, ...libraries, ...requests.flatMap(({ repo }) => repo ?? [])]);
     const based = await findBased(event, distinct([...followedRepos, ...libraries]));
     const { delivery } = event;
     const { fetches, flux } = findFluxSources(event, spelled);
+    const applied = [...spelled].flatMap((repo) => appliedByFlux(repo)).filter((source) => follows(source, event.ref));
     const wanted = [
       ...requests.map((request) => ({ ...request, receivedAt })),
       ...based.map((pullRequest) => toPreview(pullRequest, "base", delivery, receivedAt)),
@@ -95,8 +100,9 @@ export function createIntake(deps: IntakeDeps): Accept {
     // The moves are recorded first, so that no job of this push gets an older answer of git. They are recorded even if
     // every deployment ignores the push: one of them may be reconciled for another reason and has to see the current
     // commit.
-    const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(findStatus(event, followed.requests))]);
-    const isFollowed = candidates.length + consumers.length > 0 || flux !== undefined;
+    const status = findStatus(event, followed.requests, applied);
+    const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(status, distinct(applied.map(repoOf)))]);
+    const isFollowed = candidates.length + consumers.length + applied.length > 0 || flux !== undefined;
     const reason = isFollowed ? undefined : "no deployment follows this repository";
     const previews = reports() && forges.has(event.forge) ? based.length : undefined;
     const matched = requests.length;
@@ -130,11 +136,14 @@ export function createIntake(deps: IntakeDeps): Accept {
 
   /** The status of the pushed commit shows its state in the cluster. */
   function findStatus(
-    { forge, repoName, after, change }: PushEvent,
+    { forge, repoName, ref, after, change }: PushEvent,
     [first]: readonly ReconcileRequest[],
+    [source]: readonly FluxSource[],
   ): CommitStatusRequest[] {
-    if (!forges.has(forge) || first?.repo === undefined || after === undefined || change === "deleted") return [];
-    return [{ kind: "commit-status", commit: { forge, repoName, commit: after }, repo: first.repo }];
+    const repo = first?.repo ?? source?.repo;
+    if (!forges.has(forge) || repo === undefined || after === undefined || change === "deleted") return [];
+    const commit = { forge, repoName, commit: after };
+    return [{ kind: "commit-status", commit, repo, ...(source && { pushedTo: ref }) }];
   }
 
   async function enqueue(requests: readonly Request[], moved: readonly RepoId[] = []): Promise<number> {
@@ -204,4 +213,8 @@ function describeReceipt({ matched, previews, flux, queued, ignored, reason }: R
 
 function messageFor(event: GitEvent): string {
   return event.kind === "irrelevant" ? "delivery ignored" : `${event.kind} accepted`;
+}
+
+function repoOf({ repo }: { readonly repo: RepoId }): RepoId {
+  return repo;
 }

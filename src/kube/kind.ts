@@ -30,6 +30,18 @@ interface ResourceNames {
   readonly resources?: readonly { readonly name?: string }[];
 }
 
+/** Lists the resources once; `undefined` if the cluster does not have the definition. Throws ApiError. */
+export async function listKind<T>(
+  client: Pick<KubeClient, "list" | "request">,
+  kind: Kind & { readonly parse: (resource: unknown) => T | undefined },
+  namespaces: readonly string[],
+): Promise<readonly T[] | undefined> {
+  if (!(await isKindServed(client, kind))) return undefined;
+  const places = namespaces.length === 0 ? [undefined] : namespaces;
+  const lists = await Promise.all(places.map((place) => client.list(collectionOf(kind, place))));
+  return lists.flatMap(({ items }) => items.flatMap((item) => kind.parse(item) ?? []));
+}
+
 export interface LookingDeps {
   /** Checks what the cluster has, and follows that. */
   readonly look: () => Promise<void>;

@@ -1,4 +1,5 @@
 /** Flux's own resources, which Flux's controllers apply: what Towline reads of them. */
+import type { Condition } from "./deployment.ts";
 import type { Key } from "./key.ts";
 import type { RepoId } from "./source.ts";
 
@@ -30,6 +31,31 @@ export interface FluxSource {
   readonly lastRequest?: string | undefined;
   /** Whether Flux has not handled the last request to fetch yet. */
   readonly isRequested: boolean;
+}
+
+/** A resource of Flux that applies what a GitRepository has. Towline reads it, and changes nothing of it. */
+export interface FluxDeployment {
+  readonly kind: "Kustomization";
+  readonly key: Key;
+  readonly uid: string;
+  readonly generation: number;
+  /** The GitRepository from which it gets its content; absent if it uses another kind of source. */
+  readonly source?: Key | undefined;
+  readonly path?: string | undefined;
+  readonly suspended: boolean;
+  /** The generation that was applied last, or that can never be applied. */
+  readonly observedGeneration?: number | undefined;
+  readonly ready?: Condition | undefined;
+  /** Flux does not retry before a person changes something. */
+  readonly isStalled: boolean;
+  /** The commit of the attempt that is in progress, or that failed and will be repeated. */
+  readonly attempting?: string | undefined;
+  /** The commit of the last attempt that got as far as building its objects. */
+  readonly attempted?: string | undefined;
+  /** The commit that was applied last, with success. */
+  readonly applied?: string | undefined;
+  /** When what is applied now was applied first, in epoch milliseconds, as far as Flux records it. */
+  readonly appliedAt?: number | undefined;
 }
 
 /** What a GitRepository follows. */

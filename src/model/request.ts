@@ -114,6 +114,8 @@ export interface CommitStatusRequest {
   readonly kind: "commit-status";
   readonly commit: CommitKey;
   readonly repo: RepoId;
+  /** The full name of the ref to which a webhook reported it, for repositories that only Flux can read. */
+  readonly pushedTo?: string | undefined;
 }
 
 /** Bring a target of notifications in line with what is true now. */

@@ -15,50 +15,53 @@ export interface Follower {
   readonly ref?: string | undefined;
 }
 
-type Line = Pick<CommitStatus, "state" | "description" | "neutral">;
+export type StatusLine = Pick<CommitStatus, "state" | "description" | "neutral">;
 
-const queued: Line = { state: "pending", description: "queued" };
-const suspended: Line = { state: "success", description: "suspended: nothing is deployed", neutral: true };
-const beingDeployed: Line = { state: "pending", description: "being deployed" };
-const awaitingHealth: Line = { state: "pending", description: "deployed, waiting for health checks" };
-const beingLookedAt: Line = { state: "pending", description: "being checked" };
+export const queued: StatusLine = { state: "pending", description: "queued" };
+const suspended: StatusLine = { state: "success", description: "suspended: nothing is deployed", neutral: true };
+const beingDeployed: StatusLine = { state: "pending", description: "being deployed" };
+export const beingApplied: StatusLine = { state: "pending", description: "being applied by Flux" };
+const awaitingHealth: StatusLine = { state: "pending", description: "deployed, waiting for health checks" };
+const beingLookedAt: StatusLine = { state: "pending", description: "being checked" };
 const deployed = "deployed: ";
 /** Separates what a deploy changed from what it left. */
 const waiting = "; ";
 
 /**
  * Returns the statuses of all deployments that follow the commit, have reconciled it, or were expected to (`written`: the
- * existing statuses). Empty if there are none.
+ * existing statuses). Empty if there are none. `applied`: the statuses of what Flux applies.
  */
 export function deployStatuses(
   commit: string,
   followers: readonly Follower[],
   written: readonly CommitStatus[],
+  applied: readonly CommitStatus[] = [],
 ): CommitStatus[] {
   const known = new Map(written.map((status) => [status.context, status]));
-  const lines = followers.flatMap(({ deployment, head }) => {
+  const own = followers.flatMap(({ deployment, head }) => {
     const context = contextOf(deployment.key);
     const before = known.get(context);
     const line = keepFirst(before, lineOf(commit, deployment, head)) ?? superseded(before);
     return line === undefined ? [] : [{ context, ...line }];
   });
+  const lines = [...own, ...applied];
   // With many deployments only the summary was written; it is superseded like any other status.
   const sum = lines.length > 0 ? sumOf(lines) : superseded(known.get(aggregateContext));
   return sum === undefined ? [] : [...fewEnough(lines, known), { context: aggregateContext, ...sum }];
 }
 
-function lineOf(commit: string, deployment: GitDeployment, head: string | undefined): Line | undefined {
+function lineOf(commit: string, deployment: GitDeployment, head: string | undefined): StatusLine | undefined {
   if (deployment.status.observedCommit === commit) return describeProgress(deployment);
   return head === commit ? describeWaiting(deployment) : undefined;
 }
 
 /** The status of what a deployment has not taken up yet. */
-export function describeWaiting({ spec }: Pick<GitDeployment, "spec">): Line {
+export function describeWaiting({ spec }: Pick<GitDeployment, "spec">): StatusLine {
   return spec.suspend ? suspended : queued;
 }
 
 /** The status of what the deployment reconciled last. */
-export function describeProgress({ spec, status, annotations }: GitDeployment): Line {
+export function describeProgress({ spec, status, annotations }: GitDeployment): StatusLine {
   const commit = status.observedCommit;
   if (isReconciling(status)) return beingDeployed;
   if (status.lastPrepareError !== undefined) {
@@ -82,7 +85,7 @@ export function describeProgress({ spec, status, annotations }: GitDeployment): 
  * Keeps the description of a commit's first deploy, which has the commit's changes. Later deploys of it only correct drift or
  * change nothing; from these only the part about pending orphans is added.
  */
-function keepFirst(known: CommitStatus | undefined, line: Line | undefined): Line | undefined {
+function keepFirst(known: CommitStatus | undefined, line: StatusLine | undefined): StatusLine | undefined {
   if (known?.state !== "success" || !known.description.startsWith(deployed)) return line;
   if (line?.description === beingDeployed.description) return known;
   if (line?.state !== "success" || !line.description.startsWith(deployed)) return line;
@@ -92,12 +95,14 @@ function keepFirst(known: CommitStatus | undefined, line: Line | undefined): Lin
 }
 
 /** A pending status ends when a newer commit supersedes its commit. */
-function superseded(known: CommitStatus | undefined): Line | undefined {
+export function superseded(known: CommitStatus | undefined): StatusLine | undefined {
   if (known === undefined) return undefined;
-  const { state, description, neutral } = known;
-  return state === "pending"
-    ? { state: "canceled", description: "superseded by a newer commit" }
-    : { state, description, ...(neutral && { neutral }) };
+  return known.state === "pending" ? { state: "canceled", description: "superseded by a newer commit" } : lineIn(known);
+}
+
+/** What a written status says. */
+export function lineIn({ state, description, neutral }: CommitStatus): StatusLine {
+  return { state, description, ...(neutral && { neutral }) };
 }
 
 function describe(last: CommandSummary, prune: boolean, isHealthy: boolean): string {
@@ -115,7 +120,7 @@ function describe(last: CommandSummary, prune: boolean, isHealthy: boolean): str
 }
 
 /** One status for several. */
-export function sumOf(lines: readonly Line[]): Line {
+export function sumOf(lines: readonly StatusLine[]): StatusLine {
   const counts = (["failure", "pending", "success", "canceled"] as const).map((state) => {
     const count = lines.filter((line) => line.state === state).length;
     return { state, count };
@@ -135,7 +140,9 @@ export function sumOf(lines: readonly Line[]): Line {
 /** With more changing deployments than this, the summary is not rewritten for each of them. */
 const mostMoving = 2;
 
-function areManyMoving(lines: readonly Line[]): boolean {
-  const moving = [queued, beingDeployed, awaitingHealth, beingLookedAt].map(({ description }) => description);
+function areManyMoving(lines: readonly StatusLine[]): boolean {
+  const moving = [queued, beingDeployed, beingApplied, awaitingHealth, beingLookedAt].map(
+    ({ description }) => description,
+  );
   return lines.filter(({ description }) => moving.includes(description)).length > mostMoving;
 }

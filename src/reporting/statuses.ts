@@ -1,5 +1,5 @@
 /** The commit statuses of a pull request's report. Pure. */
-import { type CommitStatus, type Key, keyText } from "../model.ts";
+import { type CommitStatus, type FluxDeployment, type Key, keyText } from "../model.ts";
 import { describePreview, describeReport } from "../preview/summary.ts";
 import { isForeign, isOpen, type Preview, type Report } from "../model/report.ts";
 
@@ -14,6 +14,16 @@ const mostLines = 5;
 
 export function contextOf(deployment: Key): string {
   return `${aggregateContext}/${keyText(deployment)}`;
+}
+
+/** Of what Flux applies; deployments have two names, so that no name of a status is used twice. */
+export function fluxContextOf({ kind, key }: Pick<FluxDeployment, "kind" | "key">): string {
+  return `${aggregateContext}/${kind.toLowerCase()}/${keyText(key)}`;
+}
+
+/** Whether it is the name of a status of what Flux applies: a name of a deployment has one part less. */
+export function isFluxContext(context: string): boolean {
+  return context.split("/").length === 4;
 }
 
 const severity: Readonly<Record<CommitStatus["state"], number>> = { failure: 3, pending: 2, canceled: 1, success: 0 };

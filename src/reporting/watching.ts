@@ -13,6 +13,7 @@ import {
 } from "../model.ts";
 import { isBasedOn } from "../model/report.ts";
 import type { Forge, Queue, Reports } from "../ports.ts";
+import { commitRequests, unsettledRequests } from "./commit-requests.ts";
 import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 
 export interface ReportWatchDeps {
@@ -44,7 +45,10 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     const [commits, branches, repos] = [new Map(moved), new Map(deployed), new Set(stirred)];
     for (const gathered of [moved, deployed, stirred]) gathered.clear();
     try {
-      const found = await Promise.all([...[...branches.values()].map(toPreviews), ...[...repos].map(toUnsettled)]);
+      const found = await Promise.all([
+        ...[...branches.values()].map(toPreviews),
+        ...[...repos].map((repo) => unsettledRequests(forges, reports, repo)),
+      ]);
       const requests = [...[...commits.values()].flatMap(toCommitStatus), ...found.flat()];
       const distinct = new Map(requests.map((request) => [subjectOf(request), request]));
       if (distinct.size > 0) await queue.enqueue([...distinct.values()]);
@@ -57,25 +61,13 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     }
   }
 
-  function toCommitStatus({ repo, status }: GitDeployment): Request[] {
-    const commit = status.observedCommit;
-    if (commit === undefined) return [];
-    return [...forges.values()].flatMap((forge): Request[] => {
-      const repoName = forge.repoName(repo);
-      return repoName === undefined
-        ? []
-        : [{ kind: "commit-status", commit: { forge: forge.id, repoName, commit }, repo }];
-    });
+  function toCommitStatus({ repo, status: { observedCommit: commit } }: GitDeployment): Request[] {
+    return commit === undefined ? [] : commitRequests(forges, repo, commit);
   }
 
   async function toPreviews({ repo, spec }: GitDeployment): Promise<Request[]> {
     const open = (await reports.open(repo)).filter((report) => isBasedOn(report, spec.source.ref.branch));
     return open.map(({ pullRequest }) => ({ kind: "preview", pullRequest, cause: "base" }));
-  }
-
-  async function toUnsettled(repo: RepoId): Promise<Request[]> {
-    const commits = await reports.unsettled(repo);
-    return commits.filter(({ forge }) => forges.has(forge)).map((commit) => ({ kind: "commit-status", commit, repo }));
   }
 
   function plan(afterMs: number): void {

@@ -7,6 +7,7 @@ import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../po
 import { loginKey, readGitCredentials } from "../access/credentials.ts";
 import { deployStatuses, type Follower } from "./deploy-statuses.ts";
 import type { WriteEnvironments } from "./environments/write-environments.ts";
+import type { FluxStatuses } from "./flux-statuses.ts";
 import { followRollout } from "./rollout.ts";
 import { aggregateContext, isPreviewLine } from "./statuses.ts";
 import { writeStatuses } from "./write-statuses.ts";
@@ -20,6 +21,8 @@ export interface CommitStatusWriterDeps {
   readonly sources: Pick<Sources, "heads">;
   readonly lastMove: Queue["lastMove"];
   readonly writeEnvironments: WriteEnvironments;
+  /** Absent: nothing is reported of what Flux applies. */
+  readonly flux?: FluxStatuses | undefined;
   readonly log: Logger;
 }
 
@@ -28,14 +31,12 @@ const notSyncedMs = 1_000;
 export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
   const { forges, reports, deployments, log } = deps;
 
-  return async function writeCommitStatus(
-    { commit, repo }: CommitStatusRequest,
-    signal?: AbortSignal,
-  ): Promise<Outcome> {
+  return async function writeCommitStatus(request: CommitStatusRequest, signal?: AbortSignal): Promise<Outcome> {
+    const { commit, repo } = request;
     const forge = forges.get(commit.forge);
     if (forge === undefined) return { kind: "skipped", why: "the forge is no longer configured" };
     // Deployments that are not loaded yet would appear to follow something else.
-    if (!deployments.synced()) {
+    if (!deployments.synced() || deps.flux?.isReady(repo) === false) {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
     // Before anything is read: a deployment that ends while git is asked then queues this job again.
@@ -44,7 +45,9 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const toFollower = await readHeads(repo, following, signal);
     const followers = following.map(toFollower);
     const written = (await reports.statuses(commit)).filter((line) => !isPreviewLine(line));
-    const current = deployStatuses(commit.commit, followers, written);
+    const applied = await deps.flux?.of(request, written, signal);
+    const current = deployStatuses(commit.commit, followers, written, applied?.lines);
+    if (applied?.isUncertain && current.every(({ context }) => context === aggregateContext)) return { kind: "done" };
     // While a pull request proposes the commit, the summary belongs to the pull request: a check may depend on it.
     const proposed = (await reports.proposing(repo, commit.commit)).length > 0;
     const statuses = proposed ? current.filter(({ context }) => context !== aggregateContext) : current;

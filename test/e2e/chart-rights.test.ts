@@ -20,7 +20,9 @@ import type { Receipt } from "../../src/model.ts";
 import { createAccount } from "../support/accounts.ts";
 import { type ApiLogin, useApiLogin } from "../support/api-login.ts";
 import { useHelm } from "../support/helm.ts";
-import { gitRepository, installOlderApis } from "../support/older-api.ts";
+import { type PlayedStatus, playedStatus } from "../support/flux.ts";
+import { useLocalGithub, useLocalPullRequests } from "../support/local-hosts.ts";
+import { gitRepository, installFlux, installOlderApis, kustomization } from "../support/older-api.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { usePullRequests } from "../support/pull-requests.ts";
@@ -102,7 +104,7 @@ async function rightsProblems(
   { release, login, results, variables }: Installed,
   accounts: string[],
   previewAccounts: string[] = [],
-  more: { readonly triggersFlux?: boolean } = {},
+  more: { readonly triggersFlux?: boolean; readonly reportsFlux?: boolean } = {},
 ) {
   const toKey = (text: string) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" });
   const client = createKubeClient({ kubeconfig: login.kubeconfig });
@@ -372,6 +374,69 @@ test("with flux.trigger, the server makes Flux fetch what was pushed, and can ch
   expect(verdictOf(await login.ask({ method: "DELETE", path: `${path("main")}?dryRun=All` }))).toBe("role");
   const other = { method: "PATCH" as const, path: `${path("main")}/status?dryRun=All`, body: { status: {} } };
   expect(verdictOf(await login.ask(other))).toBe("role");
+});
+
+test("with flux.statuses, the server reports what Flux made of a commit, and can change nothing that Flux applies", async () => {
+  const [world, local] = await Promise.all([useWorld(), useLocalGithub("token")]);
+  const { cluster } = world;
+  const { namespace, kubeconfig } = cluster;
+  await installFlux(kubeconfig);
+  const installed = await install({ flux: { statuses: true } });
+  const { login, variables } = installed;
+  await expect.poll(() => rightsProblems(installed, [], [], { reportsFlux: true }), patience).toEqual([]);
+  const admin = createKubeClient({ kubeconfig });
+  onTestFinished(() => admin.close());
+  const source = `/apis/source.toolkit.fluxcd.io/v1/namespaces/${namespace}/gitrepositories/shop`;
+  const apps = `/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/${namespace}/kustomizations/apps`;
+  /** Plays Flux's controllers. */
+  const fetched = (commit: string) =>
+    admin.request({
+      ...{ method: "PATCH", path: `${source}/status` },
+      body: { status: { artifact: { revision: `main@sha1:${commit}` } } },
+    });
+  const played = (status: PlayedStatus) =>
+    admin.request({ method: "PATCH", path: `${apps}/status`, body: { status: playedStatus(status) } });
+  const pulls = await useLocalPullRequests(world, local, {
+    variables: () => ({ ...variables, TOWLINE_FLUX_STATUSES: "true" }),
+  });
+  const shows = (commit: string, said: string) =>
+    pulls.shows(commit, { [`towline/kustomization/${namespace}/apps`]: said, towline: said });
+  const succeeded = ["True", "ReconciliationSucceeded", ""] as const;
+
+  // Flux has applied the first commit before the server knows of either.
+  const first = await pulls.push(aProject({ namespace }));
+  await cluster.create(gitRepository("shop", { url: pulls.repo.url, ref: { branch: "main" }, interval: "1h" }));
+  await fetched(first);
+  await cluster.create(kustomization("apps", { sourceRef: { kind: "GitRepository", name: "shop" }, interval: "1h" }));
+  await played({ attempted: first, applied: first, ready: succeeded });
+  await shows(first, "success: applied");
+
+  const second = await pulls.push(aProject({ namespace, data: { color: "blue" } }));
+  await shows(second, "pending: queued");
+  await fetched(second);
+  const inProgress = ["Unknown", "Progressing", "Reconciliation in progress"] as const;
+  await played({ attempted: first, applied: first, attempting: second, ready: inProgress });
+  await shows(second, "pending: being applied by Flux");
+  const failed = ["False", "BuildFailed", "kustomize build failed: no such file\nand more"] as const;
+  await played({ attempted: second, applied: first, attempting: second, ready: failed });
+  await shows(second, "failure: kustomize build failed: no such file");
+
+  const third = await pulls.push(aProject({ namespace, data: { color: "green" } }));
+  await shows(third, "pending: queued");
+  await fetched(third);
+  await played({ attempted: third, applied: third, ready: succeeded });
+  await shows(third, "success: applied");
+  await shows(second, "failure: kustomize build failed: no such file");
+  await shows(first, "success: applied");
+
+  const before = (await admin.request({ method: "GET", path: apps })) as TestResource;
+  expect([before.metadata?.generation, before.metadata?.annotations]).toEqual([1, undefined]);
+  const tried = async (method: "PATCH" | "DELETE", path: string) =>
+    verdictOf(await login.ask({ method, path: `${path}?dryRun=All`, body: method === "PATCH" ? {} : undefined }));
+  expect([await tried("PATCH", apps), await tried("PATCH", `${apps}/status`), await tried("DELETE", apps)]).toEqual([
+    ...["role", "role", "role"],
+  ]);
+  expect([await tried("PATCH", source), await tried("PATCH", `${source}/status`)]).toEqual(["role", "role"]);
 });
 
 test("confined previews use tokens of their account, and the server cannot get tokens of any other", async () => {

@@ -67,11 +67,15 @@ const definitions = [
   definition("source.toolkit.fluxcd.io", "v1", "GitRepository", "gitrepositories", anything),
 ];
 
-/** Installs the CRDs and leaves them, because they do not affect other tests. */
 export async function installOlderApis(kubeconfig: string): Promise<void> {
+  await installDefinitions(kubeconfig, definitions);
+}
+
+/** Installs the CRDs and leaves them, because they do not affect other tests. */
+async function installDefinitions(kubeconfig: string, wanted: readonly ReturnType<typeof definition>[]): Promise<void> {
   const client = createKubeClient({ kubeconfig });
   try {
-    for (const crd of definitions) {
+    for (const crd of wanted) {
       const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`;
       const query = { fieldManager: "test", force: true };
       await client.request({ method: "PATCH", patch: "apply", path, query, body: crd });
@@ -95,6 +99,17 @@ export function olderDeployment(
 ): KubernetesObject {
   const apiVersion = "flux.kluctl.io/v1alpha1";
   return { apiVersion, kind: "KluctlDeployment", metadata: { name, annotations }, spec } as KubernetesObject;
+}
+
+const kustomizations = definition("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations", anything);
+
+export async function installFlux(kubeconfig: string): Promise<void> {
+  await installDefinitions(kubeconfig, [...definitions, kustomizations]);
+}
+
+export function kustomization(name: string, spec: object): KubernetesObject {
+  const apiVersion = "kustomize.toolkit.fluxcd.io/v1";
+  return { apiVersion, kind: "Kustomization", metadata: { name }, spec } as KubernetesObject;
 }
 
 export function gitRepository(name: string, spec: object): KubernetesObject {

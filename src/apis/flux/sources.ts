@@ -1,9 +1,9 @@
 /** Flux's GitRepositories: watched, indexed by repository, and requested to fetch. Nothing else of them is written. */
 import type { KubeClient } from "../../kube/client.ts";
-import { collectionOf, isKindServed } from "../../kube/kind.ts";
+import { listKind } from "../../kube/kind.ts";
 import { readOrNothing } from "../../kube/read-or-nothing.ts";
 import { type FluxSource, keyText, type RepoId } from "../../model.ts";
-import type { FluxSources } from "../../ports.ts";
+import type { FluxSources, OnResourceChange } from "../../ports.ts";
 import { parseFluxSource, requestAnnotation } from "./git-repository.ts";
 import { createWatchedKind, type WatchedKindDeps } from "./watched-kind.ts";
 
@@ -16,14 +16,13 @@ export interface WatchedFluxSources extends FluxSources {
   /** Starts to watch. Resolves once all have been listed, or it is known that the cluster has none. */
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** Whether all are known that the cluster has, and that the server's account may read. */
-  synced(): boolean;
 }
 
 const gitRepositories = {
   apiVersion: "source.toolkit.fluxcd.io/v1",
   plural: "gitrepositories",
   what: "Flux's GitRepositories",
+  parse: parseFluxSource,
 } as const;
 
 /** Who set the annotation, as the API server records it. */
@@ -32,6 +31,7 @@ const fieldManager = "towline";
 export function createFluxSources(deps: FluxSourcesDeps): WatchedFluxSources {
   const { client } = deps;
   const byRepo = new Map<RepoId, Map<string, FluxSource>>();
+  const listeners: OnResourceChange<FluxSource>[] = [];
 
   function move(before: FluxSource | undefined, after: FluxSource | undefined): void {
     if (before !== undefined) {
@@ -47,14 +47,18 @@ export function createFluxSources(deps: FluxSourcesDeps): WatchedFluxSources {
   const watched = createWatchedKind<FluxSource>({
     ...deps,
     ...gitRepositories,
-    parse: parseFluxSource,
-    onChange: move,
+    onChange(before, after) {
+      move(before, after);
+      for (const listener of listeners) listener(before, after);
+    },
   });
   return {
     start: watched.start,
     stop: watched.stop,
     synced: watched.synced,
+    onChange: (callback) => void listeners.push(callback),
     all: watched.all,
+    find: watched.find,
     following: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
     get: async (key, signal) => parseFluxSource(await readOrNothing(client, watched.pathOf(key), signal)),
     async requestFetch(key, at, signal) {
@@ -67,12 +71,9 @@ export function createFluxSources(deps: FluxSourcesDeps): WatchedFluxSources {
 }
 
 /** Lists them once; `undefined` if the cluster does not have their definition. Throws ApiError. */
-export async function listFluxSources(
+export function listFluxSources(
   client: Pick<KubeClient, "list" | "request">,
   namespaces: readonly string[],
 ): Promise<readonly FluxSource[] | undefined> {
-  if (!(await isKindServed(client, gitRepositories))) return undefined;
-  const places = namespaces.length === 0 ? [undefined] : namespaces;
-  const lists = await Promise.all(places.map((place) => client.list(collectionOf(gitRepositories, place))));
-  return lists.flatMap(({ items }) => items.flatMap((item) => parseFluxSource(item) ?? []));
+  return listKind(client, gitRepositories, namespaces);
 }

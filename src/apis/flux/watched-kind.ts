@@ -5,6 +5,7 @@ import { startWatch, type Watch } from "../../kube/watch.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { type Key, keyText } from "../../model.ts";
+import type { OnResourceChange } from "../../ports.ts";
 
 export interface WatchedKindDeps<T> extends Kind {
   readonly client: KubeClient;
@@ -14,8 +15,7 @@ export interface WatchedKindDeps<T> extends Kind {
   /** Empty: all. */
   readonly namespaces: readonly string[];
   readonly log: Logger;
-  /** Called with the previous and the current state of a resource; either may be absent. */
-  readonly onChange?: ((before: T | undefined, after: T | undefined) => void) | undefined;
+  readonly onChange?: OnResourceChange<T> | undefined;
   /** How often to check whether the definition was added or removed. */
   readonly lookEveryMs?: number | undefined;
   readonly retryMs?: number | undefined;
@@ -29,6 +29,8 @@ export interface WatchedKind<T> {
   synced(): boolean;
   /** From memory. */
   all(): readonly T[];
+  /** From memory. */
+  find(key: Key): T | undefined;
   /** The path of a resource. */
   pathOf(key: Key): string;
 }
@@ -114,6 +116,7 @@ export function createWatchedKind<T extends { readonly key: Key }>(deps: Watched
     },
     synced: () => hasLooked && watches.every((one) => one.synced() || one.status() === 403),
     all: () => [...known.values()],
+    find: (key) => known.get(keyText(key)),
     pathOf: ({ namespace, name }) => `${collectionOf(deps, namespace)}/${encodeURIComponent(name)}`,
   };
 }

@@ -112,3 +112,55 @@ test("the head of a range is its highest version; of two equal ones only Flux kn
   expect(headOf({ commit }, tags("1.0.0"))).toBeUndefined();
   expect(headOf({}, { commits: new Map([["refs/heads/master", "m"]]) })).toBe("m");
 });
+
+describe("the status of what Flux applies", () => {
+  async function acceptStatuses(event: PushEvent, ...sources: FluxSource[]) {
+    const calls: { requests: readonly Request[]; moved: readonly string[] }[] = [];
+    const take = createIntake({
+      tracking: () => [],
+      including: () => [],
+      appliedByFlux: (repo) => sources.filter((source) => source.repo === repo),
+      queue: {
+        enqueue(requests, moved = []) {
+          calls.push({ requests, moved });
+          return Promise.resolve({ queued: requests.length });
+        },
+      },
+      forges: new Set(["github"]),
+      log: silentLog,
+    });
+    return { receipt: await take(event), calls };
+  }
+  const { repo } = aFluxSource();
+
+  test("is requested once, by a push to a ref that one of them follows, also if Flux has it already", async () => {
+    const tag: PushEvent = { ...push, ref: "refs/tags/v1.2.0" };
+    for (const [event, ...sources] of [
+      [push, aFluxSource({ commit }), aFluxSource({ name: "other" }), aFluxSource({ name: "off", suspended: true })],
+      [tag, aFluxSource({ ref: { semver: "1.x" } })],
+      [tag, aFluxSource({ ref: { tag: "v1.2.0" } })],
+    ] as [PushEvent, ...FluxSource[]][]) {
+      const { receipt, calls } = await acceptStatuses(event, ...sources);
+      const request = {
+        kind: "commit-status",
+        commit: { forge: "github", repoName: "org/shop", commit },
+        ...{ repo, pushedTo: event.ref },
+      };
+      expect(calls).toEqual([{ requests: [request], moved: [repo] }]);
+      expect(receipt.reason).toBeUndefined();
+      expect(receipt).not.toHaveProperty("flux");
+    }
+  });
+
+  test.each<[string, Partial<PushEvent>, FluxRef]>([
+    ["another branch", {}, { branch: "release" }],
+    ["no commit", { change: "deleted", after: undefined }, { branch: "main" }],
+    ["a fixed commit", {}, { commit }],
+    ["a tag that is no version in the range", { ref: "refs/tags/v2.0.0" }, { semver: "1.x" }],
+    ["a branch with the name of a tag", {}, { tag: "main" }],
+    ["a git host to which the server cannot log in", { forge: "other" }, { branch: "main" }],
+  ])("is not requested for %s", async (_, event, ref) => {
+    const { calls } = await acceptStatuses({ ...push, ...event }, aFluxSource({ ref }));
+    expect(calls.flatMap(({ requests }) => requests)).toEqual([]);
+  });
+});

@@ -43,6 +43,7 @@ test("requests about pull requests and commits are read as they were written, an
     { ...aPreviewRequest(), delivery: "d1", receivedAt: 1 },
     { kind: "report", pullRequest: aPullRequestKey(1, "Group/sub.group/-a_b/shop") },
     { kind: "commit-status", commit, repo },
+    { kind: "commit-status", commit, repo, pushedTo: "refs/heads/main" },
     { kind: "flux-fetch", source: { namespace: "flux-system", name: "shop" }, cause: "push", delivery: "d1" },
   ];
   for (const request of requests) {

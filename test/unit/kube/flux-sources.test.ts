@@ -1,6 +1,8 @@
 import { PassThrough } from "node:stream";
 import type { IncomingMessage } from "node:http";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { createFluxDeployments } from "../../../src/apis/flux/deployments.ts";
+import { parseKustomization } from "../../../src/apis/flux/kustomization.ts";
 import { createFluxSources } from "../../../src/apis/flux/sources.ts";
 import { parseFluxSource } from "../../../src/apis/flux/git-repository.ts";
 import { ApiError } from "../../../src/errors.ts";
@@ -37,7 +39,8 @@ function useCluster() {
       if (request.method === "PATCH") return Promise.resolve(void cluster.patches.push(request));
       if (cluster.refuses.kinds !== undefined) return refuse(cluster.refuses.kinds);
       if (!cluster.served) return missing();
-      return Promise.resolve({ resources: [{ name: "gitrepositories" }, { name: "gitrepositories/status" }] });
+      const names = ["gitrepositories", "gitrepositories/status", "kustomizations"];
+      return Promise.resolve({ resources: names.map((name) => ({ name })) });
     },
     list(path: string) {
       cluster.lists.push(path);
@@ -148,6 +151,77 @@ test("a request writes one annotation and nothing else", async () => {
       body: { metadata: { annotations: { "reconcile.fluxcd.io/requestedAt": "2026-01-01T00:00:00.000Z" } } },
     },
   ]);
+});
+
+test("Kustomizations are known while their definition is there, in the configured namespaces, with every change", async () => {
+  const api = useCluster();
+  const deployments = createFluxDeployments({
+    ...{ client: api.client, namespaces: ["shop"], log: silentLog, lookEveryMs: 20, retryMs: 10 },
+  });
+  onTestFinished(() => deployments.stop());
+  const changes: string[] = [];
+  deployments.onChange((before, after) => changes.push(`${before?.applied ?? "-"} ${after?.applied ?? "-"}`));
+  await deployments.start();
+  expect([deployments.synced(), deployments.all()]).toEqual([true, []]);
+  const resource = (applied?: string) => ({
+    metadata: { namespace: "shop", name: "apps", uid: "u", generation: 1 },
+    spec: { sourceRef: { kind: "GitRepository", name: "shop" } },
+    status: applied && { lastAppliedRevision: `main@sha1:${applied}` },
+  });
+  api.cluster.items = [resource()];
+  api.cluster.served = true;
+  await vi.waitFor(() => expect(deployments.all()).toHaveLength(1));
+  expect(new Set(api.cluster.lists)).toEqual(
+    new Set(["/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/shop/kustomizations"]),
+  );
+  api.emit("MODIFIED", resource(commit));
+  await vi.waitFor(() => expect(changes).toEqual(["- -", `- ${commit}`]));
+  api.cluster.served = false;
+  await vi.waitFor(() => expect(deployments.all()).toEqual([]));
+  expect(changes.at(-1)).toBe(`${commit} -`);
+  expect(api.cluster.patches).toEqual([]);
+});
+
+test("what is read of a Kustomization", () => {
+  const resource = (spec: object, status?: unknown) => ({
+    metadata: { namespace: "shop", name: "apps", uid: "u", generation: 3 },
+    spec: { sourceRef: { kind: "GitRepository", name: "shop" }, ...spec },
+    status,
+  });
+  const revision = (name: string) => `${name}@sha1:${commit}`;
+  const message = `Fetching manifests for revision ${revision("refs/pull/7/head")} with a timeout of 5m0s`;
+  const read = parseKustomization(
+    resource(
+      { sourceRef: { kind: "GitRepository", name: "shop", namespace: "flux-system" }, suspend: true, path: "./apps" },
+      {
+        observedGeneration: 2,
+        conditions: [
+          { type: "Reconciling", status: "True", reason: "Progressing", message, observedGeneration: 3 },
+          { type: "Ready", status: "Unknown", reason: "Progressing", message: "Reconciliation in progress" },
+          { type: "Healthy", status: "maybe" },
+          "nonsense",
+        ],
+        ...{ lastAttemptedRevision: revision("main"), lastAppliedRevision: "latest@sha256:abc" },
+        history: [
+          { firstReconciled: "2026-01-02T00:00:00Z", lastReconciledStatus: "HealthCheckFailed" },
+          { firstReconciled: "2026-01-01T00:00:00Z", lastReconciledStatus: "ReconciliationSucceeded" },
+        ],
+      },
+    ),
+  );
+  expect(read).toMatchObject({
+    source: { namespace: "flux-system", name: "shop" },
+    ...{ generation: 3, observedGeneration: 2, suspended: true, path: "./apps", isStalled: false },
+    ...{ attempting: commit, attempted: commit, applied: undefined, appliedAt: Date.parse("2026-01-01T00:00:00Z") },
+    ready: { status: "Unknown", reason: "Progressing" },
+  });
+  const own = { namespace: "shop", name: "shop" };
+  expect(parseKustomization(resource({}))).toMatchObject({ source: own, suspended: false, attempting: undefined });
+  expect(parseKustomization(resource({}, "nonsense"))).toMatchObject({ source: own, ready: undefined });
+  expect(parseKustomization(resource({}, { conditions: {}, history: 7 }))).toMatchObject({ source: own });
+  expect(parseKustomization(resource({ sourceRef: { kind: "Bucket", name: "b" } }))?.source).toBeUndefined();
+  for (const bad of [undefined, {}, { metadata: {} }, resource({ sourceRef: undefined })])
+    expect(parseKustomization(bad), JSON.stringify(bad)).toBeUndefined();
 });
 
 test("what is read of a resource", () => {

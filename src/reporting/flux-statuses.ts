@@ -1,0 +1,161 @@
+/** Finds what became of a pushed commit in what Flux applies, from the cluster, and from git as far as it is needed. */
+import { headOf, unusualRefOf } from "../flux/head-of.ts";
+import { follows } from "../flux/match-sources.ts";
+import type { Logger } from "../log.ts";
+import {
+  type CommitStatus,
+  type CommitStatusRequest,
+  type FluxDeployment,
+  type FluxSource,
+  followedBy,
+  type Heads,
+  keyText,
+  type RepoId,
+} from "../model.ts";
+import type { FluxDeployments, FluxSources, Queue, Sources } from "../ports.ts";
+import { lineIn } from "./deploy-statuses.ts";
+import { fluxLine, isApplied, reportsOn } from "./flux-line.ts";
+import { aggregateContext, fluxContextOf, isFluxContext } from "./statuses.ts";
+
+export interface FluxStatusesDeps {
+  readonly fluxSources: Pick<FluxSources, "following" | "synced">;
+  readonly fluxDeployments: Pick<FluxDeployments, "all" | "synced">;
+  readonly sources: Pick<Sources, "heads" | "commitsAt" | "contains">;
+  readonly lastMove: Queue["lastMove"];
+  /** Returns a function that masks secrets in what a controller reports. Takes some milliseconds. */
+  readonly createMask: () => (text: string) => string;
+  readonly log: Logger;
+}
+
+export interface FluxStatuses {
+  /** Whether everything is known that applies commits of the repository. */
+  isReady(repo: RepoId): boolean;
+  /** The statuses of the commit. `written`: the existing ones. */
+  of(request: CommitStatusRequest, written: readonly CommitStatus[], signal?: AbortSignal): Promise<FoundStatuses>;
+}
+
+interface FoundStatuses {
+  readonly lines: readonly CommitStatus[];
+  /** Whether the existing summary stays: whether its commit is still to be applied is not known. */
+  readonly isUncertain: boolean;
+}
+
+interface Member {
+  readonly deployment: FluxDeployment;
+  readonly source: FluxSource;
+}
+
+export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
+  const { fluxSources, fluxDeployments, sources, log } = deps;
+
+  return {
+    isReady: (repo) => fluxSources.synced() && (fluxSources.following(repo).length === 0 || fluxDeployments.synced()),
+    async of(request, written, signal) {
+      const { commit } = request.commit;
+      const known = new Map(written.map((status) => [status.context, status]));
+      const members = findMembers(request.repo);
+      const askGit = createAskGit(request, members, signal);
+      let mask: ReturnType<typeof deps.createMask> | undefined;
+      let isUncertain = false;
+      const lines: CommitStatus[] = [];
+      for (const member of members) {
+        const { deployment, source } = member;
+        const context = fluxContextOf(deployment);
+        const before = known.get(context);
+        const isCurrent = source.commit === commit || reportsOn(deployment, source) === commit;
+        const isHead = isCurrent ? undefined : await askGit.isHead(source);
+        const isOpen = before?.state === "pending" || before?.state === "canceled";
+        const isInApplied = !isCurrent && isHead !== true && isOpen && (await askGit.isInApplied(member));
+        const line = fluxLine(commit, { ...member, isHead, isInApplied }, before);
+        if (line === undefined) {
+          isUncertain ||= isHead === undefined;
+        } else if (line.state === "success") {
+          lines.push({ context, ...line });
+        } else {
+          mask ??= deps.createMask();
+          lines.push({ context, ...line, description: mask(line.description) });
+        }
+      }
+      lines.push(...withoutMember(written, members));
+      const isOpen = known.get(aggregateContext)?.state === "pending";
+      return { lines, isUncertain: isUncertain && isOpen && lines.length === 0 };
+    },
+  };
+
+  function findMembers(repo: RepoId): Member[] {
+    // Like a deployment of a fixed commit, what applies one is not concerned by pushes.
+    const followed = fluxSources.following(repo).filter(({ ref }) => followedBy(ref).kind !== "commit");
+    const byKey = new Map(followed.map((source) => [keyText(source.key), source]));
+    if (byKey.size === 0) return [];
+    return fluxDeployments.all().flatMap((deployment) => {
+      const source = deployment.source && byKey.get(keyText(deployment.source));
+      return source === undefined ? [] : [{ deployment, source }];
+    });
+  }
+
+  /** At most one query for refs per commit, and only with the logins that the server itself has. */
+  function createAskGit(
+    { commit: { commit }, repo, pushedTo }: CommitStatusRequest,
+    members: readonly Member[],
+    signal: AbortSignal | undefined,
+  ) {
+    let asked: Promise<Heads | undefined> | undefined;
+    const contained = new Map<string, Promise<boolean>>();
+
+    async function readHeads({ url }: FluxSource): Promise<Heads | undefined> {
+      try {
+        const since = await deps.lastMove(repo);
+        const repository = { url, credentials: [] };
+        const heads = await sources.heads(repository, since === undefined ? undefined : { since }, signal);
+        const unusual = [...new Set(members.flatMap(({ source }) => unusualRefOf(source.ref) ?? []))];
+        if (unusual.length === 0) return heads;
+        const more = await sources.commitsAt(repository, unusual, signal ?? AbortSignal.timeout(queryMs));
+        return { ...heads, commits: new Map([...heads.commits, ...more]) };
+      } catch (error) {
+        signal?.throwIfAborted();
+        log.debug({ repo, error: (error as Error).message }, "could not read a repository of Flux");
+        return undefined;
+      }
+    }
+
+    async function contains({ url }: FluxSource, applied: string): Promise<boolean> {
+      try {
+        return await sources.contains({ url, credentials: [] }, applied, commit, signal);
+      } catch (error) {
+        signal?.throwIfAborted();
+        log.debug({ repo, error: (error as Error).message }, "could not compare two commits of a repository of Flux");
+        return false;
+      }
+    }
+
+    return {
+      /** `undefined`: git cannot be asked, or only Flux can decide it. */
+      async isHead(source: FluxSource): Promise<boolean | undefined> {
+        const heads = await (asked ??= readHeads(source));
+        const head = heads && headOf(source.ref, heads);
+        if (head !== undefined) return head === commit;
+        return pushedTo !== undefined && follows(source, pushedTo) ? true : undefined;
+      },
+      async isInApplied({ deployment, source }: Member): Promise<boolean> {
+        const { applied } = deployment;
+        if (applied === undefined || !isApplied(deployment)) return false;
+        const answer = contained.get(applied) ?? contains(source, applied);
+        contained.set(applied, answer);
+        return answer;
+      },
+    };
+  }
+}
+
+const queryMs = 60_000;
+
+/** Ends the statuses of what was deleted, or gets its content from elsewhere now. */
+function withoutMember(written: readonly CommitStatus[], members: readonly Member[]): CommitStatus[] {
+  const contexts = new Set(members.map(({ deployment }) => fluxContextOf(deployment)));
+  const left = written.filter(({ context }) => isFluxContext(context) && !contexts.has(context));
+  return left.map(({ context, ...status }) =>
+    status.state === "pending"
+      ? { context, state: "canceled", description: "Flux does not apply it any more" }
+      : { context, ...lineIn({ context, ...status }) },
+  );
+}

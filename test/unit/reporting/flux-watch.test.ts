@@ -1,0 +1,108 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import { startFluxReportWatch } from "../../../src/reporting/flux-watch.ts";
+import { fakeForge } from "../../support/fake-forge.ts";
+import { fakeQueue, fakeReports } from "../../support/fake-reports.ts";
+import { silentLog } from "../../support/fakes.ts";
+import { aFluxSource, aKustomization, fakeFlux } from "../../support/flux.ts";
+
+const [old, pushed] = ["a".repeat(40), "c".repeat(40)];
+const { repo } = aFluxSource();
+const before = { attempted: old, applied: old, ready: ["True", "ReconciliationSucceeded", ""] } as const;
+const inProgress = ["Unknown", "Progressing", "Reconciliation in progress"] as const;
+
+function setUp() {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const flux = fakeFlux();
+  const queue = fakeQueue();
+  const reports = fakeReports();
+  const away = { isAway: false };
+  const stop = startFluxReportWatch({
+    ...flux,
+    forges: new Map([["gitea", fakeForge()]]),
+    reports,
+    queue: {
+      enqueue: (requests) => (away.isAway ? Promise.reject(new Error("Redis is away")) : queue.enqueue(requests)),
+    },
+    log: silentLog,
+  });
+  const requestOf = (commit: string) => ({
+    ...{ kind: "commit-status", repo },
+    commit: { forge: "gitea", repoName: "org/shop", commit },
+  });
+  /** The commits whose statuses were requested since the last time. */
+  const news = async () => {
+    await vi.advanceTimersByTimeAsync(1_000);
+    const requests = queue.requests.splice(0);
+    expect(requests).toEqual(requests.map((one) => requestOf(one.kind === "commit-status" ? one.commit.commit : "")));
+    return requests.map((one) => (one.kind === "commit-status" ? one.commit.commit : "")).toSorted();
+  };
+  return { flux, reports, away, stop, news };
+}
+
+test("at the start, what Flux has fetched and what it has applied is reported, each commit once, in any order", async () => {
+  const { flux, news } = setUp();
+  flux.set(
+    aKustomization("apps", before),
+    aKustomization("infra", before),
+    aKustomization("lost", { ...before, spec: { sourceRef: { kind: "Bucket", name: "x" } } }),
+  );
+  expect(await news(), "their source is not known yet").toEqual([]);
+  flux.set(aFluxSource({ commit: pushed }));
+  expect(await news()).toEqual([old, pushed]);
+});
+
+test("a fetch, an attempt and its result are reported; what Flux checks again is not", async () => {
+  const { flux, news } = setUp();
+  flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
+  await news();
+  flux.set(aFluxSource({ commit: old }));
+  flux.set(aKustomization("apps", { ...before, ready: inProgress }));
+  flux.set(aKustomization("apps", { ...before, attempting: old, ready: inProgress }));
+  expect(await news()).toEqual([]);
+  flux.set(aKustomization("apps", before));
+  expect(await news()).toEqual([]);
+  flux.set(aFluxSource({ commit: pushed }));
+  expect(await news()).toEqual([pushed]);
+  flux.set(aKustomization("apps", { ...before, attempting: pushed, ready: inProgress }));
+  expect(await news()).toEqual([pushed]);
+  flux.set(aKustomization("apps", { ...before, attempted: pushed, ready: ["False", "BuildFailed", "bad"] }));
+  expect(await news()).toEqual([pushed]);
+  flux.set(aKustomization("apps", { ...before, attempted: pushed, ready: ["False", "BuildFailed", "worse"] }));
+  expect(await news()).toEqual([pushed]);
+  flux.set(
+    aKustomization("apps", {
+      ...before,
+      attempted: pushed,
+      ready: ["False", "BuildFailed", "worse"],
+      spec: { suspend: true },
+    }),
+  );
+  expect(await news()).toEqual([pushed]);
+});
+
+test("unfinished commits are checked when something of their repository changes or is deleted", async () => {
+  const { flux, reports, news } = setUp();
+  flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
+  await news();
+  const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };
+  await reports.setUnsettled(commit, repo, true);
+  await reports.setUnsettled({ ...commit, forge: "not-configured-any-more" }, repo, true);
+  flux.set(aKustomization("apps", { ...before, ready: ["False", "BuildFailed", "bad"] }));
+  expect(await news()).toEqual([old, pushed]);
+  flux.remove(aKustomization("apps"));
+  expect(await news()).toContain(pushed);
+});
+
+test("what Redis does not take is requested again; after it was stopped, nothing is", async () => {
+  const { flux, away, stop, news } = setUp();
+  away.isAway = true;
+  flux.set(aFluxSource({ commit: pushed }));
+  expect(await news()).toEqual([]);
+  away.isAway = false;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(await news()).toEqual([pushed]);
+  flux.set(aFluxSource({ commit: old }));
+  stop();
+  expect(await news()).toEqual([]);
+});
