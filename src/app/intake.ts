@@ -3,6 +3,7 @@ import { createWebhookApp } from "../../routes/webhooks.ts";
 import { knownSecrets } from "../config.ts";
 import { same } from "../config/compare.ts";
 import { createNetworks } from "../config/network.ts";
+import { createOnFluxPush } from "../flux/on-push.ts";
 import { createIntake } from "../intake/intake.ts";
 import type { Overrides } from "../ports.ts";
 import { readVersion } from "../cli/version.ts";
@@ -54,8 +55,12 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     including: (repo) => deployments.including(repo),
-    fluxSources: config.flux.trigger ? fluxSources?.following : undefined,
-    appliedByFlux: config.flux.statuses ? fluxSources?.following : undefined,
+    onFluxPush:
+      fluxSources &&
+      createOnFluxPush({
+        fetched: config.flux.trigger ? fluxSources.following : undefined,
+        reported: config.flux.statuses ? fluxSources.following : undefined,
+      }),
     queue: tracedQueue(queue, tracing),
     forges,
     speaksFor: infrastructure.speaksFor,

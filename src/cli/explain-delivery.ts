@@ -2,6 +2,7 @@
 import type { Config } from "../config.ts";
 import { createSpeaksFor } from "../forge/forge-hosts.ts";
 import type { Verification } from "../forge/webhook-source.ts";
+import { createOnFluxPush } from "../flux/on-push.ts";
 import { createIntake } from "../intake/intake.ts";
 import { createLogger } from "../log.ts";
 import type { FluxReceipt, Ignored } from "../model/receipt.ts";
@@ -76,7 +77,7 @@ export function createExplainer({ deployments, fluxSources = [], config }: Expla
   const accept = createIntake({
     tracking,
     including,
-    fluxSources: (repo) => fluxSources.filter((source) => source.repo === repo),
+    onFluxPush: createOnFluxPush({ fetched: (repo) => fluxSources.filter((source) => source.repo === repo) }),
     queue: {
       enqueue(wanted) {
         requests.push(...wanted);

@@ -7,12 +7,9 @@ import { matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";
 import { consumersOf, distinct, mostNamed, toPreview } from "./requested.ts";
 import { createOtherEvents } from "./other-events.ts";
-import { follows, matchSources } from "../flux/match-sources.ts";
+import type { FluxPush, OnFluxPush } from "../flux/on-push.ts";
 import {
   type CommitStatusRequest,
-  type FluxFetchRequest,
-  type FluxReceipt,
-  type FluxSource,
   type GitEvent,
   keyText,
   type MergeGroupEvent,
@@ -25,17 +22,15 @@ import {
   type Request,
   type RerunEvent,
 } from "../model.ts";
-import type { Clock, Deployments, FluxSources, Queue, Reports } from "../ports.ts";
+import type { Clock, Deployments, Queue, Reports } from "../ports.ts";
 
 export type Accept = (event: GitEvent) => Promise<Receipt>;
 
 export interface IntakeDeps {
   readonly tracking: Deployments["tracking"];
   readonly including: Deployments["including"];
-  /** Absent: Flux is never made to fetch. */
-  readonly fluxSources?: FluxSources["following"] | undefined;
-  /** Absent: nothing is reported of what Flux applies. */
-  readonly appliedByFlux?: FluxSources["following"] | undefined;
+  /** Absent: nothing is done for Flux. */
+  readonly onFluxPush?: OnFluxPush | undefined;
   readonly queue: Pick<Queue, "enqueue">;
   /** Ids of the forges whose API the server can log in to: these get commit statuses and pull request reports. */
   readonly forges?: { has(id: string): boolean } | undefined;
@@ -64,8 +59,6 @@ export function createIntake(deps: IntakeDeps): Accept {
   const {
     tracking,
     including,
-    fluxSources = () => [],
-    appliedByFlux = () => [],
     queue,
     forges = new Set<string>(),
     speaksFor = () => true,
@@ -84,14 +77,13 @@ export function createIntake(deps: IntakeDeps): Accept {
     const { consumers, libraries } = consumersOf(spelled, including);
     const followed = match(event, candidates, spelled);
     const { requests, ignored } = matchIncludes(event, consumers, spelled, followed);
-    const followedRepos = distinct(candidates.map(repoOf));
+    const followedRepos = distinct(candidates.map(({ repo }) => repo));
     // A job for an include gets no earlier answer for its own repository either: there is one record for both.
     // The job also asks which commit of the library it includes, and gets no earlier answer for that either.
     const repos = distinct([...followedRepos, ...libraries, ...requests.flatMap(({ repo }) => repo ?? [])]);
     const based = await findBased(event, distinct([...followedRepos, ...libraries]));
     const { delivery } = event;
-    const { fetches, flux } = findFluxSources(event, spelled);
-    const applied = [...spelled].flatMap((repo) => appliedByFlux(repo)).filter((source) => follows(source, event.ref));
+    const { fetches, receipt: flux, reported } = deps.onFluxPush?.(event, spelled) ?? { fetches: [] };
     const wanted = [
       ...requests.map((request) => ({ ...request, receivedAt })),
       ...based.map((pullRequest) => toPreview(pullRequest, "base", delivery, receivedAt)),
@@ -100,9 +92,9 @@ export function createIntake(deps: IntakeDeps): Accept {
     // The moves are recorded first, so that no job of this push gets an older answer of git. They are recorded even if
     // every deployment ignores the push: one of them may be reconciled for another reason and has to see the current
     // commit.
-    const status = findStatus(event, followed.requests, applied);
-    const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(status, distinct(applied.map(repoOf)))]);
-    const isFollowed = candidates.length + consumers.length + applied.length > 0 || flux !== undefined;
+    const status = findStatus(event, followed.requests, reported);
+    const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(status, reported ? [reported.repo] : [])]);
+    const isFollowed = candidates.length + consumers.length > 0 || flux !== undefined || reported !== undefined;
     const reason = isFollowed ? undefined : "no deployment follows this repository";
     const previews = reports() && forges.has(event.forge) ? based.length : undefined;
     const matched = requests.length;
@@ -110,20 +102,6 @@ export function createIntake(deps: IntakeDeps): Accept {
     const named = requests.slice(0, mostNamed).filter(({ cause }) => cause === "include");
     const more = named.length > 0 ? { including: named.map((one) => keyText(one.deployment)) } : {};
     return { delivery, matched, deployments, ...more, ...(flux && { flux }), previews, queued, ignored, reason };
-  }
-
-  /** Flux's GitRepositories of this repository, which are to fetch at once. */
-  function findFluxSources(
-    event: PushEvent,
-    spelled: ReadonlySet<RepoId>,
-  ): { readonly fetches: readonly FluxFetchRequest[]; readonly flux: FluxReceipt | undefined } {
-    const candidates = [...spelled].flatMap((repo) => fluxSources(repo));
-    if (candidates.length === 0) return { fetches: [], flux: undefined };
-    const { sources, ignored } = matchSources(event, candidates, spelled);
-    const { delivery } = event;
-    const fetches = sources.map(({ key }) => ({ kind: "flux-fetch", source: key, cause: "push", delivery }) as const);
-    const named = sources.slice(0, mostNamed).map(({ key }) => keyText(key));
-    return { fetches, flux: { matched: sources.length, sources: named, ignored: ignored.slice(0, mostNamed) } };
   }
 
   /** The open pull requests based on the pushed branch: what merging them would change is different now. */
@@ -136,14 +114,13 @@ export function createIntake(deps: IntakeDeps): Accept {
 
   /** The status of the pushed commit shows its state in the cluster. */
   function findStatus(
-    { forge, repoName, ref, after, change }: PushEvent,
+    { forge, repoName, after, change }: PushEvent,
     [first]: readonly ReconcileRequest[],
-    [source]: readonly FluxSource[],
+    reported: FluxPush["reported"],
   ): CommitStatusRequest[] {
-    const repo = first?.repo ?? source?.repo;
+    const repo = first?.repo ?? reported?.repo;
     if (!forges.has(forge) || repo === undefined || after === undefined || change === "deleted") return [];
-    const commit = { forge, repoName, commit: after };
-    return [{ kind: "commit-status", commit, repo, ...(source && { pushedTo: ref }) }];
+    return [{ kind: "commit-status", commit: { forge, repoName, commit: after }, ...reported, repo }];
   }
 
   async function enqueue(requests: readonly Request[], moved: readonly RepoId[] = []): Promise<number> {
@@ -213,8 +190,4 @@ function describeReceipt({ matched, previews, flux, queued, ignored, reason }: R
 
 function messageFor(event: GitEvent): string {
   return event.kind === "irrelevant" ? "delivery ignored" : `${event.kind} accepted`;
-}
-
-function repoOf({ repo }: { readonly repo: RepoId }): RepoId {
-  return repo;
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { headOf } from "../../../src/flux/head-of.ts";
+import { createOnFluxPush } from "../../../src/flux/on-push.ts";
 import { createIntake } from "../../../src/intake/intake.ts";
 import type { FluxRef, FluxSource, PushEvent, Request } from "../../../src/model.ts";
 import { aFluxSource } from "../../support/flux.ts";
@@ -17,7 +18,7 @@ async function accept(event: PushEvent, sources: readonly FluxSource[]) {
   const take = createIntake({
     tracking: () => [],
     including: () => [],
-    fluxSources: (repo) => sources.filter((source) => source.repo === repo),
+    onFluxPush: createOnFluxPush({ fetched: (repo) => sources.filter((source) => source.repo === repo) }),
     queue: {
       enqueue(wanted) {
         requests.push(...wanted);
@@ -119,7 +120,7 @@ describe("the status of what Flux applies", () => {
     const take = createIntake({
       tracking: () => [],
       including: () => [],
-      appliedByFlux: (repo) => sources.filter((source) => source.repo === repo),
+      onFluxPush: createOnFluxPush({ reported: (repo) => sources.filter((source) => source.repo === repo) }),
       queue: {
         enqueue(requests, moved = []) {
           calls.push({ requests, moved });
