@@ -2,8 +2,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { KubeClient } from "../kube/client.ts";
 import { keyText } from "../model.ts";
+import type { FluxState } from "../views/flux-state.ts";
 import { type DeploymentState, stateOf } from "../views/state.ts";
 import { type ListOptions, listAllDeployments } from "./list-deployments.ts";
+import { listFluxStates } from "./list-flux.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
@@ -12,6 +14,7 @@ import { selectDeployments, type Selection } from "./select.ts";
 import { plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
+  readonly flux?: true;
   readonly selector?: string;
   readonly watch?: true;
   readonly output: Format;
@@ -20,6 +23,9 @@ interface Flags extends ClusterFlags {
 const help = `
 Lists all deployments unless names are given. A terminal cuts WHY at its width; -o wide shows all of it. Deployments of the
 legacy API are marked with (flux.kluctl.io).
+
+With --flux, or flux.statuses in the server's configuration, the Kustomizations of Flux follow, marked with "applied by Flux":
+Towline shows them, and neither deploys nor changes them. They are not listed if names are given.
 
   READY     The Ready condition: whether the last deploy and, if enabled, the validation succeeded
   COMMIT    The newest commit that was reconciled
@@ -30,6 +36,7 @@ legacy API are marked with (flux.kluctl.io).
 Examples:
   towline get deployments
   towline get deployments -n shop -o wide
+  towline get deployments --flux
   towline get deployments -l team=shop --watch
   towline get deployments -o json | jq '.[] | select(.ready != "True") | .name'
 
@@ -40,8 +47,8 @@ Exit codes:
 
 const watchEveryMs = 2_000;
 
-/** `apiVersion` is set for deployments of the legacy API only. */
-interface ShownState extends DeploymentState {
+/** `apiVersion` is set for deployments of the legacy API only, `kind` and `appliedBy` for what Flux applies. */
+interface ShownState extends DeploymentState, Partial<Pick<FluxState, "kind" | "appliedBy">> {
   readonly apiVersion?: string | undefined;
 }
 
@@ -49,6 +56,7 @@ export const defineGetDeployments: Define = (command, { env, columns, out, err }
   withClusterFlags(command)
     .argument("[names...]", "Deployments: name or namespace/name; default: all")
     .option("-l, --selector <labels>", "Only deployments with these labels: team=shop,tier!=db")
+    .option("--flux", "Also what Flux applies; default: flux.statuses of the configuration")
     .option("-w, --watch", "Keep running and print deployments that change, until Ctrl-C")
     .addOption(outputOption())
     .addHelpText("after", help)
@@ -63,7 +71,8 @@ export const defineGetDeployments: Define = (command, { env, columns, out, err }
           out(listing(flags.output, states, columns, (shown, wide) => toTable(shown, wide, first)));
         const warned = new Set<string>();
         const warnOnce = (text: string) => void (warned.has(text) || (warned.add(text), err(text)));
-        const read: ReadStates = () => readStates(client, { ...wanted, ...cluster, err: warnOnce });
+        const withFlux = names.length === 0 && (flags.flux ?? cluster.config.flux.statuses);
+        const read: ReadStates = () => readStates(client, { ...wanted, ...cluster, withFlux, err: warnOnce });
         const states = await read();
         if (states.length === 0 && isForPeople(flags.output))
           out(`No KluctlDeployments${whereOf(flags, namespaces)}.\n`);
@@ -84,13 +93,15 @@ type ReadStates = () => Promise<readonly ShownState[]>;
 
 async function readStates(
   client: Pick<KubeClient, "list" | "request">,
-  wanted: Selection & ListOptions,
+  wanted: Selection & ListOptions & { readonly withFlux: boolean },
 ): ReturnType<ReadStates> {
   const now = Date.now();
   const found = await selectDeployments(wanted, (namespaces, selector) =>
     listAllDeployments(client, { ...wanted, namespaces, selector }),
   );
-  return found.map(({ deployment }) => ({ ...stateOf(deployment, now), apiVersion: deployment.apiVersion }));
+  const flux = wanted.withFlux ? await listFluxStates(client, wanted) : [];
+  const own = found.map(({ deployment }) => ({ ...stateOf(deployment, now), apiVersion: deployment.apiVersion }));
+  return [...own, ...flux];
 }
 
 /** Polls instead of using a watch, which is enough for a human reader. */
@@ -100,14 +111,19 @@ async function watch(
   print: (states: readonly ShownState[], first: boolean) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const known = new Map(before.map((state) => [keyText(state), essence(state)]));
+  const known = new Map(before.map((state) => [nameOf(state), essence(state)]));
   for (;;) {
     await sleep(watchEveryMs, undefined, { signal });
     const states = await read();
-    const changed = states.filter((state) => known.get(keyText(state)) !== essence(state));
-    for (const state of changed) known.set(keyText(state), essence(state));
+    const changed = states.filter((state) => known.get(nameOf(state)) !== essence(state));
+    for (const state of changed) known.set(nameOf(state), essence(state));
     if (changed.length > 0) print(changed, false);
   }
+}
+
+/** A KluctlDeployment and what Flux applies may have the same name. */
+function nameOf(state: ShownState): string {
+  return `${state.kind ?? ""} ${keyText(state)}`;
 }
 
 /** The state without the field that changes with the clock only. */
@@ -125,8 +141,21 @@ function toTable(states: readonly ShownState[], wide: boolean, withHead: boolean
     const next = nextCheckAt === undefined ? "–" : nextCheckAt <= now ? "now" : `in ${ageText(nextCheckAt - now)}`;
     const follows = source === undefined ? "–" : `${source}${path ? `//${path}` : ""} ${ref ?? ""}`;
     const wideCells = wide ? [next, orDash(target), follows] : [];
-    const marked = state.apiVersion === undefined ? name : `${name} (${state.apiVersion.replace(/\/.*/, "")})`;
-    return [namespace, marked, orDash(ready), short(commit), orDash(drift), age, ...wideCells, orDash(why)].map(plain);
+    return [
+      namespace,
+      `${name}${markOf(state)}`,
+      orDash(ready),
+      short(commit),
+      orDash(drift),
+      age,
+      ...wideCells,
+      orDash(why),
+    ].map(plain);
   });
   return table(withHead ? [[...head, ...(wide ? more : []), "WHY"], ...rows] : rows);
+}
+
+function markOf({ apiVersion, kind, appliedBy }: ShownState): string {
+  if (appliedBy !== undefined) return ` (${kind}, applied by ${appliedBy})`;
+  return apiVersion === undefined ? "" : ` (${apiVersion.replace(/\/.*/, "")})`;
 }

@@ -35,10 +35,13 @@ export async function listKind<T>(
   client: Pick<KubeClient, "list" | "request">,
   kind: Kind & { readonly parse: (resource: unknown) => T | undefined },
   namespaces: readonly string[],
+  labelSelector?: string,
 ): Promise<readonly T[] | undefined> {
   if (!(await isKindServed(client, kind))) return undefined;
   const places = namespaces.length === 0 ? [undefined] : namespaces;
-  const lists = await Promise.all(places.map((place) => client.list(collectionOf(kind, place))));
+  const lists = await Promise.all(
+    places.map((place) => client.list(collectionOf(kind, place), { query: { labelSelector } })),
+  );
   return lists.flatMap(({ items }) => items.flatMap((item) => kind.parse(item) ?? []));
 }
 

@@ -1,4 +1,4 @@
-/** An API server that has only KluctlDeployments, for the requests of the command line. */
+/** An API server with KluctlDeployments and what Flux applies, for the requests of the command line. */
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -24,6 +24,8 @@ export interface FakeResource {
 export interface FakeApiServer {
   readonly kubeconfig: string;
   readonly resources: FakeResource[];
+  /** The kinds, as in paths, that the caller may not list. */
+  readonly forbidden: Set<string>;
   add(name: string, more?: Partial<Omit<FakeResource, "metadata">> & { labels?: Record<string, string> }): FakeResource;
   /** Called after each patch, like a controller that watches the resource. */
   onPatched: (resource: FakeResource) => void;
@@ -33,18 +35,21 @@ const newer = "gitops.kluctl.io/v1beta1";
 
 export async function useFakeApiServer(): Promise<FakeApiServer> {
   const resources: FakeResource[] = [];
-  const fake = { resources, onPatched: (_resource: FakeResource): void => undefined };
+  const forbidden = new Set<string>();
+  const fake = { resources, forbidden, onPatched: (_resource: FakeResource): void => undefined };
   const server = createServer((request, response) => {
     const answer = (status: number, body: unknown) =>
       response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
     const { pathname, searchParams } = new URL(request.url ?? "", "http://api");
     const [, apiVersion = "", namespace, kind, name] =
-      /^\/apis\/([^/]+\/[^/]+)(?:\/namespaces\/([^/]+))?(?:\/(kluctldeployments)(?:\/([^/]+))?)?$/.exec(pathname) ?? [];
+      /^\/apis\/([^/]+\/[^/]+)(?:\/namespaces\/([^/]+))?(?:\/([a-z]+)(?:\/([^/]+))?)?$/.exec(pathname) ?? [];
     const known = resources.filter((resource) => resource.apiVersion === apiVersion);
     const [, place] = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(pathname) ?? [];
     if (place !== undefined) return answer(["shop", "blog"].includes(place) ? 200 : 404, {});
+    if (forbidden.has(kind ?? "")) return answer(403, { message: `may not list ${kind}` });
     if (kind === undefined) {
-      return known.length > 0 ? answer(200, { resources: [{ name: "kluctldeployments" }] }) : answer(404, {});
+      const names = ["kluctldeployments", "gitrepositories", "kustomizations"];
+      return known.length > 0 ? answer(200, { resources: names.map((name) => ({ name })) }) : answer(404, {});
     }
     const fitting = known.filter(
       ({ metadata }) => (!namespace || metadata.namespace === namespace) && (!name || metadata.name === name),

@@ -43,6 +43,7 @@ export function createFluxDeployments(
 export function listFluxDeployments(
   client: Pick<KubeClient, "list" | "request">,
   namespaces: readonly string[],
+  labelSelector?: string,
 ): Promise<readonly FluxDeployment[] | undefined> {
-  return listKind(client, kustomizations, namespaces);
+  return listKind(client, kustomizations, namespaces, labelSelector);
 }

@@ -141,6 +141,51 @@ test("get deployments shows the same facts as a table and as JSON", async () => 
   expect((await get("-n", "blog", "-o", "wide")).out).toBe("No KluctlDeployments in blog.\n");
 });
 
+test("get deployments lists what Flux applies on request, and says so", async () => {
+  const api = await useFakeApiServer();
+  api.add("apps");
+  const commit = "3f2c1ab".padEnd(40, "0");
+  const revision = `main@sha1:${commit}`;
+  const sourceRef = { kind: "GitRepository", name: "infra" };
+  const apiVersion = "kustomize.toolkit.fluxcd.io/v1";
+  const git = { url: "https://git.example.com/infra", ref: { branch: "main" } };
+  api.add("infra", { apiVersion: "source.toolkit.fluxcd.io/v1", spec: git });
+  const waits = { ...ready("False", "dependency 'shop/crds' is not ready"), reason: "DependencyNotReady" };
+  api.add("web", { apiVersion, spec: { sourceRef }, status: { conditions: [waits] }, labels: { team: "web" } });
+  api.add("apps", {
+    apiVersion,
+    spec: { sourceRef, path: "./apps" },
+    status: { lastAttemptedRevision: revision, lastAppliedRevision: revision },
+  });
+  api.add("off", { apiVersion, spec: { sourceRef: { kind: "Bucket", name: "b" }, suspend: true } });
+  const get = (argv: string[], env: Record<string, string> = {}) =>
+    towline(["get", "deployments", "--kubeconfig", api.kubeconfig, ...argv], { env });
+  const lines = async (...given: Parameters<typeof get>) => (await get(...given)).out.trimEnd().split("\n").slice(1);
+  const mark = "(Kustomization, applied by Flux)";
+  const own = expect.stringMatching(/^shop +apps +True/) as string;
+  const expected = [
+    own,
+    expect.stringMatching(/^shop +apps \(Kustomization, applied by Flux\) +True +3f2c1ab +– +– +–$/) as string,
+    expect.stringMatching(/^shop +off \(Kustomization, applied by Flux\) +True +– .* suspended$/) as string,
+    expect.stringMatching(/^shop +web \(.*\) +False +– .* dependency 'shop\/crds' is not ready$/) as string,
+  ];
+  expect(await lines(["--flux"])).toEqual(expected);
+  expect(await lines([], { TOWLINE_FLUX_STATUSES: "true" })).toEqual(expected);
+  expect(await lines([])).toEqual([own]);
+  expect(await lines(["apps", "--flux"])).toEqual([own]);
+  const wide = (await get(["--flux", "-o", "wide"])).out;
+  expect(wide).toMatch(/apps \(K.* https:\/\/git\.example\.com\/infra\/\/\.\/apps branch main +–\n/);
+  expect(JSON.parse((await get(["--flux", "-l", "team=web", "-o", "json"])).out)).toMatchObject([
+    { kind: "Kustomization", name: "web", appliedBy: "Flux", ready: "False" },
+  ]);
+  api.forbidden.add("gitrepositories");
+  expect(await get(["--flux"])).toMatchObject({ code: 0, out: expect.stringContaining(mark) as string });
+  api.forbidden.add("kustomizations");
+  const denied = await get(["--flux"]);
+  expect([denied.code, denied.out.includes(mark)]).toEqual([0, false]);
+  expect(denied.err).toMatch(/^what Flux applies is not shown: .*may not list kustomizations/);
+});
+
 function requestOf({ annotations = {} }: FakeResource["metadata"]): { requestValue?: string } | undefined {
   const text = annotations["kluctl.io/request-reconcile"];
   return text === undefined ? undefined : (JSON.parse(text) as { requestValue: string });
