@@ -90,6 +90,10 @@ export interface FluxDeployments {
   onChange(callback: OnResourceChange<FluxDeployment>): void;
   /** From the watch's cache; no I/O. */
   all(): readonly FluxDeployment[];
+  /** A Kustomization, from the watch's cache; no I/O. */
+  find(key: Key): FluxDeployment | undefined;
+  /** Reads it from the API server; `undefined` if it does not exist any more. Throws ApiError. */
+  read(deployment: Pick<FluxDeployment, "kind" | "key">, signal?: AbortSignal): Promise<FluxDeployment | undefined>;
 }
 
 export interface Secrets {

@@ -87,6 +87,12 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 - apiGroups: [kustomize.toolkit.fluxcd.io]
   resources: [kustomizations]
   verbs: [get, list, watch]
+- apiGroups: [helm.toolkit.fluxcd.io]
+  resources: [helmreleases]
+  verbs: [get, list, watch]
+- apiGroups: [source.toolkit.fluxcd.io]
+  resources: [helmcharts]
+  verbs: [get, list, watch]
 {{- end }}
 # Each reconciliation holds a Lease in the deployment's namespace.
 - apiGroups: [coordination.k8s.io]

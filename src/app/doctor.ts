@@ -203,7 +203,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
       ? [
           {
             group: "Repositories",
-            subject: "Flux's Kustomizations",
+            subject: "what Flux applies",
             run: () => {
               const reading = Promise.all([
                 listFluxSources(client, namespaces),

@@ -24,8 +24,8 @@ const help = `
 Lists all deployments unless names are given. A terminal cuts WHY at its width; -o wide shows all of it. Deployments of the
 legacy API are marked with (flux.kluctl.io).
 
-With --flux, or flux.statuses in the server's configuration, the Kustomizations of Flux follow, marked with "applied by Flux":
-Towline shows them, and neither deploys nor changes them. They are not listed if names are given.
+With --flux, or flux.statuses in the server's configuration, Kustomizations and HelmReleases of Flux follow, marked with
+"applied by Flux": Towline shows them, and neither deploys nor changes them. They are not listed if names are given.
 
   READY     The Ready condition: whether the last deploy and, if enabled, the validation succeeded
   COMMIT    The newest commit that was reconciled

@@ -521,7 +521,7 @@ export const configSchema = z.strictObject({
       }),
       statuses: flag.prefault(false).meta({
         description:
-          "Reports what became of a pushed commit in Flux's Kustomizations as commit statuses, beside those of KluctlDeployments: see docs/flux.md. It needs `get`, `list` and `watch` on Kustomizations.",
+          "Reports what became of a pushed commit in Flux's Kustomizations and HelmReleases as commit statuses, beside those of KluctlDeployments: see docs/flux.md. It needs `get`, `list` and `watch` on these and on HelmCharts.",
       }),
     })
     .prefault({}),

@@ -131,19 +131,11 @@ const forFlux: Need = {
 
 const withoutFluxStatuses = "what Flux applies is not reported (flux.statuses)";
 const forFluxStatuses: readonly Need[] = [
-  {
-    group: "source.toolkit.fluxcd.io",
-    resource: "gitrepositories",
-    verbs: ["get", "list", "watch"],
-    without: withoutFluxStatuses,
-  },
-  {
-    group: "kustomize.toolkit.fluxcd.io",
-    resource: "kustomizations",
-    verbs: ["get", "list", "watch"],
-    without: withoutFluxStatuses,
-  },
-];
+  { group: "source.toolkit.fluxcd.io", resource: "gitrepositories" },
+  { group: "source.toolkit.fluxcd.io", resource: "helmcharts" },
+  { group: "kustomize.toolkit.fluxcd.io", resource: "kustomizations" },
+  { group: "helm.toolkit.fluxcd.io", resource: "helmreleases" },
+].map((kind) => ({ ...kind, verbs: ["get", "list", "watch"], without: withoutFluxStatuses }));
 
 const withoutOverrides = "source overrides of `kluctl gitops` do not work";
 const forOverrides: readonly Need[] = [

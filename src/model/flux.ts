@@ -33,15 +33,32 @@ export interface FluxSource {
   readonly isRequested: boolean;
 }
 
+/** The chart that Flux has built for a HelmRelease; nothing of it is known while Flux builds it. */
+export interface FluxChart {
+  /** The GitRepository that it is built from, if it comes from one. */
+  readonly source?: Key | undefined;
+  /** The commit of the GitRepository that it was built from. */
+  readonly commit?: string | undefined;
+  readonly version?: string | undefined;
+}
+
 /** A resource of Flux that applies what a GitRepository has. Towline reads it, and changes nothing of it. */
 export interface FluxDeployment {
-  readonly kind: "Kustomization";
+  readonly kind: "Kustomization" | "HelmRelease";
   readonly key: Key;
   readonly uid: string;
   readonly generation: number;
-  /** The GitRepository from which it gets its content; absent if it uses another kind of source. */
+  /** The GitRepository with its directory, or with its chart; absent if these come from another kind of source. */
   readonly source?: Key | undefined;
+  /** The directory or chart in the source. */
   readonly path?: string | undefined;
+  /** Of a HelmRelease: the Kustomization that applies it. */
+  readonly owner?: Key | undefined;
+  /** Of a HelmRelease: its HelmChart, and what Flux has built for it. */
+  readonly chartKey?: Key | undefined;
+  readonly chart?: FluxChart | undefined;
+  /** Of a HelmRelease: the version of the chart that was attempted last. */
+  readonly attemptedVersion?: string | undefined;
   readonly suspended: boolean;
   /** The generation that was applied last, or that can never be applied. */
   readonly observedGeneration?: number | undefined;

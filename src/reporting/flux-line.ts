@@ -1,12 +1,11 @@
 /** What became of a pushed commit in one of the resources that Flux applies. Pure. */
-import { type CommitStatus, type FluxDeployment, type FluxSource, keyText } from "../model.ts";
+import { type CommitStatus, type FluxDeployment, keyText } from "../model.ts";
 import { inOneLine } from "../reconcile/status/first-error.ts";
 import { beingApplied, lineIn, queued, type StatusLine, superseded } from "./deploy-statuses.ts";
+import type { FluxMember } from "./flux-members.ts";
 
-/** A resource that applies what a GitRepository has, and what git says about the pushed commit. */
-export interface FluxFollower {
-  readonly deployment: FluxDeployment;
-  readonly source: FluxSource;
+/** A resource, and what git says about the pushed commit. */
+export interface FluxFollower extends FluxMember {
   /** Whether the GitRepository is to have the commit now; `undefined`: git could not be asked. */
   readonly isHead: boolean | undefined;
   /** Whether what was applied last is later than the commit, by git. */
@@ -24,27 +23,15 @@ export function fluxLine(
   follower: FluxFollower,
   known: CommitStatus | undefined,
 ): StatusLine | undefined {
-  const { deployment, source, isHead, isInApplied } = follower;
-  if (reportsOn(deployment, source) === commit)
-    return keepResult(commit, deployment, known) ?? resultOf(commit, deployment);
+  const { deployment, source, about, applied, isHead, isInApplied } = follower;
+  if (about === commit) return keepResult(commit, follower, known) ?? resultOf(commit, follower);
   if (source.commit === commit || isHead === true) return waitingOf(commit, follower);
   if (known === undefined || known.state === "success" || known.state === "failure") return known && lineIn(known);
   if (isInApplied && isApplied(deployment)) {
-    return { state: "success", description: `applied with ${deployment.applied?.slice(0, 7)}` };
+    return { state: "success", description: `applied with ${applied?.slice(0, 7)}` };
   }
   // It may not have been fetched yet: then it is not known which of the two commits is the newer one.
   return isHead === undefined ? lineIn(known) : superseded(known);
-}
-
-/** The commit that the resource's status is about; `undefined`: none. */
-export function reportsOn(
-  { ready, isStalled, attempting, attempted }: FluxDeployment,
-  { commit }: Pick<FluxSource, "commit">,
-): string | undefined {
-  // These are found before an attempt begins.
-  if (ready?.status === "False" && (ready.reason === "DependencyNotReady" || isStalled)) return commit;
-  if (ready?.status === "False" && ready.reason === "ArtifactFailed") return attempting;
-  return attempting ?? attempted;
 }
 
 /** Whether what was applied last is what its spec asks for now. */
@@ -56,14 +43,17 @@ function isOfSpec({ observedGeneration }: { observedGeneration?: number | undefi
   return observedGeneration === undefined || observedGeneration >= generation;
 }
 
-function resultOf(commit: string, deployment: FluxDeployment): StatusLine {
-  const { ready, generation, applied } = deployment;
+function resultOf(commit: string, { deployment, applied }: FluxMember): StatusLine {
+  const { ready, generation } = deployment;
   if (isApplied(deployment) && applied === commit) return { state: "success", description: "applied" };
   if (ready?.status !== "False" || !isOfSpec(ready, generation)) return unlessSuspended(deployment, beingApplied);
-  if (ready.reason === "DependencyNotReady") return unlessSuspended(deployment, waitsFor(ready.message));
+  if (waiting.has(ready.reason)) return unlessSuspended(deployment, waitsFor(ready.message));
   if (ready.reason === "HealthCheckCanceled") return unlessSuspended(deployment, beingApplied);
   return { state: "failure", description: inOneLine(ready.message) || ready.reason };
 }
+
+/** Flux itself counts none of these as a failure. */
+const waiting: ReadonlySet<string> = new Set(["DependencyNotReady", "SourceNotReady"]);
 
 function unlessSuspended({ suspended: is }: FluxDeployment, line: StatusLine): StatusLine {
   return is ? suspended : line;
@@ -75,10 +65,13 @@ function waitsFor(message: string): StatusLine {
   return { state: "pending", description: name ? `waits for ${name}` : `waits: ${inOneLine(message)}` };
 }
 
-function waitingOf(commit: string, { deployment, source }: FluxFollower): StatusLine {
+function waitingOf(commit: string, { deployment, source, owner }: FluxMember): StatusLine {
   if (deployment.suspended) return suspended;
-  if (!source.suspended || source.commit === commit) return queued;
-  return { ...suspended, description: `suspended: Flux does not fetch GitRepository ${keyText(source.key)}` };
+  if (source.suspended && source.commit !== commit) {
+    return { ...suspended, description: `suspended: Flux does not fetch GitRepository ${keyText(source.key)}` };
+  }
+  const isNext = owner === undefined || owner.applied === commit;
+  return isNext ? queued : { state: "pending", description: `waits for ${owner.name}` };
 }
 
 /**
@@ -87,11 +80,12 @@ function waitingOf(commit: string, { deployment, source }: FluxFollower): Status
  */
 function keepResult(
   commit: string,
-  { ready, applied, generation, observedGeneration }: FluxDeployment,
+  { deployment, applied }: FluxMember,
   known: CommitStatus | undefined,
 ): StatusLine | undefined {
+  const { ready, generation, observedGeneration } = deployment;
   const isCheck = ready?.status === "Unknown";
-  const isWaiting = ready?.status === "False" && ready.reason === "DependencyNotReady";
+  const isWaiting = ready?.status === "False" && waiting.has(ready.reason);
   const wasApplied = applied === commit && observedGeneration === generation;
   if (known?.state === "success" && !known.neutral && wasApplied && (isCheck || isWaiting)) return lineIn(known);
   return known?.state === "failure" && isCheck ? lineIn(known) : undefined;

@@ -5,21 +5,20 @@ import type { Logger } from "../log.ts";
 import {
   type CommitStatus,
   type CommitStatusRequest,
-  type FluxDeployment,
   type FluxSource,
   followedBy,
   type Heads,
-  keyText,
   type RepoId,
 } from "../model.ts";
 import type { FluxDeployments, FluxSources, Queue, Sources } from "../ports.ts";
 import { lineIn } from "./deploy-statuses.ts";
-import { fluxLine, isApplied, reportsOn } from "./flux-line.ts";
+import { fluxLine, isApplied } from "./flux-line.ts";
+import { type FluxMember, memberOf } from "./flux-members.ts";
 import { aggregateContext, fluxContextOf, isFluxContext } from "./statuses.ts";
 
 export interface FluxStatusesDeps {
-  readonly fluxSources: Pick<FluxSources, "following" | "synced">;
-  readonly fluxDeployments: Pick<FluxDeployments, "all" | "synced">;
+  readonly fluxSources: Pick<FluxSources, "find" | "following" | "synced">;
+  readonly fluxDeployments: Pick<FluxDeployments, "all" | "find" | "read" | "synced">;
   readonly sources: Pick<Sources, "heads" | "commitsAt" | "contains">;
   readonly lastMove: Queue["lastMove"];
   /** Returns a function that masks secrets in what a controller reports. Takes some milliseconds. */
@@ -40,11 +39,6 @@ interface FoundStatuses {
   readonly isUncertain: boolean;
 }
 
-interface Member {
-  readonly deployment: FluxDeployment;
-  readonly source: FluxSource;
-}
-
 export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
   const { fluxSources, fluxDeployments, sources, log } = deps;
 
@@ -58,12 +52,12 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
       let mask: ReturnType<typeof deps.createMask> | undefined;
       let isUncertain = false;
       const lines: CommitStatus[] = [];
-      for (const member of members) {
-        const { deployment, source } = member;
-        const context = fluxContextOf(deployment);
+      for (const found of members) {
+        const context = fluxContextOf(found.deployment);
         const before = known.get(context);
-        const isCurrent = source.commit === commit || reportsOn(deployment, source) === commit;
-        const isHead = isCurrent ? undefined : await askGit.isHead(source);
+        const member = await toCurrent(found, commit, before, signal);
+        const isCurrent = member.source.commit === commit || member.about === commit;
+        const isHead = isCurrent ? undefined : await askGit.isHead(member.source);
         const isOpen = before?.state === "pending" || before?.state === "canceled";
         const isInApplied = !isCurrent && isHead !== true && isOpen && (await askGit.isInApplied(member));
         const line = fluxLine(commit, { ...member, isHead, isInApplied }, before);
@@ -82,21 +76,40 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
     },
   };
 
-  function findMembers(repo: RepoId): Member[] {
+  function findMembers(repo: RepoId): FluxMember[] {
+    if (fluxSources.following(repo).length === 0) return [];
+    const members = fluxDeployments.all().flatMap((deployment) => memberOf(deployment, deps) ?? []);
     // Like a deployment of a fixed commit, what applies one is not concerned by pushes.
-    const followed = fluxSources.following(repo).filter(({ ref }) => followedBy(ref).kind !== "commit");
-    const byKey = new Map(followed.map((source) => [keyText(source.key), source]));
-    if (byKey.size === 0) return [];
-    return fluxDeployments.all().flatMap((deployment) => {
-      const source = deployment.source && byKey.get(keyText(deployment.source));
-      return source === undefined ? [] : [{ deployment, source }];
-    });
+    return members.filter(({ source }) => source.repo === repo && followedBy(source.ref).kind !== "commit");
+  }
+
+  /**
+   * A HelmRelease may have been changed by the commit that its Kustomization has applied: the two watches do not show in
+   * which order. So it is read again before its first result is believed.
+   */
+  async function toCurrent(
+    member: FluxMember,
+    commit: string,
+    before: CommitStatus | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<FluxMember> {
+    const { kind, key } = member.deployment;
+    if (kind !== "HelmRelease" || member.about !== commit || before?.state === "success") return member;
+    const unknown = { ...member, deployment: { ...member.deployment, ready: undefined } };
+    try {
+      const current = await fluxDeployments.read(member.deployment, signal);
+      return (current && memberOf(current, deps)) ?? unknown;
+    } catch (error) {
+      signal?.throwIfAborted();
+      log.debug({ ...key, error: (error as Error).message }, "could not read a HelmRelease");
+      return unknown;
+    }
   }
 
   /** At most one query for refs per commit, and only with the logins that the server itself has. */
   function createAskGit(
     { commit: { commit }, repo, pushedTo }: CommitStatusRequest,
-    members: readonly Member[],
+    members: readonly FluxMember[],
     signal: AbortSignal | undefined,
   ) {
     let asked: Promise<Heads | undefined> | undefined;
@@ -136,8 +149,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
         if (head !== undefined) return head === commit;
         return pushedTo !== undefined && follows(source, pushedTo) ? true : undefined;
       },
-      async isInApplied({ deployment, source }: Member): Promise<boolean> {
-        const { applied } = deployment;
+      async isInApplied({ deployment, source, applied }: FluxMember): Promise<boolean> {
         if (applied === undefined || !isApplied(deployment)) return false;
         const answer = contained.get(applied) ?? contains(source, applied);
         contained.set(applied, answer);
@@ -150,7 +162,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
 const queryMs = 60_000;
 
 /** Ends the statuses of what was deleted, or gets its content from elsewhere now. */
-function withoutMember(written: readonly CommitStatus[], members: readonly Member[]): CommitStatus[] {
+function withoutMember(written: readonly CommitStatus[], members: readonly FluxMember[]): CommitStatus[] {
   const contexts = new Set(members.map(({ deployment }) => fluxContextOf(deployment)));
   const left = written.filter(({ context }) => isFluxContext(context) && !contexts.has(context));
   return left.map(({ context, ...status }) =>

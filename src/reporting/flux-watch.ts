@@ -3,21 +3,14 @@
  * the loss of Redis loses a commit that Flux has fetched.
  */
 import type { Logger } from "../log.ts";
-import {
-  type CommitStatusRequest,
-  type FluxDeployment,
-  type FluxSource,
-  keyText,
-  type RepoId,
-  subjectOf,
-} from "../model.ts";
+import { type CommitStatusRequest, type FluxDeployment, type FluxSource, type RepoId, subjectOf } from "../model.ts";
 import type { FluxDeployments, FluxSources, Forge, Queue, Reports } from "../ports.ts";
 import { commitRequests, unsettledRequests } from "./commit-requests.ts";
-import { reportsOn } from "./flux-line.ts";
+import { memberOf } from "./flux-members.ts";
 
 export interface FluxReportWatchDeps {
   readonly fluxSources: Pick<FluxSources, "find" | "onChange">;
-  readonly fluxDeployments: Pick<FluxDeployments, "all" | "onChange">;
+  readonly fluxDeployments: Pick<FluxDeployments, "all" | "find" | "onChange">;
   readonly forges: ReadonlyMap<string, Pick<Forge, "id" | "repoName">>;
   readonly reports: Pick<Reports, "unsettled">;
   readonly queue: Pick<Queue, "enqueue">;
@@ -46,12 +39,12 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
       commits.set(repo, those);
       for (const commit of found) if (commit !== undefined) those.add(commit);
     };
-    const [deployments, sources] = [[...moved.values()], [...fetched.values()]];
+    const [deployments, sources] = [[...moved], [...fetched]];
     for (const gathered of [moved, fetched]) gathered.clear();
-    for (const source of sources) add(source, source.commit);
-    for (const deployment of deployments) {
-      const source = deployment.source && fluxSources.find(deployment.source);
-      if (source !== undefined) add(source, source.commit, reportsOn(deployment, source));
+    for (const [, source] of sources) add(source, source.commit);
+    for (const [, deployment] of deployments) {
+      const member = memberOf(deployment, deps);
+      if (member !== undefined) add(member.source, member.source.commit, member.about);
     }
     try {
       const unsettled = await Promise.all([...commits.keys()].map((repo) => unsettledRequests(forges, reports, repo)));
@@ -63,8 +56,8 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
       if (requests.size > 0) await queue.enqueue([...requests.values()]);
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue reports to forges");
-      for (const one of deployments) if (!moved.has(one.uid)) moved.set(one.uid, one);
-      for (const one of sources) if (!fetched.has(one.uid)) fetched.set(one.uid, one);
+      for (const [id, one] of deployments) if (!moved.has(id)) moved.set(id, one);
+      for (const [id, one] of sources) if (!fetched.has(id)) fetched.set(id, one);
       plan(retryMs);
     }
   }
@@ -73,14 +66,16 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
     if (!isStopped) planned ??= setTimeout(() => void flush(), afterMs);
   }
 
-  function gather(deployment: FluxDeployment): void {
-    moved.set(deployment.uid, deployment);
+  function gather(deployment: FluxDeployment, id = deployment.uid): void {
+    moved.set(id, deployment);
     plan(gatherMs);
   }
 
   fluxDeployments.onChange((before, after) => {
     if (before !== undefined && before.uid !== after?.uid) known.delete(before.uid);
-    if (before !== undefined && (after === undefined || !hasSameSource(before, after))) gather(before);
+    if (before !== undefined && (after === undefined || !hasSameOrigin(before, after))) {
+      gather(before, `${before.uid} before`);
+    }
     if (after === undefined) return;
     const [shown, next] = [known.get(after.uid), shownOf(after)];
     const isRecheck = after.ready?.status === "Unknown" && shown?.attempt === next.attempt;
@@ -95,7 +90,7 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
     // A new one may be what they wait for.
     if (before?.repo === after.repo) return;
     for (const one of fluxDeployments.all()) {
-      if (one.source && keyText(one.source) === keyText(after.key)) gather(one);
+      if (memberOf(one, deps)?.source.uid === after.uid) gather(one);
     }
   });
   return () => {
@@ -110,20 +105,21 @@ interface Shown {
 }
 
 function shownOf(deployment: FluxDeployment): Shown {
-  const { source, suspended, generation, observedGeneration, isStalled, ready } = deployment;
-  const { attempting, attempted, applied } = deployment;
-  const commits = [attempting ?? attempted, applied];
+  const { source, owner, suspended, generation, observedGeneration, isStalled, ready } = deployment;
+  const { attempting, attempted, applied, chart, attemptedVersion } = deployment;
+  const spec = [source, owner, suspended, generation, observedGeneration];
   return {
-    attempt: JSON.stringify([source && keyText(source), suspended, generation, observedGeneration, ...commits]),
+    attempt: JSON.stringify([spec, attempting ?? attempted, applied, chart, attemptedVersion]),
     result: JSON.stringify([ready?.status, ready?.reason, ready?.message, ready?.observedGeneration, isStalled]),
   };
 }
 
-function hasSameSource({ source: one }: FluxDeployment, { source: other }: FluxDeployment): boolean {
-  return (one && keyText(one)) === (other && keyText(other));
+function hasSameOrigin(...both: [FluxDeployment, FluxDeployment]): boolean {
+  const [one, other] = both.map(({ source, owner }) => JSON.stringify([source, owner]));
+  return one === other;
 }
 
-function isSameToReports(one: FluxSource, other: FluxSource): boolean {
-  const shown = [one, other].map(({ repo, ref, commit, suspended }) => JSON.stringify([repo, ref, commit, suspended]));
-  return shown[0] === shown[1];
+function isSameToReports(...both: [FluxSource, FluxSource]): boolean {
+  const [one, other] = both.map(({ repo, ref, commit, suspended }) => JSON.stringify([repo, ref, commit, suspended]));
+  return one === other;
 }

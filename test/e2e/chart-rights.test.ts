@@ -22,7 +22,7 @@ import { type ApiLogin, useApiLogin } from "../support/api-login.ts";
 import { useHelm } from "../support/helm.ts";
 import { type PlayedStatus, playedStatus } from "../support/flux.ts";
 import { useLocalGithub, useLocalPullRequests } from "../support/local-hosts.ts";
-import { gitRepository, installFlux, installOlderApis, kustomization } from "../support/older-api.ts";
+import { gitRepository, helmRelease, installFlux, installOlderApis, kustomization } from "../support/older-api.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { usePullRequests } from "../support/pull-requests.ts";
@@ -429,13 +429,41 @@ test("with flux.statuses, the server reports what Flux made of a commit, and can
   await shows(second, "failure: kustomize build failed: no such file");
   await shows(first, "success: applied");
 
+  // A HelmRelease that the Kustomization contains; the next commit changes it.
+  const web = `/apis/helm.toolkit.fluxcd.io/v2/namespaces/${namespace}/helmreleases/web`;
+  const label = "kustomize.toolkit.fluxcd.io";
+  await cluster.create(helmRelease("web", { [`${label}/name`]: "apps", [`${label}/namespace`]: namespace }));
+  const released = (status: PlayedStatus) =>
+    admin.request({ method: "PATCH", path: `${web}/status`, body: { status: playedStatus(status) } });
+  await released({ ready: ["True", "InstallSucceeded", ""] });
+  const [ofApps, ofWeb] = ["kustomization", "helmrelease"].map((kind) => `towline/${kind}/${namespace}/`);
+  await pulls.shows(third, { [`${ofWeb}web`]: "success: applied", towline: "success: 2 deployments: 2 up to date" });
+  const fourth = await pulls.push(aProject({ namespace, data: { color: "black" } }));
+  await pulls.shows(fourth, {
+    [`${ofApps}apps`]: "pending: queued",
+    [`${ofWeb}web`]: `pending: waits for Kustomization ${namespace}/apps`,
+  });
+  await fetched(fourth);
+  await admin.request({ method: "PATCH", path: web, body: { spec: { interval: "1h" } } });
+  await played({ attempted: fourth, applied: fourth, ready: succeeded });
+  await pulls.shows(fourth, {
+    [`${ofApps}apps`]: "success: applied",
+    [`${ofWeb}web`]: "pending: being applied by Flux",
+  });
+  await released({ generation: 2, ready: ["False", "UpgradeFailed", "Helm upgrade failed: timed out"] });
+  await pulls.shows(fourth, {
+    [`${ofWeb}web`]: "failure: Helm upgrade failed: timed out",
+    towline: "failure: 2 deployments: 1 failed, 1 up to date",
+  });
+
   const before = (await admin.request({ method: "GET", path: apps })) as TestResource;
   expect([before.metadata?.generation, before.metadata?.annotations]).toEqual([1, undefined]);
   const tried = async (method: "PATCH" | "DELETE", path: string) =>
     verdictOf(await login.ask({ method, path: `${path}?dryRun=All`, body: method === "PATCH" ? {} : undefined }));
-  expect([await tried("PATCH", apps), await tried("PATCH", `${apps}/status`), await tried("DELETE", apps)]).toEqual([
-    ...["role", "role", "role"],
-  ]);
+  for (const path of [apps, web]) {
+    const answers = [await tried("PATCH", path), await tried("PATCH", `${path}/status`), await tried("DELETE", path)];
+    expect(answers).toEqual(["role", "role", "role"]);
+  }
   expect([await tried("PATCH", source), await tried("PATCH", `${source}/status`)]).toEqual(["role", "role"]);
 });
 

@@ -1,6 +1,14 @@
 /** Resources of Flux, as the server reads them. */
 import { parseKustomization } from "../../src/apis/flux/kustomization.ts";
-import { type FluxDeployment, type FluxRef, type FluxSource, keyText, type RepoId } from "../../src/model.ts";
+import { parseHelmRelease } from "../../src/apis/flux/helm-release.ts";
+import {
+  type FluxChart,
+  type FluxDeployment,
+  type FluxRef,
+  type FluxSource,
+  keyText,
+  type RepoId,
+} from "../../src/model.ts";
 import { repoId } from "../../src/model/repo-url.ts";
 import type { FluxDeployments, FluxSources, OnResourceChange } from "../../src/ports.ts";
 
@@ -64,11 +72,36 @@ export function aKustomization(
   })!;
 }
 
+/** A HelmRelease, as Flux's helm-controller and source-controller leave it, in the Kustomization `apps`. */
+export function aHelmRelease(
+  name = "web",
+  {
+    spec = {},
+    generation = 1,
+    chart,
+    version,
+    owner = "apps",
+    ...played
+  }: PlayedStatus & { spec?: object; chart?: FluxChart; version?: string; owner?: string } = {},
+): FluxDeployment {
+  const label = "kustomize.toolkit.fluxcd.io";
+  const labels = owner && { [`${label}/name`]: owner, [`${label}/namespace`]: "flux-system" };
+  const release = parseHelmRelease({
+    metadata: { namespace: "web", name, uid: `uid-release-${name}`, generation, labels },
+    spec,
+    status: { ...playedStatus({ generation, ...played }), lastAttemptedRevision: version },
+  })!;
+  return { ...release, ...(chart && { chart, source: release.source ?? chart.source }) };
+}
+
 /** A cluster with resources of Flux; setting one again is a change of it. */
 export function fakeFlux() {
   const sources = fakeKind<FluxSource>();
   const deployments = fakeKind<FluxDeployment>();
+  /** What the API server has and the watch does not show yet. */
+  const ahead = new Map<string, FluxDeployment | Error>();
   return {
+    ahead,
     set(...those: (FluxSource | FluxDeployment)[]) {
       for (const one of those) {
         if ("kind" in one) deployments.set(one);
@@ -89,6 +122,13 @@ export function fakeFlux() {
       synced: () => deployments.state.synced,
       all: deployments.all,
       onChange: deployments.onChange,
+      find: (key) => deployments.all().find((one) => one.kind === "Kustomization" && keyText(one.key) === keyText(key)),
+      read({ kind, key }) {
+        const newer = ahead.get(keyText(key));
+        if (newer instanceof Error) return Promise.reject(newer);
+        const known = deployments.all().find((one) => one.kind === kind && keyText(one.key) === keyText(key));
+        return Promise.resolve(newer ?? known);
+      },
     } satisfies FluxDeployments,
   };
 }
@@ -106,7 +146,11 @@ function fakeKind<T extends FluxSource | FluxDeployment>() {
     state: { synced: true },
     all: () => [...known.values()],
     onChange: (listener: OnResourceChange<T>) => void listeners.push(listener),
-    set: (one: T) => change(keyText(one.key), one),
-    remove: (one: T) => change(keyText(one.key), undefined),
+    set: (one: T) => change(idOf(one), one),
+    remove: (one: T) => change(idOf(one), undefined),
   };
+}
+
+function idOf(one: FluxSource | FluxDeployment): string {
+  return `${"kind" in one ? one.kind : ""} ${keyText(one.key)}`;
 }

@@ -101,15 +101,24 @@ export function olderDeployment(
   return { apiVersion, kind: "KluctlDeployment", metadata: { name, annotations }, spec } as KubernetesObject;
 }
 
-const kustomizations = definition("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations", anything);
+const ofFlux = [
+  definition("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts", anything),
+  definition("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations", anything),
+  definition("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases", anything),
+];
 
 export async function installFlux(kubeconfig: string): Promise<void> {
-  await installDefinitions(kubeconfig, [...definitions, kustomizations]);
+  await installDefinitions(kubeconfig, [...definitions, ...ofFlux]);
 }
 
 export function kustomization(name: string, spec: object): KubernetesObject {
   const apiVersion = "kustomize.toolkit.fluxcd.io/v1";
   return { apiVersion, kind: "Kustomization", metadata: { name }, spec } as KubernetesObject;
+}
+
+export function helmRelease(name: string, labels: Record<string, string>): KubernetesObject {
+  const apiVersion = "helm.toolkit.fluxcd.io/v2";
+  return { apiVersion, kind: "HelmRelease", metadata: { name, labels }, spec: {} } as KubernetesObject;
 }
 
 export function gitRepository(name: string, spec: object): KubernetesObject {

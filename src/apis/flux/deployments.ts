@@ -1,8 +1,10 @@
-/** What Flux's controllers apply: watched, never written. */
+/** What Flux's controllers apply: Kustomizations, and HelmReleases with their charts. Watched, never written. */
 import type { KubeClient } from "../../kube/client.ts";
 import { listKind } from "../../kube/kind.ts";
-import type { FluxDeployment } from "../../model.ts";
+import { readOrNothing } from "../../kube/read-or-nothing.ts";
+import { type FluxChart, type FluxDeployment, type Key, keyText } from "../../model.ts";
 import type { FluxDeployments, OnResourceChange } from "../../ports.ts";
+import { parseHelmChart, parseHelmRelease } from "./helm-release.ts";
 import { parseKustomization } from "./kustomization.ts";
 import { createWatchedKind, type WatchedKindDeps } from "./watched-kind.ts";
 
@@ -19,31 +21,72 @@ const kustomizations = {
   parse: parseKustomization,
 } as const;
 
+const releases = {
+  apiVersion: "helm.toolkit.fluxcd.io/v2",
+  plural: "helmreleases",
+  what: "Flux's HelmReleases",
+  parse: parseHelmRelease,
+} as const;
+
+const charts = {
+  apiVersion: "source.toolkit.fluxcd.io/v1",
+  plural: "helmcharts",
+  what: "Flux's HelmCharts",
+  parse: parseHelmChart,
+} as const;
+
+type KeyedChart = FluxChart & { readonly key: Key };
+
 export function createFluxDeployments(
   deps: Pick<WatchedKindDeps<FluxDeployment>, "client" | "namespaces" | "log" | "lookEveryMs" | "retryMs">,
 ): WatchedFluxDeployments {
   const listeners: OnResourceChange<FluxDeployment>[] = [];
-  const watched = createWatchedKind<FluxDeployment>({
+  const onChange: OnResourceChange<FluxDeployment> = (before, after) => {
+    const [previous, current] = [before && withChart(before), after && withChart(after)];
+    for (const listener of listeners) listener(previous, current);
+  };
+  const kustomized = createWatchedKind<FluxDeployment>({ ...deps, ...kustomizations, onChange });
+  const released = createWatchedKind<FluxDeployment>({ ...deps, ...releases, onChange });
+  const charted = createWatchedKind<KeyedChart>({
     ...deps,
-    ...kustomizations,
+    ...charts,
     onChange(before, after) {
-      for (const listener of listeners) listener(before, after);
+      const key = (after ?? before)?.key;
+      const changed = released.all().filter(({ chartKey }) => chartKey && key && keyText(chartKey) === keyText(key));
+      for (const one of changed) for (const listener of listeners) listener(one, withChart(one));
     },
   });
+  const watched = [kustomized, released, charted];
+
+  function withChart(deployment: FluxDeployment): FluxDeployment {
+    const chart = deployment.chartKey && charted.find(deployment.chartKey);
+    return chart === undefined ? deployment : { ...deployment, chart, source: deployment.source ?? chart.source };
+  }
+
   return {
-    start: watched.start,
-    stop: watched.stop,
-    synced: watched.synced,
-    all: watched.all,
+    start: async () => void (await Promise.all(watched.map((one) => one.start()))),
+    stop: async () => void (await Promise.all(watched.map((one) => one.stop()))),
+    synced: () => watched.every((one) => one.synced()),
+    all: () => [...kustomized.all(), ...released.all().map(withChart)],
+    find: (key) => kustomized.find(key),
+    async read({ kind, key }, signal) {
+      const [of, parse] =
+        kind === "Kustomization" ? [kustomized, parseKustomization] : ([released, parseHelmRelease] as const);
+      const found = parse(await readOrNothing(deps.client, of.pathOf(key), signal));
+      return found && withChart(found);
+    },
     onChange: (callback) => void listeners.push(callback),
   };
 }
 
-/** Lists them once; `undefined` if the cluster does not have their definition. Throws ApiError. */
-export function listFluxDeployments(
+/** Lists them once, without the charts; `undefined` if the cluster does not have their definitions. Throws ApiError. */
+export async function listFluxDeployments(
   client: Pick<KubeClient, "list" | "request">,
   namespaces: readonly string[],
   labelSelector?: string,
 ): Promise<readonly FluxDeployment[] | undefined> {
-  return listKind(client, kustomizations, namespaces, labelSelector);
+  const lists = await Promise.all(
+    [kustomizations, releases].map((kind) => listKind(client, kind, namespaces, labelSelector)),
+  );
+  return lists.every((list) => list === undefined) ? undefined : lists.flatMap((list) => list ?? []);
 }

@@ -21,14 +21,14 @@ import { ApiError } from "../../../src/errors.ts";
 import type { FluxSource, Heads } from "../../../src/model.ts";
 import { newOurId } from "../../../src/reconcile/our-ids.ts";
 import { aDeployment } from "../../support/deployments.ts";
-import { aFluxSource, aKustomization } from "../../support/flux.ts";
+import { aFluxSource, aHelmRelease, aKustomization } from "../../support/flux.ts";
 import { fakeDoctorCluster } from "../../support/fake-doctor-cluster.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const lines = (findings: readonly { level: string; subject: string; message: string }[]) =>
   findings.map(({ level, subject, message }) => `${level} ${subject}: ${message}`);
 
-test("the Kustomizations of Flux that get statuses are counted, and what keeps them from that is named", async () => {
+test("the Kustomizations and HelmReleases of Flux that get statuses are counted, and what keeps them from that is named", async () => {
   const sources = [aFluxSource(), aFluxSource({ name: "fixed", ref: { commit: "1".repeat(40) } })];
   const of = (kind: string, name: string) => ({ spec: { sourceRef: { kind, name } } });
   const deployments = [
@@ -36,20 +36,22 @@ test("the Kustomizations of Flux that get statuses are counted, and what keeps t
     aKustomization("fixed", of("GitRepository", "fixed")),
     aKustomization("lost", of("GitRepository", "lost")),
     aKustomization("bucket", of("Bucket", "shop")),
+    aHelmRelease("web", { owner: "apps" }),
+    aHelmRelease("lost", { owner: "lost" }),
   ];
   const examined = async (found: Parameters<typeof examineFluxStatuses>[0], forge = { token: "t" } as object) =>
     lines(await examineFluxStatuses(found, [forge]));
   expect(await examined(Promise.resolve([sources, deployments]))).toEqual([
-    "ok Kustomizations of Flux: 1 of 4 follow a GitRepository, and get commit statuses",
+    "ok Kustomizations and HelmReleases of Flux: 2 of 6 get their content from a GitRepository, and get commit statuses",
   ]);
   expect(await examined(Promise.resolve([sources, deployments]), {})).toEqual([
-    "warning Kustomizations of Flux: the server can log in to no git host: flux.statuses has no effect",
+    "warning Kustomizations and HelmReleases of Flux: the server can log in to no git host: flux.statuses has no effect",
   ]);
   expect(await examined(Promise.resolve([sources, undefined]))).toEqual([
-    "warning Kustomizations of Flux: the cluster does not have kustomize.toolkit.fluxcd.io/v1: flux.statuses has no effect",
+    "warning Kustomizations and HelmReleases of Flux: the cluster has neither kustomize.toolkit.fluxcd.io/v1 nor helm.toolkit.fluxcd.io/v2: flux.statuses has no effect",
   ]);
   expect(await examined(Promise.reject(new ApiError(403, "forbidden")))).toEqual([
-    "warning Kustomizations of Flux: the server's account may not list them, or not their GitRepositories",
+    "warning Kustomizations and HelmReleases of Flux: the server's account may not list them, or not their GitRepositories",
   ]);
   await expect(examined(Promise.reject(new ApiError(500, "broken")))).rejects.toThrow("broken");
 });

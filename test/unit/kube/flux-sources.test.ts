@@ -2,6 +2,7 @@ import { PassThrough } from "node:stream";
 import type { IncomingMessage } from "node:http";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createFluxDeployments } from "../../../src/apis/flux/deployments.ts";
+import { parseHelmRelease } from "../../../src/apis/flux/helm-release.ts";
 import { parseKustomization } from "../../../src/apis/flux/kustomization.ts";
 import { createFluxSources } from "../../../src/apis/flux/sources.ts";
 import { parseFluxSource } from "../../../src/apis/flux/git-repository.ts";
@@ -21,41 +22,54 @@ function aResource(name: string, { spec = {}, status = {}, annotations = {}, nam
   };
 }
 
-/** An API server with GitRepositories, while their definition is there. */
+/** By the kind of the resource; without one, it is a GitRepository. */
+function pluralOf(resource: unknown): string {
+  const { kind = "GitRepository" } = resource as { kind?: string };
+  return kind === "GitRepository" ? "gitrepositories" : `${kind.toLowerCase()}s`;
+}
+
+/** An API server with resources of Flux, while their definitions are there. */
 function useCluster() {
   const cluster = {
     served: false,
     /** The status with which the API server refuses to name its kinds, and to list, if it does. */
     refuses: { kinds: undefined as number | undefined, lists: undefined as number | undefined },
     items: [] as unknown[],
+    /** The HelmRelease `web`, as the API server has it. */
+    found: undefined as unknown,
     patches: [] as KubeRequest[],
     lists: [] as string[],
   };
   const refuse = (status: number) => Promise.reject(new ApiError(status, "refused"));
-  const streams = new Set<PassThrough>();
+  const streams = new Map<PassThrough, string>();
   const missing = () => Promise.reject(new ApiError(404, "not found"));
   const client = {
     request(request: KubeRequest) {
       if (request.method === "PATCH") return Promise.resolve(void cluster.patches.push(request));
       if (cluster.refuses.kinds !== undefined) return refuse(cluster.refuses.kinds);
       if (!cluster.served) return missing();
-      const names = ["gitrepositories", "gitrepositories/status", "kustomizations"];
+      if (request.path?.endsWith("/helmreleases/web"))
+        return cluster.found === undefined ? missing() : Promise.resolve(cluster.found);
+      const names = ["gitrepositories", "gitrepositories/status", "kustomizations", "helmreleases", "helmcharts"];
       return Promise.resolve({ resources: names.map((name) => ({ name })) });
     },
     list(path: string) {
       cluster.lists.push(path);
       if (cluster.refuses.lists !== undefined) return refuse(cluster.refuses.lists);
-      return cluster.served ? Promise.resolve({ items: cluster.items, resourceVersion: "1" }) : missing();
+      const items = cluster.items.filter((one) => pluralOf(one) === path.split("/").at(-1));
+      return cluster.served ? Promise.resolve({ items, resourceVersion: "1" }) : missing();
     },
-    stream({ signal }: { signal: AbortSignal }) {
+    stream({ signal, path }: { signal: AbortSignal; path: string }) {
       const stream = new PassThrough();
-      streams.add(stream);
+      streams.set(stream, path.split("/").at(-1) ?? "");
       signal.addEventListener("abort", () => stream.destroy(new Error("aborted")), { once: true });
       return Promise.resolve(stream as unknown as IncomingMessage);
     },
   } as unknown as KubeClient;
   const emit = (type: string, object: unknown) => {
-    for (const stream of streams) if (!stream.destroyed) stream.write(`${JSON.stringify({ type, object })}\n`);
+    for (const [stream, plural] of streams) {
+      if (!stream.destroyed && plural === pluralOf(object)) stream.write(`${JSON.stringify({ type, object })}\n`);
+    }
   };
   return { cluster, client, emit };
 }
@@ -164,6 +178,7 @@ test("Kustomizations are known while their definition is there, in the configure
   await deployments.start();
   expect([deployments.synced(), deployments.all()]).toEqual([true, []]);
   const resource = (applied?: string) => ({
+    kind: "Kustomization",
     metadata: { namespace: "shop", name: "apps", uid: "u", generation: 1 },
     spec: { sourceRef: { kind: "GitRepository", name: "shop" } },
     status: applied && { lastAppliedRevision: `main@sha1:${applied}` },
@@ -172,7 +187,11 @@ test("Kustomizations are known while their definition is there, in the configure
   api.cluster.served = true;
   await vi.waitFor(() => expect(deployments.all()).toHaveLength(1));
   expect(new Set(api.cluster.lists)).toEqual(
-    new Set(["/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/shop/kustomizations"]),
+    new Set([
+      "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/shop/kustomizations",
+      "/apis/helm.toolkit.fluxcd.io/v2/namespaces/shop/helmreleases",
+      "/apis/source.toolkit.fluxcd.io/v1/namespaces/shop/helmcharts",
+    ]),
   );
   api.emit("MODIFIED", resource(commit));
   await vi.waitFor(() => expect(changes).toEqual(["- -", `- ${commit}`]));
@@ -180,6 +199,81 @@ test("Kustomizations are known while their definition is there, in the configure
   await vi.waitFor(() => expect(deployments.all()).toEqual([]));
   expect(changes.at(-1)).toBe(`${commit} -`);
   expect(api.cluster.patches).toEqual([]);
+});
+
+test("a HelmRelease is known with the chart that was built for it, and read again from the API server", async () => {
+  const api = useCluster();
+  api.cluster.served = true;
+  const release = {
+    kind: "HelmRelease",
+    metadata: { namespace: "shop", name: "web", uid: "r", generation: 1 },
+    spec: { chartRef: { kind: "HelmChart", name: "web", namespace: "charts" } },
+  };
+  const sourceRef = { kind: "GitRepository", name: "charts" };
+  const chart = (status?: object) => ({
+    ...{ kind: "HelmChart", metadata: { namespace: "charts", name: "web", uid: "c", generation: 2 } },
+    ...{ spec: { sourceRef }, status },
+  });
+  api.cluster.items = [release, chart()];
+  const deployments = createFluxDeployments({ client: api.client, namespaces: [], log: silentLog });
+  onTestFinished(() => deployments.stop());
+  const changes: unknown[] = [];
+  deployments.onChange((_, after) => changes.push(after?.chart?.version));
+  await deployments.start();
+  const source = { namespace: "charts", name: "charts" };
+  expect(deployments.all()).toMatchObject([{ kind: "HelmRelease", source, chart: { source, commit: undefined } }]);
+  const ready = (status: string) => [{ type: "Ready", status }];
+  const revision = { observedSourceArtifactRevision: `main@sha1:${commit}`, artifact: { revision: "1.0.1" } };
+  for (const [status, version] of [
+    [{ ...revision, observedGeneration: 2, conditions: ready("Unknown") }, undefined],
+    [{ ...revision, observedGeneration: 1, conditions: ready("True") }, undefined],
+    [{ ...revision, observedGeneration: 2, conditions: ready("True") }, "1.0.1"],
+  ] as const) {
+    changes.length = 0;
+    api.emit("MODIFIED", chart(status));
+    await vi.waitFor(() => expect(changes).toEqual([version]));
+  }
+  expect(deployments.all()).toMatchObject([{ chart: { commit, version: "1.0.1" } }]);
+  api.cluster.found = { ...release, metadata: { ...release.metadata, generation: 2 } };
+  const key = { namespace: "shop", name: "web" };
+  const again = await deployments.read({ kind: "HelmRelease", key });
+  expect(again).toMatchObject({ generation: 2, chart: { commit } });
+  api.cluster.found = undefined;
+  expect(await deployments.read({ kind: "HelmRelease", key })).toBeUndefined();
+});
+
+test("what is read of a HelmRelease", () => {
+  const label = "kustomize.toolkit.fluxcd.io";
+  const labels = { [`${label}/name`]: "apps", [`${label}/namespace`]: "flux-system" };
+  const resource = (spec: unknown, more: object = {}, status?: unknown) => ({
+    metadata: { namespace: "shop", name: "web", uid: "u", generation: 1, ...more },
+    ...{ spec, status },
+  });
+  const git = { chart: { spec: { chart: "./web", sourceRef: { kind: "GitRepository", name: "shop" } } } };
+  const status = {
+    helmChart: "shop/shop-web",
+    lastAttemptedRevision: "1.0.1",
+    history: [
+      { status: "failed", lastDeployed: "2026-01-02T00:00:00Z" },
+      { status: "deployed", lastDeployed: "2026-01-01T00:00:00Z" },
+    ],
+  };
+  expect(parseHelmRelease(resource(git, { labels }, status))).toMatchObject({
+    ...{ kind: "HelmRelease", source: { namespace: "shop", name: "shop" }, path: "./web", attemptedVersion: "1.0.1" },
+    owner: { namespace: "flux-system", name: "apps" },
+    chartKey: { namespace: "shop", name: "shop-web" },
+    appliedAt: Date.parse("2026-01-01T00:00:00Z"),
+  });
+  const helm = {
+    chart: { spec: { chart: "web", sourceRef: { kind: "HelmRepository", name: "charts" } } },
+    suspend: true,
+  };
+  const read = parseHelmRelease(resource(helm, { labels: { [`${label}/name`]: "apps" } }, { helmChart: "nonsense" }));
+  expect(read).toMatchObject({ source: undefined, owner: undefined, chartKey: undefined, suspended: true });
+  const oci = { chartRef: { kind: "OCIRepository", name: "web" }, chart: 7 };
+  expect(parseHelmRelease(resource(oci))).toMatchObject({ source: undefined, chartKey: undefined, ready: undefined });
+  for (const bad of [undefined, {}, resource(undefined), resource({}, { name: "" })])
+    expect(parseHelmRelease(bad), JSON.stringify(bad)).toBeUndefined();
 });
 
 test("what is read of a Kustomization", () => {

@@ -3,7 +3,7 @@ import { startFluxReportWatch } from "../../../src/reporting/flux-watch.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 import { fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
-import { aFluxSource, aKustomization, fakeFlux } from "../../support/flux.ts";
+import { aFluxSource, aHelmRelease, aKustomization, fakeFlux } from "../../support/flux.ts";
 
 const [old, pushed] = ["a".repeat(40), "c".repeat(40)];
 const { repo } = aFluxSource();
@@ -105,4 +105,20 @@ test("what Redis does not take is requested again; after it was stopped, nothing
   flux.set(aFluxSource({ commit: old }));
   stop();
   expect(await news()).toEqual([]);
+});
+
+test("a HelmRelease, its chart and the Kustomization that contains it are reported with the commit that they are about", async () => {
+  const { flux, news } = setUp();
+  const ready = ["True", "UpgradeSucceeded", ""] as const;
+  flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", before), aHelmRelease("web", { ready }));
+  expect(await news()).toEqual([old, pushed]);
+  flux.set(aHelmRelease("web", { ready: ["Unknown", "Progressing", "Running 'upgrade' action"] }));
+  expect(await news()).toEqual([]);
+  flux.set(aHelmRelease("web", { ready: ["False", "UpgradeFailed", "timed out"] }));
+  expect(await news()).toEqual([old, pushed]);
+  const chart = { source: { namespace: "flux-system", name: "shop" }, commit: pushed, version: "1.0.0" };
+  flux.set(aHelmRelease("web", { ready, chart, version: "1.0.0", owner: "" }));
+  expect(await news()).toEqual([old, pushed]);
+  flux.set(aHelmRelease("web", { ready, chart: { ...chart, commit: old }, version: "1.0.0", owner: "" }));
+  expect(await news()).toEqual([old, pushed]);
 });
