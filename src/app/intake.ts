@@ -52,15 +52,14 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
   const { config, live, client, deployments, forges, queue, metrics, tracing, clock, log } = infrastructure;
   const { fluxSources } = infrastructure;
   const fluxWatch = fluxSources && startFluxWatch({ fluxSources, log });
+  const reportedByFlux = config.flux.statuses ? fluxSources?.following : undefined;
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     including: (repo) => deployments.including(repo),
     onFluxPush:
       fluxSources &&
-      createOnFluxPush({
-        fetched: config.flux.trigger ? fluxSources.following : undefined,
-        reported: config.flux.statuses ? fluxSources.following : undefined,
-      }),
+      createOnFluxPush({ fetched: config.flux.trigger ? fluxSources.following : undefined, reported: reportedByFlux }),
+    reportedByFlux,
     queue: tracedQueue(queue, tracing),
     forges,
     speaksFor: infrastructure.speaksFor,

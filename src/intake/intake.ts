@@ -22,7 +22,7 @@ import {
   type Request,
   type RerunEvent,
 } from "../model.ts";
-import type { Clock, Deployments, Queue, Reports } from "../ports.ts";
+import type { Clock, Deployments, FluxSources, Queue, Reports } from "../ports.ts";
 
 export type Accept = (event: GitEvent) => Promise<Receipt>;
 
@@ -31,6 +31,8 @@ export interface IntakeDeps {
   readonly including: Deployments["including"];
   /** Absent: nothing is done for Flux. */
   readonly onFluxPush?: OnFluxPush | undefined;
+  /** Absent: what Flux applies is not reported. */
+  readonly reportedByFlux?: FluxSources["following"] | undefined;
   readonly queue: Pick<Queue, "enqueue">;
   /** Ids of the forges whose API the server can log in to: these get commit statuses and pull request reports. */
   readonly forges?: { has(id: string): boolean } | undefined;
@@ -59,6 +61,7 @@ export function createIntake(deps: IntakeDeps): Accept {
   const {
     tracking,
     including,
+    reportedByFlux = () => [],
     queue,
     forges = new Set<string>(),
     speaksFor = () => true,
@@ -68,7 +71,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     clock = { now: () => Date.now() },
   } = deps;
 
-  const others = createOtherEvents({ tracking, including, forges, reports, written, enqueue });
+  const others = createOtherEvents({ tracking, including, reportedByFlux, forges, reports, written, enqueue });
 
   async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
     const spelled = reposOf(event);

@@ -13,13 +13,15 @@ import {
   type Request,
   type RerunEvent,
 } from "../model.ts";
-import type { Deployments, Reports } from "../ports.ts";
+import type { Deployments, FluxSources, Reports } from "../ports.ts";
 import { reposOf } from "./match.ts";
 import { consumersOf, distinct, mostNamed, toPreview } from "./requested.ts";
 
 export interface OtherEventsDeps {
   readonly tracking: Deployments["tracking"];
   readonly including: Deployments["including"];
+  /** The GitRepositories of Flux whose commits get statuses. */
+  readonly reportedByFlux: FluxSources["following"];
   /** Ids of the forges whose API the server can log in to. */
   readonly forges: { has(id: string): boolean };
   /** Without it, pull requests are not previewed. */
@@ -30,7 +32,9 @@ export interface OtherEventsDeps {
 }
 
 /** Each function resolves once Redis has stored everything, and rejects with the queue's error. */
-export function createOtherEvents({ tracking, including, forges, reports, written, enqueue }: OtherEventsDeps) {
+export function createOtherEvents(deps: OtherEventsDeps) {
+  const { tracking, including, reportedByFlux, forges, reports, written, enqueue } = deps;
+
   /** The deployments that include the repository and do not follow the pull request's base. */
   function onlyConsumersOf(event: Pick<PullRequestEvent, "repoUrls" | "baseBranch">): Deployment[] {
     const spelled = reposOf(event);
@@ -70,7 +74,8 @@ export function createOtherEvents({ tracking, including, forges, reports, writte
     const nothing = { delivery, matched: 0, queued: 0, ignored: [] };
     if (!forges.has(forge)) return { ...nothing, reason: noLogin(forge) };
     const spelled = reposOf(event);
-    const followed = distinct([...spelled].flatMap((repo) => tracking(repo)).map(({ repo }) => repo));
+    const followers = [...spelled].flatMap((repo) => [...tracking(repo), ...reportedByFlux(repo)]);
+    const followed = distinct(followers.map(({ repo }) => repo));
     const repos = distinct([...followed, ...consumersOf(spelled, including).libraries]);
     const [first] = followed;
     if (repos.length === 0) return { ...nothing, reason: "no deployment follows this repository" };

@@ -1,6 +1,7 @@
 /** Finds what became of a pushed commit in what Flux applies, from the cluster, and from git as far as it is needed. */
 import { headOf, unusualRefOf } from "../flux/head-of.ts";
 import { follows } from "../flux/match-sources.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
 import {
   type CommitStatus,
@@ -41,6 +42,10 @@ interface FoundStatuses {
 
 export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
   const { fluxSources, fluxDeployments, sources, log } = deps;
+  /** By UID of a HelmRelease. */
+  const lastRead = createBoundedMap<{ readonly commit: string; readonly generation: number }>({
+    entries: mostReleases,
+  });
 
   return {
     isReady: (repo) => fluxSources.synced() && (fluxSources.following(repo).length === 0 || fluxDeployments.synced()),
@@ -85,7 +90,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
 
   /**
    * A HelmRelease may have been changed by the commit that its Kustomization has applied: the two watches do not show in
-   * which order. So it is read again before its first result is believed.
+   * which order. So it is read once after the commit was applied; what the watch shows of an earlier spec is not believed.
    */
   async function toCurrent(
     member: FluxMember,
@@ -93,12 +98,17 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
     before: CommitStatus | undefined,
     signal: AbortSignal | undefined,
   ): Promise<FluxMember> {
-    const { kind, key } = member.deployment;
-    if (kind !== "HelmRelease" || member.about !== commit || before?.state === "success") return member;
+    const { kind, key, uid, generation } = member.deployment;
+    const isReported = before?.state === "success" && !before.neutral;
+    if (kind !== "HelmRelease" || member.about !== commit || isReported) return member;
     const unknown = { ...member, deployment: { ...member.deployment, ready: undefined } };
+    const seen = lastRead.get(uid);
+    if (seen?.commit === commit) return generation >= seen.generation ? member : unknown;
     try {
       const current = await fluxDeployments.read(member.deployment, signal);
-      return (current && memberOf(current, deps)) ?? unknown;
+      if (current === undefined) return unknown;
+      lastRead.set(current.uid, { commit, generation: current.generation });
+      return memberOf(current, deps) ?? unknown;
     } catch (error) {
       signal?.throwIfAborted();
       log.debug({ ...key, error: (error as Error).message }, "could not read a HelmRelease");
@@ -160,6 +170,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
 }
 
 const queryMs = 60_000;
+const mostReleases = 10_000;
 
 /** Ends the statuses of what was deleted, or gets its content from elsewhere now. */
 function withoutMember(written: readonly CommitStatus[], members: readonly FluxMember[]): CommitStatus[] {

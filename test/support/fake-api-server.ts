@@ -48,7 +48,7 @@ export async function useFakeApiServer(): Promise<FakeApiServer> {
     if (place !== undefined) return answer(["shop", "blog"].includes(place) ? 200 : 404, {});
     if (forbidden.has(kind ?? "")) return answer(403, { message: `may not list ${kind}` });
     if (kind === undefined) {
-      const names = ["kluctldeployments", "gitrepositories", "kustomizations"];
+      const names = ["kluctldeployments", "gitrepositories", "kustomizations", "helmreleases"];
       return known.length > 0 ? answer(200, { resources: names.map((name) => ({ name })) }) : answer(404, {});
     }
     const fitting = known.filter(

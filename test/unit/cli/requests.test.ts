@@ -158,6 +158,8 @@ test("get deployments lists what Flux applies on request, and says so", async ()
     status: { lastAttemptedRevision: revision, lastAppliedRevision: revision },
   });
   api.add("off", { apiVersion, spec: { sourceRef: { kind: "Bucket", name: "b" }, suspend: true } });
+  const upgraded = { ...ready("False", "Helm upgrade failed: timed out\nlogs"), reason: "UpgradeFailed" };
+  api.add("web", { apiVersion: "helm.toolkit.fluxcd.io/v2", status: { conditions: [upgraded] } });
   const get = (argv: string[], env: Record<string, string> = {}) =>
     towline(["get", "deployments", "--kubeconfig", api.kubeconfig, ...argv], { env });
   const lines = async (...given: Parameters<typeof get>) => (await get(...given)).out.trimEnd().split("\n").slice(1);
@@ -167,7 +169,8 @@ test("get deployments lists what Flux applies on request, and says so", async ()
     own,
     expect.stringMatching(/^shop +apps \(Kustomization, applied by Flux\) +True +3f2c1ab +– +– +–$/) as string,
     expect.stringMatching(/^shop +off \(Kustomization, applied by Flux\) +True +– .* suspended$/) as string,
-    expect.stringMatching(/^shop +web \(.*\) +False +– .* dependency 'shop\/crds' is not ready$/) as string,
+    expect.stringMatching(/^shop +web \(HelmRelease, .* Helm upgrade failed: timed out$/) as string,
+    expect.stringMatching(/^shop +web \(Kus.*\) +False +– .* dependency 'shop\/crds' is not ready$/) as string,
   ];
   expect(await lines(["--flux"])).toEqual(expected);
   expect(await lines([], { TOWLINE_FLUX_STATUSES: "true" })).toEqual(expected);
@@ -180,10 +183,10 @@ test("get deployments lists what Flux applies on request, and says so", async ()
   ]);
   api.forbidden.add("gitrepositories");
   expect(await get(["--flux"])).toMatchObject({ code: 0, out: expect.stringContaining(mark) as string });
-  api.forbidden.add("kustomizations");
+  api.forbidden.add("helmreleases");
   const denied = await get(["--flux"]);
   expect([denied.code, denied.out.includes(mark)]).toEqual([0, false]);
-  expect(denied.err).toMatch(/^what Flux applies is not shown: .*may not list kustomizations/);
+  expect(denied.err).toMatch(/^what Flux applies is not shown: .*may not list helmreleases/);
 });
 
 function requestOf({ annotations = {} }: FakeResource["metadata"]): { requestValue?: string } | undefined {

@@ -153,6 +153,21 @@ describe("the status of what Flux applies", () => {
     }
   });
 
+  test("is written again when a user requests that on the host", async () => {
+    const requests: Request[] = [];
+    const take = createIntake({
+      tracking: () => [],
+      including: () => [],
+      reportedByFlux: (of) => (of === repo ? [aFluxSource()] : []),
+      queue: { enqueue: (those) => Promise.resolve({ queued: requests.push(...those) }) },
+      forges: new Set(["github"]),
+      log: silentLog,
+    });
+    const { repoUrls, repoName } = push;
+    await take({ kind: "rerun", forge: "github", delivery: "5e11", repoUrls, repoName, commit });
+    expect(requests).toEqual([{ kind: "commit-status", commit: { forge: "github", repoName, commit }, repo }]);
+  });
+
   test.each<[string, Partial<PushEvent>, FluxRef]>([
     ["another branch", {}, { branch: "release" }],
     ["no commit", { change: "deleted", after: undefined }, { branch: "main" }],

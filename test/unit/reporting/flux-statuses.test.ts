@@ -1,60 +1,25 @@
 /** The commit statuses of what Flux applies: Flux's controllers are played, as their status shows what they do. */
 import { describe, expect, test } from "vitest";
 import type { Condition } from "../../../src/model.ts";
-import { createCommitStatusWriter } from "../../../src/reporting/write-commit-status.ts";
-import { createFluxStatuses } from "../../../src/reporting/flux-statuses.ts";
 import { aDeployment } from "../../support/deployments.ts";
-import { fakeForge } from "../../support/fake-forge.ts";
-import { aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
-import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
-import { aFluxSource, aHelmRelease, aKustomization, fakeFlux, type PlayedStatus } from "../../support/flux.ts";
-
-const [old, pushed, later] = ["a".repeat(40), "c".repeat(40), "d".repeat(40)];
-const { repo } = aFluxSource();
-const secret = "s3cr3t-of-the-server";
-
-function setUp({ deployments = [] as ReturnType<typeof aDeployment>[] } = {}) {
-  const forge = fakeForge();
-  const flux = fakeFlux();
-  const sources = fakeSources({ "refs/heads/main": pushed });
-  const reports = { current: fakeReports() };
-  const cluster = fakeDeployments(...deployments);
-  const lastMove = () => Promise.resolve(undefined);
-  const write = (commit = pushed, pushedTo?: string) =>
-    createCommitStatusWriter({
-      forges: new Map([["gitea", forge]]),
-      reports: reports.current,
-      queue: fakeQueue(),
-      deployments: { ...cluster, synced: () => true },
-      secrets: fakeSecrets(),
-      sources,
-      lastMove,
-      writeEnvironments: () => Promise.resolve(),
-      flux: createFluxStatuses({
-        ...{ ...flux, sources, lastMove, log: silentLog },
-        createMask: () => (text) => text.replaceAll(secret, "*****"),
-      }),
-      log: silentLog,
-    })({ kind: "commit-status", commit: { forge: "gitea", repoName: "org/shop", commit }, repo, pushedTo });
-  /** What was written since the last time; a summary that repeats its only line is left out. */
-  const news = () => {
-    const written = forge.statuses.splice(0).map(({ status }) => status);
-    const shown = written.filter(
-      (one) =>
-        one.context !== "towline" || !written.some((other) => other !== one && other.description === one.description),
-    );
-    return shown.map(({ context, state, description }) => `${context} ${state} ${description}`);
-  };
-  return { forge, flux, sources, reports, write, news, unsettled: () => reports.current.unsettled(repo) };
-}
+import { aReport, fakeReports } from "../../support/fake-reports.ts";
+import { aFluxSource, aKustomization, type PlayedStatus } from "../../support/flux.ts";
+import {
+  applied,
+  before,
+  inProgress,
+  later,
+  old,
+  pushed,
+  repo,
+  secret,
+  useFluxStatuses,
+} from "../../support/flux-statuses.ts";
 
 const name = "towline/kustomization/flux-system/apps";
-const before: PlayedStatus = { attempted: old, applied: old, ready: ["True", "ReconciliationSucceeded"] };
-const applied: PlayedStatus = { attempted: pushed, applied: pushed, ready: ["True", "ReconciliationSucceeded"] };
-const inProgress = ["Unknown", "Progressing", "Reconciliation in progress"] as const;
 
 test("a push is pending until Flux has applied exactly this commit", async () => {
-  const { flux, write, news, unsettled } = setUp();
+  const { flux, write, news, unsettled } = useFluxStatuses();
   flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
   await write();
   expect(news()).toEqual([`${name} pending queued`]);
@@ -73,7 +38,7 @@ test("a push is pending until Flux has applied exactly this commit", async () =>
 });
 
 test("what an earlier commit, or an earlier spec, came to is never reported for the pushed one", async () => {
-  const { flux, write, news } = setUp();
+  const { flux, write, news } = useFluxStatuses();
   const stale: PlayedStatus[] = [
     before,
     { ...before, ready: ["False", "BuildFailed", "old news"] },
@@ -153,14 +118,14 @@ describe("what Flux reports about the commit", () => {
       "failure no such file",
     ],
   ])("it %s", async (_, played, expected) => {
-    const { flux, write, news } = setUp();
+    const { flux, write, news } = useFluxStatuses();
     flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", played));
     await write();
     expect(news()).toEqual([`${name} ${expected}`]);
   });
 
   test("suspended is said, of the Kustomization and of its source", async () => {
-    const { flux, write, news } = setUp();
+    const { flux, write, news } = useFluxStatuses();
     flux.set(aFluxSource({ commit: old }), aKustomization("apps", { ...before, spec: { suspend: true } }));
     await write();
     expect(news()).toEqual([`${name} success suspended: Flux applies nothing`]);
@@ -171,7 +136,7 @@ describe("what Flux reports about the commit", () => {
 });
 
 test("while Flux checks what it has applied, or retries what has failed, its result stays", async () => {
-  const { flux, write, news } = setUp();
+  const { flux, write, news } = useFluxStatuses();
   flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", applied));
   await write();
   expect(news()).toHaveLength(1);
@@ -194,7 +159,7 @@ test("while Flux checks what it has applied, or retries what has failed, its res
 
 describe("a commit that Flux skipped, because the next one came too soon,", () => {
   async function skipped() {
-    const all = setUp();
+    const all = useFluxStatuses();
     const { flux, write, news, sources } = all;
     flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
     await write();
@@ -236,7 +201,7 @@ describe("a commit that Flux skipped, because the next one came too soon,", () =
 });
 
 test("what a commit came to stays, whatever comes after it", async () => {
-  const { flux, write, news, sources } = setUp();
+  const { flux, write, news, sources } = useFluxStatuses();
   flux.set(
     aFluxSource({ commit: pushed }),
     aKustomization("apps", { attempted: pushed, ready: ["False", "BuildFailed", "bad"] }),
@@ -250,7 +215,7 @@ test("what a commit came to stays, whatever comes after it", async () => {
 });
 
 test("of a repository that only Flux can read, the webhook itself says what is pushed", async () => {
-  const { flux, write, news, sources } = setUp();
+  const { flux, write, news, sources } = useFluxStatuses();
   sources.failing.error = new Error("authentication failed");
   flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
   flux.set(aFluxSource({ name: "release", ref: { branch: "release" }, commit: old }));
@@ -265,7 +230,7 @@ test("of a repository that only Flux can read, the webhook itself says what is p
 });
 
 test("what Redis lost is derived from the cluster again", async () => {
-  const { flux, write, news, reports } = setUp();
+  const { flux, write, news, reports } = useFluxStatuses();
   flux.set(
     aFluxSource({ commit: pushed }),
     aKustomization("apps", { ...before, attempting: pushed, ready: inProgress }),
@@ -279,7 +244,7 @@ test("what Redis lost is derived from the cluster again", async () => {
 });
 
 test("a Kustomization of another branch, of a fixed commit or of another source has no status", async () => {
-  const { flux, write, news } = setUp();
+  const { flux, write, news } = useFluxStatuses();
   const of = (source: string, kind = "GitRepository") => ({ ...applied, spec: { sourceRef: { kind, name: source } } });
   flux.set(aFluxSource({ name: "release", ref: { branch: "release" }, commit: old }));
   flux.set(aFluxSource({ name: "fixed", ref: { commit: pushed }, commit: pushed }));
@@ -290,139 +255,8 @@ test("a Kustomization of another branch, of a fixed commit or of another source 
   expect(news()).toEqual([]);
 });
 
-describe("a HelmRelease", () => {
-  const release = "towline/helmrelease/web/web";
-  const ready = ["True", "UpgradeSucceeded"] as const;
-  const git = {
-    chart: { spec: { chart: "./chart", sourceRef: { kind: "GitRepository", name: "shop", namespace: "flux-system" } } },
-  };
-  const own = (lines: string[]) => lines.filter((line) => line.startsWith(release));
-
-  test("has the commit that its Kustomization has applied, once its own spec is released", async () => {
-    const { flux, write, news } = setUp();
-    flux.set(aFluxSource({ commit: old }), aKustomization("apps", before), aHelmRelease("web", { ready }));
-    await write();
-    expect(own(news())).toEqual([`${release} pending waits for Kustomization flux-system/apps`]);
-    flux.set(aFluxSource({ commit: pushed }));
-    flux.set(aKustomization("apps", { ...before, attempting: pushed, ready: inProgress }));
-    await write();
-    expect(own(news())).toEqual([]);
-
-    // The Kustomization changed it, which the watch of HelmReleases does not show yet.
-    flux.set(aKustomization("apps", applied));
-    flux.ahead.set("web/web", aHelmRelease("web", { generation: 2, observedGeneration: 1, seenGeneration: 1, ready }));
-    await write();
-    expect(own(news())).toEqual([`${release} pending being applied by Flux`]);
-    flux.ahead.set("web/web", new Error("the API server is away"));
-    await write();
-    expect(own(news())).toEqual([]);
-    flux.ahead.clear();
-    flux.set(aHelmRelease("web", { generation: 2, ready: ["False", "UpgradeFailed", "timed out\nlogs"] }));
-    await write();
-    expect(own(news())).toEqual([`${release} failure timed out`]);
-    flux.set(aHelmRelease("web", { generation: 2, ready }));
-    await write();
-    expect(own(news())).toEqual([`${release} success applied`]);
-  });
-
-  test("stays as it is while its Kustomization is checked again, and when it goes on to the next commit", async () => {
-    const { flux, write, news, sources } = setUp();
-    flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", applied), aHelmRelease("web", { ready }));
-    await write();
-    expect(own(news())).toEqual([`${release} success applied`]);
-    flux.set(aKustomization("apps", { ...applied, attempting: pushed, ready: inProgress }));
-    await write();
-    sources.refs["refs/heads/main"] = later;
-    flux.set(
-      aFluxSource({ commit: later }),
-      aKustomization("apps", { ...applied, attempting: later, ready: inProgress }),
-    );
-    flux.set(aHelmRelease("web", { generation: 2, ready: ["False", "UpgradeFailed", "timed out"] }));
-    await write();
-    expect(own(news())).toEqual([]);
-  });
-
-  test.each<[string, Parameters<typeof aHelmRelease>[1], string]>([
-    ["suspended", { spec: { suspend: true } }, "success suspended: Flux applies nothing"],
-    [
-      "waiting for another one",
-      { ready: ["False", "DependencyNotReady", "dependency 'web/db' is not ready"] },
-      "pending waits for web/db",
-    ],
-    [
-      "waiting for its chart",
-      { ready: ["False", "SourceNotReady", "HelmChart 'web/web' is not ready"] },
-      "pending waits: HelmChart 'web/web' is not ready",
-    ],
-    [
-      "of the old spec",
-      { generation: 2, observedGeneration: 1, seenGeneration: 1, ready },
-      "pending being applied by Flux",
-    ],
-    ["stalled", { isStalled: true, ready: ["False", "RetriesExceeded", "gave up"] }, "failure gave up"],
-  ])("that is %s says so", async (_, played, expected) => {
-    const { flux, write, news } = setUp();
-    flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", applied), aHelmRelease("web", played));
-    await write();
-    expect(own(news())).toEqual([`${release} ${expected}`]);
-  });
-
-  test("with a chart in the repository has the commit that the released chart was built from", async () => {
-    const { flux, write, news } = setUp();
-    const built = (commit: string | undefined, version: string | undefined) => ({ chart: { commit, version } });
-    flux.set(aFluxSource({ commit: old }));
-    const states: [Parameters<typeof aHelmRelease>[1], string[]][] = [
-      [{ ...built(old, "1.0.0"), version: "1.0.0", ready }, ["pending queued"]],
-      // Being built.
-      [{ ...built(undefined, undefined), version: "1.0.0", ready }, []],
-      // Built, and not released yet: the condition is that of the release before.
-      [{ ...built(pushed, "1.0.1"), version: "1.0.0", ready }, []],
-      [
-        { ...built(pushed, "1.0.1"), version: "1.0.1", ready: ["Unknown", "Progressing"] },
-        ["pending being applied by Flux"],
-      ],
-      [{ ...built(pushed, "1.0.1"), version: "1.0.1", ready }, ["success applied"]],
-    ];
-    for (const [played, expected] of states) {
-      flux.set(aHelmRelease("web", { ...played, spec: git, owner: "" }));
-      await write();
-      expect(own(news())).toEqual(expected.map((line) => `${release} ${line}`));
-    }
-  });
-
-  test("with a chart in the repository and in a Kustomization of it waits for both", async () => {
-    const { flux, write, news } = setUp();
-    const both = { spec: git, chart: { commit: pushed, version: "1.0.1" }, version: "1.0.1", ready };
-    flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", before), aHelmRelease("web", both));
-    await write();
-    expect(own(news())).toEqual([`${release} pending waits for Kustomization flux-system/apps`]);
-    flux.set(
-      aKustomization("apps", applied),
-      aHelmRelease("web", { ...both, chart: { commit: old, version: "1.0.1" } }),
-    );
-    await write();
-    expect(own(news())).toEqual([`${release} pending queued`]);
-    flux.set(aHelmRelease("web", both));
-    await write();
-    expect(own(news())).toEqual([`${release} success applied`]);
-  });
-
-  test("that nothing of this repository contains has no status", async () => {
-    const { flux, write, news } = setUp();
-    flux.set(aFluxSource({ commit: pushed }), aFluxSource({ name: "other", url: "https://git.example.com/org/other" }));
-    flux.set(aKustomization("infra", { ...applied, spec: { sourceRef: { kind: "GitRepository", name: "other" } } }));
-    const elsewhere = {
-      chart: { spec: { sourceRef: { kind: "GitRepository", name: "other", namespace: "flux-system" } } },
-    };
-    flux.set(aHelmRelease("a", { owner: "infra", ready }), aHelmRelease("b", { owner: "lost", ready }));
-    flux.set(aHelmRelease("c", { owner: "", ready }), aHelmRelease("d", { spec: elsewhere, ready }));
-    await write();
-    expect(news()).toEqual([]);
-  });
-});
-
 test("a status of what was deleted ends", async () => {
-  const { flux, write, news, unsettled } = setUp();
+  const { flux, write, news, unsettled } = useFluxStatuses();
   const apps = aKustomization("apps", before);
   flux.set(aFluxSource({ commit: pushed }), apps);
   await write();
@@ -436,7 +270,7 @@ test("a status of what was deleted ends", async () => {
 test("KluctlDeployments and Kustomizations of the same name have statuses of their own, and one summary", async () => {
   const ready: Condition = { type: "Ready", status: "True", reason: "", message: "", lastTransitionTime: "" };
   const key = { namespace: "flux-system", name: "apps" };
-  const { flux, write, news } = setUp({
+  const { flux, write, news } = useFluxStatuses({
     deployments: [aDeployment({ key, status: { observedCommit: pushed, conditions: [ready] } })],
   });
   flux.set(
@@ -452,7 +286,7 @@ test("KluctlDeployments and Kustomizations of the same name have statuses of the
 });
 
 test("of many, only the failures and the summary are written", async () => {
-  const { flux, write, news, sources } = setUp();
+  const { flux, write, news, sources } = useFluxStatuses();
   flux.set(aFluxSource({ commit: pushed }));
   for (const n of [1, 2, 3, 4, 5]) flux.set(aKustomization(`n${n}`, applied));
   flux.set(aKustomization("broken", { attempted: pushed, ready: ["False", "BuildFailed", "bad"] }));
@@ -476,7 +310,7 @@ test("of many, only the failures and the summary are written", async () => {
 });
 
 test("nothing is written before Kustomizations are known; a commit that a pull request proposes keeps its summary", async () => {
-  const { flux, write, forge, reports } = setUp();
+  const { flux, write, forge, reports } = useFluxStatuses();
   flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", applied));
   flux.state.synced = false;
   expect(await write()).toMatchObject({ kind: "later" });
