@@ -24,6 +24,8 @@ export interface FluxStatusesDeps {
   readonly lastMove: Queue["lastMove"];
   /** Returns a function that masks secrets in what a controller reports. Takes some milliseconds. */
   readonly createMask: () => (text: string) => string;
+  /** How long a repository is not asked again that could not be read. */
+  readonly restMs?: number | undefined;
   readonly log: Logger;
 }
 
@@ -41,7 +43,8 @@ interface FoundStatuses {
 }
 
 export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
-  const { fluxSources, fluxDeployments, sources, log } = deps;
+  const { fluxSources, fluxDeployments, sources, restMs = 60_000, log } = deps;
+  const unreadable = createBoundedMap<true>({ entries: mostRepositories, maxAgeMs: restMs });
   /** By UID of a HelmRelease. */
   const lastRead = createBoundedMap<{ readonly commit: string; readonly generation: number }>({
     entries: mostReleases,
@@ -126,6 +129,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
     const contained = new Map<string, Promise<boolean>>();
 
     async function readHeads({ url }: FluxSource): Promise<Heads | undefined> {
+      if (unreadable.get(repo)) return undefined;
       try {
         const since = await deps.lastMove(repo);
         const repository = { url, credentials: [] };
@@ -137,6 +141,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
       } catch (error) {
         signal?.throwIfAborted();
         log.debug({ repo, error: (error as Error).message }, "could not read a repository of Flux");
+        unreadable.set(repo, true);
         return undefined;
       }
     }
@@ -171,6 +176,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
 
 const queryMs = 60_000;
 const mostReleases = 10_000;
+const mostRepositories = 1_000;
 
 /** Ends the statuses of what was deleted, or gets its content from elsewhere now. */
 function withoutMember(written: readonly CommitStatus[], members: readonly FluxMember[]): CommitStatus[] {

@@ -15,7 +15,7 @@ export const inProgress = ["Unknown", "Progressing", "Reconciliation in progress
 export const { repo } = aFluxSource();
 export const secret = "s3cr3t-of-the-server";
 
-export function useFluxStatuses({ deployments = [] as ReturnType<typeof aDeployment>[] } = {}) {
+export function useFluxStatuses({ deployments = [] as ReturnType<typeof aDeployment>[], restMs = 0 } = {}) {
   const forge = fakeForge();
   const flux = fakeFlux();
   const sources = fakeSources({ "refs/heads/main": pushed });
@@ -23,7 +23,7 @@ export function useFluxStatuses({ deployments = [] as ReturnType<typeof aDeploym
   const cluster = fakeDeployments(...deployments);
   const lastMove = () => Promise.resolve(undefined);
   const fluxStatuses = createFluxStatuses({
-    ...{ ...flux, sources, lastMove, log: silentLog },
+    ...{ ...flux, sources, lastMove, restMs, log: silentLog },
     createMask: () => (text) => text.replaceAll(secret, "*****"),
   });
   const write = (commit = pushed, pushedTo?: string) =>

@@ -53,14 +53,13 @@ export function createFluxDeployments(
     onChange(before, after) {
       const key = (after ?? before)?.key;
       const changed = released.all().filter(({ chartKey }) => chartKey && key && keyText(chartKey) === keyText(key));
-      for (const one of changed) for (const listener of listeners) listener(one, withChart(one));
+      for (const one of changed) for (const listener of listeners) listener(joined(one, before), joined(one, after));
     },
   });
   const watched = [kustomized, released, charted];
 
   function withChart(deployment: FluxDeployment): FluxDeployment {
-    const chart = deployment.chartKey && charted.find(deployment.chartKey);
-    return chart === undefined ? deployment : { ...deployment, chart, source: deployment.source ?? chart.source };
+    return joined(deployment, deployment.chartKey && charted.find(deployment.chartKey));
   }
 
   return {
@@ -77,6 +76,10 @@ export function createFluxDeployments(
     },
     onChange: (callback) => void listeners.push(callback),
   };
+}
+
+function joined(deployment: FluxDeployment, chart: FluxChart | undefined): FluxDeployment {
+  return chart === undefined ? deployment : { ...deployment, chart, source: deployment.source ?? chart.source };
 }
 
 /** Lists them once, without the charts; `undefined` if the cluster does not have their definitions. Throws ApiError. */

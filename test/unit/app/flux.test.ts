@@ -55,6 +55,18 @@ test("a server that does nothing for Flux does not check it", async () => {
   expect(await fluxCheck(undefined)).toBeUndefined();
 });
 
+test("a server that only reports what Flux applies does not make Flux fetch, and removes such requests too", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const removed: string[] = [];
+  const queue = { removeOld: async (lane: string) => void removed.push(lane) };
+  const live = { now: { flux: { trigger: false, statuses: true } } };
+  const flux = startFlux({ live, fluxSources: {}, queue, log: silentLog } as unknown as FluxDeps);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(removed).toEqual(["flux"]);
+  await flux.stop(0);
+});
+
 test("if nothing is done for Flux any more, requests that were left behind are removed, also after Redis was away", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());

@@ -155,6 +155,10 @@ test("while Flux checks what it has applied, or retries what has failed, its res
   flux.set(aKustomization("apps", applied));
   await write();
   expect(news()).toEqual([`${name} success applied`]);
+  // The spec is changed, by the same commit in another Kustomization.
+  flux.set(aKustomization("apps", { ...applied, generation: 2, observedGeneration: 1, seenGeneration: 1 }));
+  await write();
+  expect(news()).toEqual([`${name} pending being applied by Flux`]);
 });
 
 describe("a commit that Flux skipped, because the next one came too soon,", () => {
@@ -227,6 +231,14 @@ test("of a repository that only Flux can read, the webhook itself says what is p
   flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", applied));
   await write();
   expect(news()).toEqual([`${name} success applied`]);
+});
+
+test("a repository that cannot be read is not asked again for each change in the cluster", async () => {
+  const { flux, write, sources } = useFluxStatuses({ restMs: 60_000 });
+  sources.failing.error = new Error("authentication failed");
+  flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
+  for (const _ of [1, 2, 3]) await write(pushed, "refs/heads/main");
+  expect(sources.asked).toHaveLength(1);
 });
 
 test("what Redis lost is derived from the cluster again", async () => {
