@@ -45,6 +45,9 @@ test("what an earlier commit, or an earlier spec, came to is never reported for 
     { ...before, attempting: old, ready: ["False", "HealthCheckFailed", "old news"] },
     { ...before, ready: ["False", "ArtifactFailed", "artifact not found"] },
     { ...before, isStalled: false, ready: inProgress },
+    // Begun with the pushed commit, while the condition is still that of the one before.
+    { ...before, attempted: pushed },
+    { ...before, attempting: pushed },
     // Applied, and then its spec was changed.
     { ...applied, generation: 2, observedGeneration: 1 },
     { ...applied, generation: 2, observedGeneration: 2, seenGeneration: 1 },
