@@ -7,16 +7,25 @@ import { findTools } from "./tools.ts";
 const help = `npm run test:foreign [-- FILE …]
 
 Runs the documentation's commands of flux, argocd, cosign and docker buildx, with Flux's controllers, a complete Argo CD and a real
-registry, against a real API server. The first run builds these programs from Go modules, which takes about 20 minutes.
+registry, against a real API server, and Towline beside Flux's controllers. The first run builds these programs from Go modules, which
+takes about 25 minutes.
 `;
+
+const programs = [
+  "flux",
+  "source-controller",
+  "kustomize-controller",
+  "helm-controller",
+  "argocd",
+  "cosign",
+  "docker-buildx",
+] as const;
 
 const args = process.argv.slice(2);
 if (args.includes("--help")) process.stdout.write(help);
 else {
   // Built here, because the timeout of a test is too short for it.
-  await findTools(["flux", "kustomize-controller", "helm-controller", "argocd", "cosign", "docker-buildx"], {
-    say: (line) => void process.stderr.write(`${line}\n`),
-  });
+  await findTools(programs, { say: (line) => void process.stderr.write(`${line}\n`) });
   const child = spawn(process.execPath, [join(import.meta.dirname, "test.ts"), "--project", "foreign", ...args], {
     stdio: "inherit",
     env: { ...process.env, TEST_FOREIGN: "1" },

@@ -69,6 +69,7 @@ export const toolNames = [
   "docker-buildx",
   "docker-compose",
   "flux",
+  "source-controller",
   "kustomize-controller",
   "helm-controller",
   "argocd",
@@ -386,6 +387,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       aboutSeconds: 210,
     },
   },
+  "source-controller": fluxController("source-controller", "1.9.1", 210),
   "kustomize-controller": fluxController("kustomize-controller", "1.9.5", 150),
   "helm-controller": fluxController("helm-controller", "1.6.4", 150),
   // All of Argo CD in one program; its name decides which component runs.

@@ -62,8 +62,17 @@ export function definition(group: string, version: string, kind: string, plural:
   };
 }
 
+/** The definition of the legacy KluctlDeployments. */
+export const legacyDefinition = definition(
+  "flux.kluctl.io",
+  "v1alpha1",
+  "KluctlDeployment",
+  "kluctldeployments",
+  legacyStatus,
+);
+
 const definitions = [
-  definition("flux.kluctl.io", "v1alpha1", "KluctlDeployment", "kluctldeployments", legacyStatus),
+  legacyDefinition,
   definition("source.toolkit.fluxcd.io", "v1", "GitRepository", "gitrepositories", anything),
 ];
 

@@ -135,10 +135,13 @@ async function createPreviewAccount({ namespace, objects }: TestCluster): Promis
   });
 }
 
-/** A cluster, a Redis, a git server and the real kluctl. */
-export async function useWorld(): Promise<TestWorld> {
+/**
+ * A cluster, a Redis, a git server and the real kluctl. The cluster is the shared one, unless the test has one of its
+ * own.
+ */
+export async function useWorld(own?: TestCluster): Promise<TestWorld> {
   const [cluster, redis, git, dir, kluctl] = await Promise.all([
-    useCluster().then(async (cluster) => {
+    (own ? Promise.resolve(own) : useCluster()).then(async (cluster) => {
       await createPreviewAccount(cluster);
       return cluster;
     }),
