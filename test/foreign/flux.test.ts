@@ -1,26 +1,26 @@
-/**
- * The migration guide for Flux, with the real `flux` and Flux's own controllers. Only the source-controller is
- * simulated.
- */
-import { createHash } from "node:crypto";
-import { once } from "node:events";
+/** The migration guide for Flux, with the real `flux` and Flux's own controllers. */
 import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
-import { gzipSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { stringify } from "yaml";
-import { freePort } from "../../dev/parts/port.ts";
+import type { FileChanges } from "../../dev/parts/work-copy.ts";
 import { documentedBlocks, root } from "../support/documented-commands.ts";
+import {
+  aGitRepository,
+  aKustomization,
+  fluxTools,
+  isApplied,
+  isFetched,
+  pathOf,
+  useFlux,
+  useHelmController,
+} from "../support/flux-controllers.ts";
 import { becomes, type ForeignDesk, runDocumented, useForeignDesk } from "../support/foreign-desk.ts";
-import { definition } from "../support/older-api.ts";
-import { toTar } from "../support/registry-host.ts";
+import { type TestRepository, useGitServer } from "../support/world.ts";
 
 const page = "docs/migrate-from-flux.md";
-const kustomization = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/shop";
-const gitRepository = "/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/gitrepositories/shop";
+const kustomization = pathOf("Kustomization", "shop");
 const settings = "/api/v1/namespaces/shop/configmaps/settings";
 
 const configMap = (color: string) =>
@@ -29,12 +29,19 @@ const configMap = (color: string) =>
     ...{ metadata: { name: "settings", namespace: "shop" }, data: { color } },
   });
 
+const chart = {
+  "chart/Chart.yaml": stringify({ apiVersion: "v2", name: "shop", version: "0.1.0" }),
+  "chart/templates/it.yaml": stringify({
+    ...{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "from-helm" } },
+    data: { color: "red" },
+  }),
+};
+
 test("the guide for Flux: each command does what the page says, and no object is deleted", async () => {
-  const desk = await useForeignDesk(["flux", "kustomize-controller", "helm-controller"]);
-  const source = await useFlux(desk);
-  await source.publish({ "base/settings.yaml": configMap("red") });
-  await desk.apply(aKustomization({ prune: true }));
-  await isApplied(desk);
+  const desk = await useForeignDesk(["flux", ...fluxTools, "helm-controller"]);
+  const repo = await useSource(desk, { "base/settings.yaml": configMap("red"), ...chart });
+  await desk.apply(aKustomization({ name: "shop", prune: true }));
+  await isApplied(desk, "shop");
   expect((await desk.find(settings))?.data).toEqual({ color: "red" });
   const project = await writeProject(desk);
   const [compare, takeOff, mark, release] = documentedBlocks().filter(({ file }) => file === page);
@@ -58,10 +65,10 @@ test("the guide for Flux: each command does what the page says, and no object is
       expect(await diff("red")).not.toContain("drifted");
     },
     async "flux reconcile kustomization NAME --with-source"(command) {
-      source.next({ "base/settings.yaml": configMap("blue") });
+      await repo.push({ "base/settings.yaml": configMap("blue") });
       await desk.type(command.replace("NAME", "shop"));
       expect((await desk.find(settings))?.data).toEqual({ color: "blue" });
-      source.next({ "base/settings.yaml": configMap("red") });
+      await repo.push({ "base/settings.yaml": configMap("red") });
       await desk.type(command.replace("NAME", "shop"));
     },
     async "flux suspend kustomization NAME"(command) {
@@ -74,8 +81,8 @@ test("the guide for Flux: each command does what the page says, and no object is
     },
     async "flux suspend kustomization shop"(command) {
       await seesOnlyMarks(desk, compare?.text ?? "", project);
-      await desk.apply(aKustomization({ prune: false }));
-      await isApplied(desk);
+      await desk.apply(aKustomization({ name: "shop", prune: false }));
+      await isApplied(desk, "shop");
       expect(takeOff?.text).toContain(command);
       // The last line that the block prints must be the one that the page states.
       expect(await desk.type(takeOff?.text ?? "")).toMatch(/(^|\n)false$/);
@@ -102,39 +109,15 @@ test("the guide for Flux: each command does what the page says, and no object is
 });
 
 test("deleting a Kustomization with prune that is not suspended deletes its objects, which the guide warns about", async () => {
-  const desk = await useForeignDesk(["flux", "kustomize-controller"]);
-  const source = await useFlux(desk);
-  await source.publish({ "base/settings.yaml": configMap("red") });
-  await desk.apply(aKustomization({ prune: true }));
+  const desk = await useForeignDesk(["flux", ...fluxTools]);
+  await useSource(desk, { "base/settings.yaml": configMap("red") });
+  await desk.apply(aKustomization({ name: "shop", prune: true }));
   await becomes(async () => (await desk.find(settings))?.data, { color: "red" });
 
   await desk.type("kubectl delete kustomizations.kustomize.toolkit.fluxcd.io -n flux-system shop --timeout 60s");
 
   await becomes(() => desk.find(settings), undefined);
 });
-
-/** Waits until Flux has reconciled the current Kustomization. */
-async function isApplied(desk: ForeignDesk): Promise<void> {
-  interface Dealt {
-    readonly metadata: { readonly generation: number };
-    readonly status?: { observedGeneration?: number; conditions?: { type: string; status: string }[] };
-  }
-  const look = async () => {
-    const { metadata, status } = (await desk.find<Dealt>(kustomization)) ?? {};
-    const ready = status?.conditions?.find(({ type }) => type === "Ready");
-    return metadata?.generation === status?.observedGeneration && ready?.status === "True";
-  };
-  await becomes(look, true);
-}
-
-function aKustomization({ prune }: { readonly prune: boolean }): object {
-  return {
-    apiVersion: "kustomize.toolkit.fluxcd.io/v1",
-    kind: "Kustomization",
-    metadata: { name: "shop", namespace: "flux-system" },
-    spec: { interval: "1h", path: "./base", prune, sourceRef: { kind: "GitRepository", name: "shop" } },
-  };
-}
 
 /** The blocks of the page that name their file. */
 function projectFiles(): string[] {
@@ -166,30 +149,15 @@ async function seesOnlyMarks(desk: ForeignDesk, command: string, cwd: string): P
   expect((await desk.find(settings))?.metadata.labels).not.toHaveProperty("kluctl.io/discriminator");
 }
 
-/** A suspended HelmRelease is deleted while what it installed stays. Its HelmChart is simulated, like all sources. */
+/** A suspended HelmRelease is deleted while what it installed stays, as does the HelmChart that Flux created for it. */
 async function leavesTheRelease(desk: ForeignDesk, suspend: string, block: string): Promise<void> {
-  const of = { namespace: "shop", name: "shop" };
   const installed = "/api/v1/namespaces/shop/configmaps/from-helm";
   const releasePath = "/apis/helm.toolkit.fluxcd.io/v2/namespaces/shop/helmreleases/shop";
-  await startController(desk, "helm-controller");
-  const template = stringify({
-    ...{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "from-helm" } },
-    data: { color: "red" },
-  });
-  const chart = stringify({ apiVersion: "v2", name: "shop", version: "0.1.0" });
-  const archive = gzipSync(toTar({ "shop/Chart.yaml": chart, "shop/templates/it.yaml": template }));
-  const url = await serve(() => archive, "shop-0.1.0.tgz");
-  await desk.apply({ apiVersion: "source.toolkit.fluxcd.io/v1", kind: "HelmChart", metadata: of, spec: {} });
-  const at = new Date().toISOString().replace(/\.\d+/, "");
-  const ready = { type: "Ready", status: "True", reason: "Succeeded", message: "packed", lastTransitionTime: at };
-  const artifact = { url, digest: digestOf(archive), revision: "0.1.0", path: "shop", lastUpdateTime: at };
-  await desk.client.request({
-    ...{ method: "PATCH", path: "/apis/source.toolkit.fluxcd.io/v1/namespaces/shop/helmcharts/shop/status" },
-    body: { status: { observedGeneration: 1, conditions: [ready], artifact } },
-  });
+  await useHelmController(desk);
+  const sourceRef = { kind: "GitRepository", name: "shop", namespace: "flux-system" };
   await desk.apply({
-    ...{ apiVersion: "helm.toolkit.fluxcd.io/v2", kind: "HelmRelease", metadata: of },
-    spec: { interval: "1h", chartRef: { kind: "HelmChart", name: "shop" } },
+    ...{ apiVersion: "helm.toolkit.fluxcd.io/v2", kind: "HelmRelease", metadata: { namespace: "shop", name: "shop" } },
+    spec: { interval: "1h", chart: { spec: { chart: "./chart", sourceRef } } },
   });
   await becomes(async () => (await desk.find(installed))?.data, { color: "red" });
   const secrets = () => desk.type("kubectl get secrets -l owner=helm,name=shop -n shop -o name");
@@ -202,102 +170,18 @@ async function leavesTheRelease(desk: ForeignDesk, suspend: string, block: strin
   expect(await desk.find(releasePath)).toBeUndefined();
   expect((await desk.find(installed))?.data).toEqual({ color: "red" });
   expect((await secrets()).trim()).toBe("");
-}
-
-const digestOf = (bytes: Buffer) => `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
-
-/** Returns a URL that serves the archive as it is at the time of each request. */
-async function serve(archive: () => Buffer, name: string): Promise<string> {
-  const server = createServer((_, res) => res.end(archive())).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/${name}`;
-}
-
-interface Source {
-  /** Publishes a new revision and notifies Flux at once. */
-  publish(files: Readonly<Record<string, string>>): Promise<void>;
-  /** Sets a new revision, which Flux finds at its next reconciliation. */
-  next(files: Readonly<Record<string, string>>): void;
-}
-
-/**
- * Starts Flux's controllers. The source-controller cannot be built from modules, so its statuses and archives are
- * simulated.
- */
-async function useFlux(desk: ForeignDesk): Promise<Source> {
-  const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
-  const file = join(desk.dir, "sources.json");
-  const items = ["GitRepository", "OCIRepository", "Bucket", "ExternalArtifact", "HelmChart", "HelmRepository"].map(
-    (kind) => {
-      const plural = kind.toLowerCase().replace(/y$/, "ie");
-      return definition("source.toolkit.fluxcd.io", "v1", kind, `${plural}s`, anything);
-    },
+  expect(await desk.type("kubectl get helmcharts.source.toolkit.fluxcd.io -n flux-system -o name")).toContain(
+    "shop-shop",
   );
-  await writeFile(file, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
-  await desk.define(file);
-  await desk.type("kubectl create namespace flux-system; kubectl create namespace shop");
-  const spec = { interval: "1h", url: "https://git.example.com/shop/shop.git", ref: { branch: "main" } };
-  await startController(desk, "kustomize-controller");
-  await desk.apply({
-    ...{ apiVersion: "source.toolkit.fluxcd.io/v1", kind: "GitRepository" },
-    ...{ metadata: { name: "shop", namespace: "flux-system" }, spec },
-  });
-
-  let archive: Buffer = Buffer.alloc(0);
-  const url = await serve(() => archive, "shop.tar.gz");
-
-  async function tell(): Promise<void> {
-    const { metadata, status } = (await desk.find<GitRepository>(gitRepository)) ?? { metadata: {} };
-    const asked = metadata.annotations?.["reconcile.fluxcd.io/requestedAt"];
-    const digest = digestOf(archive);
-    if (status?.artifact?.digest === digest && status.lastHandledReconcileAt === asked) return;
-    const at = new Date().toISOString().replace(/\.\d+/, "");
-    const revision = `main@sha1:${digest.slice(7, 47)}`;
-    const ready = { type: "Ready", status: "True", reason: "Succeeded", message: "stored", lastTransitionTime: at };
-    const body = {
-      status: {
-        ...{ observedGeneration: metadata.generation, lastHandledReconcileAt: asked, conditions: [ready] },
-        artifact: { url, digest, revision, path: "shop", lastUpdateTime: at },
-      },
-    };
-    await desk.client.request({ method: "PATCH", path: `${gitRepository}/status`, body });
-  }
-
-  let waiting: Buffer | undefined;
-  const look = setInterval(() => {
-    const asked = desk.find<GitRepository>(gitRepository).then(async (found) => {
-      const { metadata, status } = found ?? { metadata: {} };
-      const at = metadata.annotations?.["reconcile.fluxcd.io/requestedAt"];
-      if (at === undefined || status?.lastHandledReconcileAt === at) return;
-      archive = waiting ?? archive;
-      waiting = undefined;
-      await tell();
-    });
-    asked.catch(() => undefined); // the next request follows soon
-  }, 200);
-  onTestFinished(() => clearInterval(look));
-
-  const pack = (files: Readonly<Record<string, string>>) => gzipSync(toTar(files));
-  return {
-    async publish(files) {
-      archive = pack(files);
-      await tell();
-    },
-    next: (files) => void (waiting = pack(files)),
-  };
 }
 
-/** Installs the controller's CRDs and starts it. */
-async function startController(desk: ForeignDesk, name: "kustomize-controller" | "helm-controller"): Promise<void> {
-  const program = desk.tools[name] ?? "";
-  await desk.define(join(dirname(program), "config/crd/bases"));
-  const [metrics, health] = [await freePort(), await freePort()];
-  const args = [`--metrics-addr=127.0.0.1:${metrics}`, `--health-addr=127.0.0.1:${health}`, "--events-addr="];
-  await desk.start(name, program, args, { RUNTIME_NAMESPACE: "flux-system" });
-}
-
-interface GitRepository {
-  readonly metadata: { readonly generation?: number; readonly annotations?: Record<string, string> };
-  readonly status?: { readonly lastHandledReconcileAt?: string; readonly artifact?: { readonly digest: string } };
+/** Starts Flux's controllers with a GitRepository that has fetched these files. */
+async function useSource(desk: ForeignDesk, files: FileChanges): Promise<TestRepository> {
+  const [git] = await Promise.all([useGitServer(), useFlux(desk)]);
+  await desk.type("kubectl create namespace shop");
+  const repo = await git.repo("shop");
+  const commit = await repo.push(files);
+  await desk.apply(aGitRepository({ name: "shop", url: repo.url }));
+  await isFetched(desk, "shop", commit);
+  return repo;
 }

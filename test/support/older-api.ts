@@ -40,7 +40,7 @@ const legacyStatus = {
 };
 
 /** A CRD that accepts any spec. */
-export function definition(group: string, version: string, kind: string, plural: string, status: object) {
+function definition(group: string, version: string, kind: string, plural: string, status: object) {
   return {
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
