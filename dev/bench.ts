@@ -1,4 +1,4 @@
-/** `npm run bench`: measures Towline and kluctl's own controller with real components. Everything that it starts ends with the run. */
+/** `npm run bench`: measures Towline, kluctl's own controller and Flux with real components. Everything that it starts ends with the run. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -7,6 +7,7 @@ import { openCluster } from "./bench/cluster.ts";
 import { describeMachine } from "./bench/machine.ts";
 import type { Measurement } from "./bench/measurement.ts";
 import { exhausting } from "./bench/exhausting.ts";
+import { besideFlux } from "./bench/flux.ts";
 import { footprint } from "./bench/footprint.ts";
 import { gitops } from "./bench/gitops.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
@@ -38,6 +39,7 @@ const measurements: readonly Measurement[] = [
   idleLoop,
   leftOut,
   manyDeployments,
+  besideFlux,
   intake,
   strangers,
   exhausting,
@@ -54,8 +56,8 @@ const [page, figures] = [join(docs, "performance.md"), join(docs, "performance.j
 
 const help = `npm run bench [-- options]
 
-Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\` and \`kluctl controller run\`, measures them, and removes
-everything afterwards. It takes about 45 minutes on two cores, a fifth of that for "thousand" and another fifth for "many".
+Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\`, \`kluctl controller run\` and Flux's controllers, measures them,
+and removes everything afterwards. It takes about an hour on two cores, a quarter of that for "flux". Flux's controllers are built once.
 Run nothing else on the machine meanwhile.
 
   --only NAMES     Run only these measurements, separated by commas:

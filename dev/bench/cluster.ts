@@ -4,6 +4,8 @@ import { startWatch } from "../../src/kube/watch.ts";
 import { createLogger } from "../../src/log.ts";
 import { previewAccount, previewAccountObjects } from "../parts/preview-account.ts";
 
+export type WatchedKind = "ConfigMap" | "KluctlDeployment" | "Kustomization";
+
 export interface Cluster {
   readonly kubeconfig: string;
   readonly client: KubeClient;
@@ -16,7 +18,7 @@ export interface Cluster {
   /** Writes a status like a server does. */
   setStatus(namespace: string, name: string, status: object): Promise<void>;
   /** Mirrors the objects of the namespace through a watch of its own. */
-  watch(kind: "ConfigMap" | "KluctlDeployment", namespace: string): Promise<Seen>;
+  watch(kind: WatchedKind, namespace: string): Promise<Seen>;
   close(): void;
 }
 
@@ -35,6 +37,8 @@ export interface KubernetesObject {
   readonly data?: Readonly<Record<string, string>>;
   readonly status?: {
     readonly observedCommit?: string;
+    /** Of a Kustomization. */
+    readonly lastAppliedRevision?: string;
     readonly lastPrepareError?: string;
     readonly lastDriftDetectionResultMessage?: string;
     readonly lastDriftDetectionResult?: { readonly id: string; readonly objects?: readonly unknown[] };
@@ -46,6 +50,7 @@ const deployments = "/apis/gitops.kluctl.io/v1beta1/namespaces";
 const pathOf = {
   ConfigMap: (namespace: string) => `/api/v1/namespaces/${namespace}/configmaps`,
   KluctlDeployment: (namespace: string) => `${deployments}/${namespace}/kluctldeployments`,
+  Kustomization: (namespace: string) => `/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/${namespace}/kustomizations`,
 };
 
 export function openCluster(kubeconfig: string, now: () => number): Cluster {

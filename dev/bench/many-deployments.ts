@@ -1,15 +1,13 @@
 /** Many deployments of one repository and one push: the requests to the git host, and the time they take. */
-import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventLoopLookMs } from "../../src/metrics.ts";
 import { now } from "./clock.ts";
 import type { KubernetesObject, Seen } from "./cluster.ts";
 import { type MemoryRow, type Measurement, milliseconds, type Report, seconds } from "./measurement.ts";
-import { createDelivery } from "./delivery.ts";
-import { settled } from "./population.ts";
+import { deliver, settled } from "./population.ts";
 import { pushRelease, specOf } from "./project.ts";
 import type { Repository, Stage } from "./stage.ts";
-import { closeConnection, growth, type Metrics, type Towline } from "./towline.ts";
+import { growth, type Metrics, type Towline } from "./towline.ts";
 import { startSampling } from "./usage.ts";
 
 const concurrency = 2;
@@ -100,7 +98,7 @@ async function measureOurs(stage: Stage, count: number) {
   const sampled = startSampling(server.pid);
   const [before, asked] = [await server.metrics(), host.requests.infoRefs];
   const { commit, doneAt } = await pushRelease(repository.copy, "1");
-  await sendPush(server, repository.url, commit);
+  await deliver(server, repository.url, commit);
   const pushed = await finishRound(stage, objects, count, "1", doneAt);
   const lag = lagOf(await server.metrics());
   await settled(server);
@@ -188,15 +186,4 @@ async function sampleIdle(stage: Stage, server: Towline): Promise<Omit<MemoryRow
   const sampled = startSampling(server.pid, 1_000);
   await delay(stage.quick ? 5_000 : 15_000);
   return sampled();
-}
-
-async function sendPush({ webhook }: Towline, url: string, commit: string): Promise<void> {
-  const { body, headers } = createDelivery({ url, commit, paths: ["release.yaml"] }, webhook.secret);
-  const answer = await fetch(webhook.url, {
-    method: "POST",
-    headers: { ...headers, ...closeConnection, "x-gitea-delivery": randomUUID() },
-    body,
-  });
-  if (answer.status !== 202)
-    throw new Error(`The server responded with status ${answer.status}: ${await answer.text()}`);
 }

@@ -111,7 +111,8 @@ export async function populate(stage: Stage, options: PopulationOptions): Promis
   };
 }
 
-async function deliver({ webhook }: Towline, url: string, commit: string): Promise<void> {
+/** Delivers a push that changed the release, as the git host's webhook would. */
+export async function deliver({ webhook }: Towline, url: string, commit: string): Promise<void> {
   const { body, headers } = createDelivery({ url, commit, paths: ["release.yaml"] }, webhook.secret);
   const answer = await fetch(webhook.url, {
     method: "POST",

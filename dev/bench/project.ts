@@ -1,6 +1,4 @@
 /** The project that is deployed: three small objects; a push changes one of their values. */
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { stringify } from "yaml";
 import type { FileChanges, WorkCopy } from "../parts/work-copy.ts";
 import { now } from "./clock.ts";
@@ -30,11 +28,18 @@ export interface Push {
   readonly doneAt: number;
 }
 
-/** Changes the value and pushes it; the time of the commit is not included. */
-export async function pushRelease(copy: WorkCopy, value: string, branch = "main"): Promise<Push> {
-  await writeFile(join(copy.dir, "release.yaml"), release(value));
-  await copy.git("commit", "--quiet", "--all", "-m", `Release ${value}`);
-  const commit = await copy.git("rev-parse", "HEAD");
+/** Changes the value and pushes it. */
+export function pushRelease(copy: WorkCopy, value: string, branch = "main"): Promise<Push> {
+  return pushChange(copy, { "release.yaml": release(value) }, { message: `Release ${value}`, branch });
+}
+
+/** Commits the changes and pushes them; the time of the commit is not included. */
+export async function pushChange(
+  copy: WorkCopy,
+  changes: FileChanges,
+  { message, branch = "main" }: { readonly message: string; readonly branch?: string },
+): Promise<Push> {
+  const commit = await copy.commit(changes, message);
   const startedAt = now();
   await copy.git("push", "--quiet", "origin", `HEAD:refs/heads/${branch}`);
   return { commit, startedAt, doneAt: now() };

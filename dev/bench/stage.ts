@@ -1,8 +1,10 @@
 /** The environment of a measurement: the real components, and servers that end with the measurement. */
 import { join } from "node:path";
+import { type Flux, fluxTools, startFlux } from "../parts/flux.ts";
 import { startGitHttp, type GitHttp } from "../parts/git-http.ts";
 import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../parts/gitea-client.ts";
-import { createWorkCopy, type WorkCopy } from "../parts/work-copy.ts";
+import { createWorkCopy, type FileChanges, type WorkCopy } from "../parts/work-copy.ts";
+import { findTools } from "../tools.ts";
 import type { World } from "../world.ts";
 import type { Cluster } from "./cluster.ts";
 import { type ForgeProxy, startForgeProxy } from "./forge-proxy.ts";
@@ -29,7 +31,9 @@ export interface ServerOptions {
   readonly concurrency: number;
 }
 
-export interface TowlineServerOptions extends ServerOptions {
+export interface TowlineServerOptions extends Omit<ServerOptions, "concurrency"> {
+  /** The server's own default if absent. */
+  readonly concurrency?: number;
   /** With a forge login, the server previews pull requests. */
   readonly forge?: ForgeLogin;
   readonly isolation?: Isolation;
@@ -41,6 +45,8 @@ export interface TowlineServerOptions extends ServerOptions {
   readonly fullInterval?: string;
   readonly auditSkips?: number;
   readonly notified?: string;
+  /** Makes Flux fetch what is pushed. */
+  readonly fluxTrigger?: boolean;
   readonly warm?: "on" | "off";
   /** Replaces the real kluctl. */
   readonly kluctl?: string;
@@ -60,12 +66,15 @@ export interface Stage extends Omit<StageDeps, "world"> {
   redisUrl(): Promise<string>;
   startTowline(options: TowlineServerOptions): Promise<Towline>;
   startPeer(options: ServerOptions): Promise<Peer>;
-  /** Creates a repository with the project on Gitea. */
+  /** Starts Flux's source-controller and kustomize-controller. */
+  startFlux(): Promise<Flux>;
+  /** Creates a repository on Gitea, with the project unless other files are given. */
   giteaRepository(
     name: string,
+    files?: FileChanges,
   ): Promise<Repository & { readonly client: GiteaClient; readonly remote: GiteaRepository }>;
-  /** Creates a repository with the project on a git host that counts its requests. */
-  countedRepository(name: string): Promise<Repository & { readonly host: GitHttp }>;
+  /** Creates a repository on a git host that counts its requests, with the project unless other files are given. */
+  countedRepository(name: string, files?: FileChanges): Promise<Repository & { readonly host: GitHttp }>;
   /** Starts a recording proxy in front of a git host's API. */
   forgeProxy(apiUrl: string): Promise<ForgeProxy>;
   /** Registers a function to call when the measurement is over, in reverse order. */
@@ -78,7 +87,7 @@ export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Sta
   const { cluster, kluctl } = deps;
   const { stateDir } = world;
   const defer = (stop: () => unknown) => void stops.push(stop);
-  const starting = <T extends ServerOptions>(options: T) => ({
+  const starting = <T extends Omit<ServerOptions, "concurrency">>(options: T) => ({
     kubeconfig: cluster.kubeconfig,
     kluctl,
     ...options,
@@ -103,19 +112,25 @@ export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Sta
         defer(() => peer.stop());
         return peer;
       },
-      async giteaRepository(name) {
+      async startFlux() {
+        const tools = await findTools(fluxTools, { say: deps.say });
+        const flux = await startFlux({ tools, kubeconfig: cluster.kubeconfig, stateDir });
+        defer(() => flux.stop());
+        return flux;
+      },
+      async giteaRepository(name, files = project) {
         const login = await world.part("gitea");
         const client = createGiteaClient(login);
         const remote = await client.createRepository(login.user, name);
         const copy = await createWorkCopy(join(stateDir, "work", name), remote.pushUrl);
-        return { url: remote.cloneUrl, copy, first: await copy.push(project), client, remote };
+        return { url: remote.cloneUrl, copy, first: await copy.push(files), client, remote };
       },
-      async countedRepository(name) {
+      async countedRepository(name, files = project) {
         const host = await startGitHttp({ root: join(stateDir, "bare", name) });
         defer(() => host.stop());
         const url = await host.createRepository(name);
         const copy = await createWorkCopy(join(stateDir, "work", name), url);
-        return { url, copy, first: await copy.push(project), host };
+        return { url, copy, first: await copy.push(files), host };
       },
       async forgeProxy(apiUrl) {
         const proxy = await startForgeProxy(apiUrl);

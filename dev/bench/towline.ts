@@ -17,9 +17,12 @@ export interface TowlineOptions {
   readonly kubeconfig: string;
   readonly redisUrl: string;
   readonly kluctl: string;
-  /** The only namespace whose KluctlDeployments it reconciles. */
+  /** The only namespace that it watches. */
   readonly namespace: string;
-  readonly concurrency: number;
+  /** The server's own default if absent. */
+  readonly concurrency?: number | undefined;
+  /** Makes Flux fetch what is pushed. */
+  readonly fluxTrigger?: boolean | undefined;
   /** Path of the program compiled as in the image; the sources if absent. */
   readonly program?: string | undefined;
   /** Previews pull requests as the account of their namespace; without it nothing is reported to the git host. */
@@ -111,6 +114,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     dataDir: join(stateDir, name),
     redis: { url: redisUrl, prefix: options.prefix ?? name },
     kubernetes: { kubeconfig, namespaces: [namespace] },
+    ...(options.fluxTrigger && { flux: { trigger: true } }),
     kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl"), warm: options.warm ?? "on" },
     concurrency,
     ...(options.notified && {

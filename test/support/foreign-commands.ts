@@ -45,7 +45,7 @@ export const notRun: Readonly<Record<string, Foreign>> = {
     },
   },
   flux: {
-    why: "takes long to build; npm run test:foreign runs it, with Flux's kustomize-controller",
+    why: "takes long to build; npm run test:foreign runs it, with Flux's controllers",
     seen: "its help, by npm run test:foreign",
     knows: {
       "get kustomizations": [],
