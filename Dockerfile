@@ -24,7 +24,8 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY LICENSE tsconfig.json tsconfig.build.json vite.config.ts ./
-COPY dev/run dev/is-installed.ts dev/
+# `towline demo` is compiled too, but is not part of the image.
+COPY dev dev
 COPY src src
 COPY routes routes
 COPY jobs jobs
@@ -33,6 +34,7 @@ COPY ui ui
 ARG REVISION
 # The checkout may have been made under a umask without read access for others, but the server runs as another user.
 RUN npm run build \
+ && rm -rf dist/dev \
  && if [ -n "${REVISION:-}" ]; then npm pkg set "commit=$REVISION"; fi \
  && chmod a+x dist/src/cli.js \
  && chmod --recursive u=rwX,go=rX dist LICENSE package.json

@@ -84,6 +84,8 @@ const rooms: readonly Room[] = [
   // Runs in a browser: of the server, it knows only the shapes of the data it receives.
   { name: "the page", files: /^ui\//, mayImport: [...ground, "decisions", "web"] },
   { name: "jobs", files: /^jobs\//, mayImport: [...decisions, "redis"] },
+  // Loads the demo when it is requested; no other part of the server knows it.
+  { name: "the command", files: /^src\/cli\.ts$/, mayImport: [...house, "the top", "dev"] },
   { name: "the top", files: /^src\/(?:app|cli)(?:\.ts|\/)/, mayImport: house },
   { name: "dev", files: /^dev\//, mayImport: [...house, "the top"] },
   { name: "tests", files: /^(?:test\/|[^/]+\.config\.ts$)/, mayImport: "anything" },

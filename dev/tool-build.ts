@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { cacheDir } from "./cache.ts";
 import { endOfLog, startProcess } from "./parts/process.ts";
 import { isAlive } from "../src/kit/work-directories.ts";
+import { packageRoot } from "./package-root.ts";
 import { createStateDir } from "./parts/state-dir.ts";
 import type { GoBuild, Tool } from "./tool-table.ts";
 
@@ -42,7 +43,7 @@ export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildO
 
     const work = await createStateDir(join(cacheDir(), "work"));
     try {
-      const source = join(import.meta.dirname, "tools", build.folder);
+      const source = join(packageRoot, "dev/tools", build.folder);
       for (const file of ["go.mod", "go.sum"]) await cp(join(source, file), join(work.path, file));
       await mkdir(toolDir(build), { recursive: true });
       const binary = join(toolDir(build), tool.name);

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The `towline` command. */
+import { existsSync } from "node:fs";
 import { text } from "node:stream/consumers";
 
 // An older Node fails on the imports below with a SyntaxError, so check the version first.
@@ -26,6 +27,11 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   serve: async (config, log, reading) => {
     const { serve } = await import("./cli/serve.ts");
     return serve(config, log, async (...args) => (await import("./app.ts")).startApp(...args, reading));
+  },
+  demo: async (options) => {
+    if (!existsSync(new URL("../dev/demo/", import.meta.url)))
+      throw new Error("the container image does not contain the demo; run: npx towline demo");
+    return (await import("../dev/demo/run.ts")).runDemo(options);
   },
   doctor: async (options) => (await import("./app/doctor.ts")).runDoctor(options),
   stdin: () => {

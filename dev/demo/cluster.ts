@@ -8,6 +8,7 @@ import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
 import { startWatch, type Watch } from "../../src/kube/watch.ts";
 import { createLogger } from "../../src/log.ts";
 import { installCustomResource } from "../custom-resource.ts";
+import { packageRoot } from "../package-root.ts";
 
 export interface KubernetesObject {
   readonly kind: string;
@@ -40,7 +41,7 @@ export const namespace = "shop";
 /** The two targets of the shop. The deployments create their namespaces themselves. */
 export const targets = ["staging", "prod"] as const;
 export const namespaceOf = (target: (typeof targets)[number]): string => `shop-${target}`;
-const examples = join(import.meta.dirname, "../../examples/deployments");
+const examples = join(packageRoot, "examples/deployments");
 
 /** Watches everything that the time lines need. */
 export async function watchCluster(kubeconfig: string): Promise<DemoCluster> {

@@ -2,12 +2,13 @@
 import { randomBytes } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { packageRoot } from "../package-root.ts";
 import { createGiteaClient, type GiteaClient, type GiteaRepository, reporterScopes } from "../parts/gitea-client.ts";
 import type { GiteaLogin } from "../parts/gitea.ts";
 import { createWorkCopy, type WorkCopy } from "../parts/work-copy.ts";
 import type { DemoServer } from "./server.ts";
 
-const shop = join(import.meta.dirname, "../../examples/shop");
+const shop = join(packageRoot, "examples/shop");
 
 export interface ShopRepository {
   readonly host: GiteaClient;

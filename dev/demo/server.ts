@@ -1,6 +1,6 @@
 /** The real `towline serve` as a separate process, and its log. */
 import { open, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { extname, join } from "node:path";
 import { randomBytes } from "node:crypto";
 import { cacheDir } from "../cache.ts";
 import { freePort } from "../parts/port.ts";
@@ -44,7 +44,8 @@ export interface ServerOptions {
   readonly webhooks: boolean;
 }
 
-const root = join(import.meta.dirname, "../..");
+/** The `towline` command: compiled if this file is. */
+export const cli = join(import.meta.dirname, `../../src/cli${extname(import.meta.filename)}`);
 
 /** Resolves when the server reports that it is ready. */
 export async function startServer(options: ServerOptions): Promise<DemoServer> {
@@ -81,9 +82,9 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
   await writeFile(file, JSON.stringify(config, undefined, 2), { mode: 0o600 });
 
   const logFile = join(stateDir, "logs", "towline.log");
-  const args = [join(root, "src/cli.ts"), "serve", "--config", file];
+  const args = [cli, "serve", "--config", file];
   const env = { PATH: process.env["PATH"], HOME: process.env["HOME"] };
-  const server = await startProcess({ name: "towline", command: process.execPath, args, logFile, env, cwd: root });
+  const server = await startProcess({ name: "towline", command: process.execPath, args, logFile, env, cwd: stateDir });
   const adminUrl = `http://127.0.0.1:${adminPort}`;
   const tail = await followLog(logFile);
   const stop = async () => {

@@ -1,6 +1,7 @@
 /** A Kubernetes control plane without machines: etcd, API server, controllers, scheduler, and kwok as the kubelet. */
 import { request } from "node:https";
 import { join } from "node:path";
+import { packageRoot } from "../package-root.ts";
 import type { ToolPaths } from "../tools.ts";
 import { type ControlPlaneFiles, writeControlPlaneFiles } from "./control-plane-files.ts";
 import { freePort } from "./port.ts";
@@ -149,7 +150,7 @@ export function controllerManagerArgs(files: ControlPlaneFiles): string[] {
 }
 
 const kwokArgs = [
-  `--config=${join(import.meta.dirname, "kwok-stages.yaml")}`,
+  `--config=${join(packageRoot, "dev/parts/kwok-stages.yaml")}`,
   "--manage-all-nodes=true",
   "--node-ip=127.0.0.1",
   "--node-lease-duration-seconds=40",

@@ -1,6 +1,8 @@
 /** The programs that their projects publish ready-made, for the platforms and with the checksums of `table.json`. */
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { z } from "zod";
+import { packageRoot } from "../package-root.ts";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
@@ -33,7 +35,7 @@ export interface Release {
   readonly sha256: string;
 }
 
-export const tablePath = new URL("table.json", import.meta.url);
+export const tablePath = join(packageRoot, "dev/release/table.json");
 
 /** Throws if the table is invalid. */
 export function readTable(): ReleaseTable {

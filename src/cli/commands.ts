@@ -13,10 +13,20 @@ export interface Reading {
   readonly everyMs?: number | undefined;
 }
 
+export interface DemoOptions {
+  /** Ends after the merge, and fails unless the cluster and the git host are in the expected state. */
+  readonly once: boolean;
+  readonly webhooks: boolean;
+  /** The user's own cluster. */
+  readonly kubeconfig?: string | undefined;
+}
+
 export interface ProgramDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Runs the server until it is stopped, and returns the exit code. */
   readonly serve: (config: Config, log: Logger, reading: Reading) => Promise<number>;
+  /** Returns the exit code. */
+  readonly demo: (options: DemoOptions) => Promise<number>;
   readonly doctor: (options: DoctorOptions) => Promise<readonly Section[]>;
   /** Reads stdin to its end. */
   readonly stdin: () => Promise<string>;
@@ -66,6 +76,12 @@ export const commands: readonly CommandEntry[] = [
     summary: "Run the server with the options and KLUCTL_* variables of `kluctl controller run`",
     section: run,
     load: async () => (await import("./server-commands.ts")).defineControllerRun,
+  },
+  {
+    path: ["demo"],
+    summary: "Show pushes and pull requests being deployed, with a cluster and a git host on this machine",
+    section: run,
+    load: async () => (await import("./demo.ts")).defineDemo,
   },
   {
     path: ["preview-runner"],

@@ -73,7 +73,7 @@ async function createProgram(
 /** The program with all commands loaded, for documentation and completion. It cannot be run. */
 export async function wholeProgram(): Promise<Command> {
   const no = () => Promise.reject(new Error("this program is for documentation only and cannot run"));
-  const deps = { env: {}, serve: no, doctor: no, stdin: no, out: () => undefined, err: () => undefined };
+  const deps = { env: {}, serve: no, demo: no, doctor: no, stdin: no, out: () => undefined, err: () => undefined };
   return createProgram(
     deps,
     () => true,

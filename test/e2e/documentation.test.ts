@@ -153,6 +153,7 @@ async function towline(argv: readonly string[], env: Record<string, string | und
   const code = await runProgram(args, {
     env: { ...forgeSecrets(env), ...env },
     serve: () => Promise.resolve(0),
+    demo: () => Promise.resolve(0),
     doctor: () => Promise.reject(new Error("only read")),
     stdin: () => Promise.resolve(""),
     out: (text) => void out.push(text),

@@ -7,6 +7,7 @@ export async function towline(argv: readonly string[], deps: Partial<ProgramDeps
   const code = await runProgram(argv, {
     env: {},
     serve: () => Promise.reject(new Error("not asked for")),
+    demo: () => Promise.reject(new Error("not asked for")),
     doctor: () => Promise.reject(new Error("not asked for")),
     stdin: () => Promise.resolve(deps.input ?? ""),
     out: (text) => void out.push(text),

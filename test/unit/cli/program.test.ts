@@ -154,10 +154,22 @@ test("doctor exits with its worst finding, and -o json prints JSON for programs"
   expect(await useProgram({ doctor }).run("doctor", "--service-account", "towline")).toBe(2);
 });
 
+test("the demo gets its options, and its exit code is the command's", async () => {
+  const asked: unknown[] = [];
+  const demo: ProgramDeps["demo"] = (options) => Promise.resolve(asked.push(options));
+  expect(await useProgram({ demo }).run("demo")).toBe(1);
+  expect(await useProgram({ demo }).run("demo", "--once", "--no-webhooks", "--kubeconfig", "mine")).toBe(2);
+  expect(asked).toEqual([
+    { once: false, webhooks: true, kubeconfig: undefined },
+    { once: true, webhooks: false, kubeconfig: "mine" },
+  ]);
+});
+
 interface Options {
   readonly env?: Record<string, string>;
   readonly code?: number;
   readonly serve?: () => Promise<number>;
+  readonly demo?: ProgramDeps["demo"];
   readonly doctor?: ProgramDeps["doctor"];
 }
 
@@ -172,6 +184,7 @@ function useProgram(options: Options = {}) {
     runProgram(argv, {
       env: { HOME: "/home/ann", ...options.env },
       serve: options.serve ?? serve,
+      demo: options.demo ?? (() => Promise.resolve(0)),
       doctor: options.doctor ?? (() => Promise.resolve([])),
       stdin: () => Promise.resolve(""),
       out: (text) => void out.push(text),
