@@ -49,7 +49,7 @@ export default defineConfig({
         extends: true,
         test: { name: "integration", include: ["test/integration/**/*.test.ts"], setupFiles, ...realParts },
       },
-      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 300_000 } },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 900_000 } },
       // `npm run test:image` has built it by then.
       ...(process.env["TEST_IMAGE"]
         ? [

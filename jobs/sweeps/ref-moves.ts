@@ -143,8 +143,10 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
    * has taken that commit by now: what merging them would change is different.
    */
   async function requestOutdated(members: readonly GitDeployment[], heads: Heads): Promise<void> {
-    const repos = deps.reports === undefined ? [] : [...new Set(members.map(({ repo }) => repo))];
-    const open = (await Promise.all(repos.map((repo) => deps.reports?.open(repo) ?? []))).flat();
+    const { reports } = deps;
+    if (reports === undefined) return;
+    const repos = [...new Set(members.map(({ repo }) => repo))];
+    const open = (await Promise.all(repos.map((repo) => reports.open(repo)))).flat();
     const compared = open
       .filter(({ state }) => state === "done")
       .map(async (report) => ({ ...report, base: await baseOf(report) }));

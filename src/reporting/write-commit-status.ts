@@ -47,7 +47,11 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const written = (await reports.statuses(commit)).filter((line) => !isPreviewLine(line));
     const applied = await deps.flux?.of(request, written, signal);
     const current = deployStatuses(commit.commit, followers, written, applied?.lines);
-    if (applied?.isUncertain && current.every(({ context }) => context === aggregateContext)) return { kind: "done" };
+    if (applied?.isUncertain && current.every(({ context }) => context === aggregateContext)) {
+      // Perhaps it is none of ours.
+      if (written.length === 0) await reports.setUnsettled(commit, repo, false);
+      return { kind: "done" };
+    }
     // While a pull request proposes the commit, the summary belongs to the pull request: a check may depend on it.
     const proposed = (await reports.proposing(repo, commit.commit)).length > 0;
     const statuses = proposed ? current.filter(({ context }) => context !== aggregateContext) : current;

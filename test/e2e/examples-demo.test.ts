@@ -8,7 +8,7 @@ const run = promisify(execFile);
 const demo = join(import.meta.dirname, "../../dev/demo.ts");
 
 test("the demo shows how its push is deployed and its pull request previewed and deployed, and exits by itself", async () => {
-  const { stdout } = await run(process.execPath, [demo, "--once"], { timeout: 280_000 }); // rejects unless it exits with 0
+  const { stdout } = await run(process.execPath, [demo, "--once"], { timeout: 800_000 }); // rejects unless it exits with 0
   const [push = "", opened = "", pushed = "", merged = ""] = stdout.split(/^(?=push |pull request )/m).slice(1);
 
   expect(push).toContain("s  git push done"); // the webhook may arrive before it
@@ -44,7 +44,7 @@ test("the demo keeps running, and its instructions work, in a browser and in a s
   });
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
-  await vi.waitFor(() => expect(said).toContain("Ctrl-C ends everything."), { timeout: 200_000, interval: 200 });
+  await vi.waitFor(() => expect(said).toContain("Ctrl-C ends everything."), { timeout: 800_000, interval: 200 });
 
   const [, url = "", token = ""] = /^ {2}the page +(\S+) +token (\S+)$/m.exec(said) ?? [];
   expect(await (await fetch(url)).text()).toContain("/assets/"); // the page is built and served

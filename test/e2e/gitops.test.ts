@@ -14,7 +14,7 @@ const run = promisify(execFile);
 async function gitops(world: TestWorld, command: string, name: string, ...more: string[]): Promise<string> {
   const { kluctl, cluster, dir } = world;
   const args = ["gitops", command, "--no-update-check", "--no-color", "--namespace", cluster.namespace, "--name", name];
-  const options = { env: kluctlEnvironment(world), cwd: dir, timeout: 90_000 };
+  const options = { env: kluctlEnvironment(world), cwd: dir, timeout: patience.timeout };
   const { stdout, stderr } = await run(kluctl, [...args, ...more], options);
   return stdout + stderr;
 }

@@ -118,7 +118,7 @@ test("a server that is stopped hands its comparison to the other one", async () 
 
   const first = servers.find(({ pid }) => pid === journal.runs()[0]?.server)!;
   await first.stop();
-  expect(findProcessesOf(first.dataDir)).toEqual([]);
+  await expect.poll(() => findProcessesOf(first.dataDir), patience).toEqual([]);
   await expect.poll(() => journal.runs().length, patience).toBe(2);
   await release();
   await pull.comment("blue");
@@ -249,20 +249,18 @@ test("the sweep updates the comments of pull requests that were merged or closed
   expect(await idsOf()).toEqual(ids);
 
   // A job that is still running would store its report again after the flush.
-  await expect
-    .poll(
-      async () => (await redis.client().keys("*")).filter((key) => /:(?:active|wait|prioritized)$/.test(key)),
-      patience,
-    )
-    .toEqual([]);
+  const client = redis.client();
+  const unfinished = async () => (await client.keys("*")).filter((key) => /:(?:active|wait|prioritized)$/.test(key));
+  await expect.poll(unfinished, patience).toEqual([]);
   // After another flush they are checked again, and comments that are already correct are not changed.
   const bodies = async () => (await Promise.all([merged, closed, unseen].map((one) => one.comments()))).flat();
   const said = await bodies();
   expect(said).toHaveLength(2);
   proxy.clear();
-  await redis.client().flushall();
+  await client.flushall();
   const looks = () => proxy.requests.filter((line) => /^GET .*\/issues\/\d+\/comments/.test(line)).length;
   await expect.poll(looks, patience).toBe(3);
+  await expect.poll(unfinished, patience).toEqual([]);
   expect(await bodies()).toEqual(said);
   const aboutUnseen = new RegExp(String.raw`/(?:pulls|issues)/${unseen.number}\b`);
   expect(proxy.requests.filter((line) => aboutUnseen.test(line))).toHaveLength(3);

@@ -157,7 +157,7 @@ test("a branch gets nothing through its code, no live Secret and no hook; the ne
     'towline_preview_isolation{property="files"} 1',
   );
   expect(towline.lines.map(({ msg }) => msg)).toContain("previews are confined");
-}, 120_000);
+});
 
 test("without isolation the same attempts succeed, which shows that they are real", async () => {
   const { world, pulls, namespace } = await useShop("off");
@@ -177,7 +177,7 @@ test("without isolation the same attempts succeed, which shows that they are rea
   const told = await thief.comment(backwards);
   expect(told).not.toContain(canary); // verbatim values are masked even then
   expect(told).not.toContain(encoded);
-}, 180_000);
+});
 
 test("declarations that kluctl itself obeys reach no file or host of the server", async () => {
   const { world, pulls, namespace } = await useShop("auto");
@@ -205,7 +205,7 @@ test("declarations that kluctl itself obeys reach no file or host of the server"
     for (const [place, text] of Object.entries(around)) expect([place, text.includes(canary)]).toEqual([place, false]);
   }
   expect(hits).toBe(0);
-}, 120_000);
+});
 
 test("branches that exhaust memory, processes, time or output fail without affecting others, and the server keeps running", async () => {
   const { world, pulls, deployment, namespace } = await useShop("required");
@@ -232,7 +232,7 @@ test("branches that exhaust memory, processes, time or output fail without affec
   expect(ready.status).toBe(200);
   await expect.poll(() => pulls.statuses(next.head), patience).toMatchObject({ towline: /success/ });
   await expect.poll(() => findRunsOf(world.dir, process.pid), patience).toEqual([]);
-}, 400_000);
+});
 
 test("a deployment without an account is not compared, the comment says what to do, and naming an account is enough", async () => {
   const { pulls, deployment, namespace } = await useShop("required", { TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "" });
@@ -246,7 +246,7 @@ test("a deployment without an account is not compared, the comment says what to 
   await deployment.settles();
   await pull.push(aProject({ namespace, data: { color: "green" } }));
   expect(await pull.comment("merging changes")).toContain("green");
-}, 120_000);
+});
 
 test("a branch that fills its share of the disk fails without affecting others, and the space is freed", async () => {
   const { world, pulls, namespace } = await useShop("required");
@@ -267,7 +267,7 @@ test("a branch that fills its share of the disk fails without affecting others, 
   const next = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
   expect(await next.comment("merging changes")).toContain("blue");
   expect((await fetch(`${pulls.towline.adminUrl}/readyz`)).status).toBe(200);
-}, 180_000);
+});
 
 test("a server that is killed while it renders a branch leaves nothing behind, and the next one previews the branch", async () => {
   const world = await useWorld();
@@ -301,4 +301,4 @@ test("a server that is killed while it renders a branch leaves nothing behind, a
   await pull.push({ README: "again\n" });
   await pull.comment("slow");
   await expect.poll(own, patience).toEqual([]);
-}, 180_000);
+});

@@ -76,7 +76,7 @@ test("twenty deployments share one merge, are compared a few at a time, and get 
     .toEqual({ towline: `pending: comparing ${many} deployments` });
   await expect.poll(() => journal.runs().length, patience).toBe(atOnce);
   await release();
-  const body = await pull.comment("took", 150_000);
+  const body = await pull.comment("took", 600_000);
 
   for (const name of names) expect(body).toContain(`${namespace}/${name}`);
   expect((await pull.comments()).map(({ id }) => id)).toEqual([early?.id]);

@@ -77,7 +77,7 @@ test("a runner renders a pull request, gets nothing of the server's, and keeps n
   );
   runner.child.kill("SIGTERM");
   expect(await runner.ended).toBe(0);
-}, 180_000);
+});
 
 test("if a runner is killed during a run, the next one renders the pull request", async () => {
   const world = await useWorld();
@@ -92,7 +92,7 @@ test("if a runner is killed during a run, the next one renders the pull request"
   await useRunner(world, { port: first.port });
 
   expect(await pull.comment("merging changes")).toContain("blue");
-}, 180_000);
+});
 
 test("without a runner nothing is rendered, the comment says so, and a runner that starts later is used", async () => {
   const world = await useWorld();
@@ -108,7 +108,7 @@ test("without a runner nothing is rendered, the comment says so, and a runner th
   expect(JSON.stringify(await ready.json())).toContain("which does not respond");
   await useRunner(world, { port });
   expect(await pull.comment("merging changes")).toContain("blue");
-}, 180_000);
+});
 
 test("a runner with another token renders nothing", async () => {
   const world = await useWorld();
@@ -120,4 +120,4 @@ test("a runner with another token renders nothing", async () => {
 
   expect(runner.lines.map(({ msg }) => msg)).toContain("connection rejected: wrong token");
   expect(await readdir(join(runner.dataDir, "slots")).catch(() => [])).toEqual([]);
-}, 180_000);
+});

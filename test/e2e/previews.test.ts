@@ -309,7 +309,9 @@ test("previews and deploys do not wait for each other", async () => {
   });
   await pull.comment("blue");
   expect(await cluster.data("settings")).toEqual({ color: "red" });
-  expect(await pulls.statuses(deploying)).toMatchObject({ [`towline/${deployment.key}`]: "pending: being deployed" });
+  await expect
+    .poll(() => pulls.statuses(deploying), patience)
+    .toMatchObject({ [`towline/${deployment.key}`]: "pending: being deployed" });
 
   await cluster.patch({ ...gate, spec: { suspend: false } } as object);
   await deployment.settles(deploying);

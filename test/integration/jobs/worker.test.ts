@@ -224,7 +224,7 @@ test("work that does not finish in time is handed to another worker at once, wit
 
 test("work that ignores its abort signal is taken over when its lock expires", async () => {
   const { queue, work } = await useQueue();
-  const first = work(() => new Promise(() => undefined));
+  const first = work(() => new Promise(() => undefined), { timing: { lockMs: 2_500 } });
   await queue.enqueue([aRequest()]);
   await vi.waitFor(() => expect(first.running()).toBe(1), patience);
   await first.stop(0);

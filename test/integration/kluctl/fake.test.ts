@@ -339,7 +339,7 @@ test("stopping ends running processes and starts no new ones", async () => {
   await kluctl.stop();
 
   expect(await run).toMatchObject({ why: "stopped" });
-  expect(await findProcesses(dir)).toEqual([]);
+  await expect.poll(() => findProcesses(dir), patience).toEqual([]);
   expect(await failure(diff())).toMatchObject({ why: "stopped" });
 });
 

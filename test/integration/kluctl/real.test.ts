@@ -347,7 +347,7 @@ spec:
     }
 
     test("its own timeout ends it with a result that says so", async () => {
-      const { kluctl, run } = await useStuck({ timeoutMs: 3_000 });
+      const { kluctl, run } = await useStuck({ timeoutMs: 20_000 });
 
       const result = await kluctl.deploy(run, noDeployOptions, signal);
 

@@ -514,8 +514,8 @@ test.each([
 
 test("every failure to identify a runner is reported", async () => {
   const heard: (object | Error)[] = [];
-  const deps = { onReport: (said: object) => void heard.push(said), patience: { reportMs: 20 } };
-  const silent = await useRogue(() => undefined, deps);
+  const deps = { onReport: (said: object) => void heard.push(said) };
+  const silent = await useRogue(() => undefined, { ...deps, patience: { reportMs: 20 } });
   const gone = await useRogue((session) => session.destroy(), deps);
   const { dispatch } = await useRunner();
 
