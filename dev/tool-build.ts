@@ -9,15 +9,16 @@ import { endOfLog, startProcess } from "./parts/process.ts";
 import { isAlive } from "../src/kit/work-directories.ts";
 import { packageRoot } from "./package-root.ts";
 import { createStateDir } from "./parts/state-dir.ts";
+import type { Part } from "./progress.ts";
 import type { GoBuild, Tool } from "./tool-table.ts";
 
 interface BuildOptions {
   readonly say: (line: string) => void;
+  readonly part: Part;
   readonly env: NodeJS.ProcessEnv;
 }
 
 const run = promisify(execFile);
-const progressEveryMs = 15_000;
 
 function toolDir({ folder, version, architecture }: GoBuild): string {
   return join(cacheDir(), "tools", [folder, version, architecture].filter(Boolean).join("-"));
@@ -32,7 +33,8 @@ export async function findBuilt(name: string, build: GoBuild): Promise<string | 
 }
 
 /** Builds the tool into the cache. If two runs need it at once, the second one waits for the first. */
-export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildOptions): Promise<string> {
+export async function buildTool(tool: Tool, build: GoBuild, options: BuildOptions): Promise<string> {
+  const { say, env } = options;
   const title = [tool.name, build.version, build.architecture].filter(Boolean).join(" ");
   return withLock(join(cacheDir(), "locks", title.replaceAll(" ", "-")), title, say, async () => {
     const built = await findBuilt(tool.name, build);
@@ -49,7 +51,7 @@ export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildO
       const binary = join(toolDir(build), tool.name);
       if (!(await exists(binary))) {
         if (build.lacks) await copyModule(build, build.lacks, work.path, env);
-        await compile(title, build, work.path, { say, env });
+        await compile(title, build, work.path, options);
         await rename(join(work.path, "built"), binary);
       }
       if (build.data) await copyData(build, build.data, work.path, env);
@@ -68,31 +70,19 @@ function or(tool: Tool): string {
   return `or name a ready-made one with ${tool.variable}=/path/to/${tool.name}.`;
 }
 
-async function compile(title: string, build: GoBuild, cwd: string, { say, env }: BuildOptions): Promise<void> {
+async function compile(title: string, build: GoBuild, cwd: string, { part, env }: BuildOptions): Promise<void> {
   const args = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-tags", build.tags ?? ""];
   args.push("-ldflags", `-s -w ${build.ldflags ?? ""}`, "-o", "built", build.package);
-  const started = Date.now();
-  const elapsed = () => `${Math.round((Date.now() - started) / 1000)} s`;
-  say(`building ${title} from Go modules (${duration(build.aboutSeconds)}, once) …`);
-  const progress = setInterval(() => say(`building ${title} … ${elapsed()}`), progressEveryMs);
+  part.begin({ doing: "building", title, from: "from Go modules", usualSeconds: build.aboutSeconds });
   const logFile = join(cwd, "build.log");
   const goEnv = {
     ...env,
     CGO_ENABLED: build.cgo ? "1" : "0",
     ...(build.architecture && { GOARCH: build.architecture }),
   };
-  try {
-    const go = await startProcess({ name: "go build", command: "go", args, cwd, env: goEnv, logFile });
-    const { ok, reason } = await go.exited;
-    if (!ok) throw new Error(`go build: ${reason}.${await endOfLog(logFile)}`);
-  } finally {
-    clearInterval(progress);
-  }
-  say(`built ${title} (${elapsed()})`);
-}
-
-function duration(seconds: number): string {
-  return seconds < 90 ? `about ${seconds} s` : `about ${Math.round(seconds / 60)} min`;
+  const go = await startProcess({ name: "go build", command: "go", args, cwd, env: goEnv, logFile });
+  const { ok, reason } = await go.exited;
+  if (!ok) throw new Error(`go build: ${reason}.${await endOfLog(logFile)}`);
 }
 
 /**

@@ -6,7 +6,9 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { access, constants } from "node:fs/promises";
 import { delimiter, join } from "node:path";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
+import { createLines, type Part, type Progress } from "./progress.ts";
 import { downloadTool, findDownloaded } from "./release/obtain.ts";
 import { findRelease, type Release, readTable, type ReleaseTable } from "./release/releases.ts";
 import { buildTool, findBuilt } from "./tool-build.ts";
@@ -17,6 +19,8 @@ export type ToolPaths<Name extends ToolName = ToolName> = Readonly<Record<Name, 
 export interface FindOptions {
   /** Reports steps that take long to the user. */
   readonly say: (line: string) => void;
+  /** Shows the programs that are downloaded or built; lines for `say` if absent. */
+  readonly progress?: Progress;
   /** `TOWLINE_DEMO_OFFLINE=1`: no release is downloaded, only packages and modules. */
   readonly env?: NodeJS.ProcessEnv;
   /** The programs that are published ready-made. */
@@ -25,35 +29,89 @@ export interface FindOptions {
 
 const run = promisify(execFile);
 
-/**
- * Finds all of the programs. Missing ones are downloaded, all at once; what cannot be downloaded is installed or built,
- * one after the other.
- */
+export interface FoundTools<Name extends ToolName> {
+  readonly paths: Readonly<Record<Name, Promise<string>>>;
+  /** Those that are still to be downloaded, installed or built. */
+  readonly missing: readonly Name[];
+}
+
+/** Finds all of the programs and obtains those that are missing. */
 export async function findTools<Name extends ToolName>(
   names: readonly Name[],
-  { say, env = process.env, releases = readTable() }: FindOptions,
+  options: FindOptions,
 ): Promise<ToolPaths<Name>> {
+  const { paths } = await findEachTool(names, options);
+  const entries = await Promise.all(names.map(async (name): Promise<[Name, string]> => [name, await paths[name]]));
+  return Object.fromEntries(entries) as ToolPaths<Name>;
+}
+
+/**
+ * Resolves when it is known which programs are missing. These are downloaded, all at once; what cannot be downloaded is
+ * installed or built, one after the other in this order. If one fails, those after it fail too.
+ */
+export async function findEachTool<Name extends ToolName>(
+  names: readonly Name[],
+  { say, progress = createLines(say), env = process.env, releases = readTable() }: FindOptions,
+): Promise<FoundTools<Name>> {
   const found = await Promise.all(
     names.map(async (name) => {
       const release = findRelease(releases, name);
-      const path = await findTool(tools[name], release, env);
-      const mayDownload = release !== undefined && env["TOWLINE_DEMO_OFFLINE"] !== "1";
-      return [name, path ?? (mayDownload ? await tryDownload(tools[name], release, say, env) : undefined)] as const;
+      return { name, release, path: await findTool(tools[name], release, env) };
     }),
   );
-  const paths = new Map<ToolName, string>();
-  for (const [name, path] of found) paths.set(name, path ?? (await obtain(tools[name], say, env)));
-  return Object.fromEntries(paths) as ToolPaths<Name>;
+  const obtained: Promise<string>[] = [];
+  const paths = found.map(({ name, release, path }) => {
+    if (path !== undefined) return [name, Promise.resolve(path)] as const;
+    const published = env["TOWLINE_DEMO_OFFLINE"] === "1" ? undefined : release;
+    const part = progress.expect(name, published ? undefined : tools[name].build?.aboutSeconds);
+    const before = Promise.all(obtained);
+    const missing = obtain(tools[name], published, before, { say: progress.say, part, env });
+    missing.catch(() => undefined); // reported by the caller that needs the program
+    obtained.push(missing);
+    return [name, missing] as const;
+  });
+  return {
+    paths: Object.fromEntries(paths) as Record<Name, Promise<string>>,
+    missing: found.filter(({ path }) => path === undefined).map(({ name }) => name),
+  };
+}
+
+interface ObtainOptions {
+  readonly say: (line: string) => void;
+  readonly part: Part;
+  readonly env: NodeJS.ProcessEnv;
+}
+
+async function obtain(
+  tool: Tool,
+  release: Release | undefined,
+  before: Promise<unknown>,
+  options: ObtainOptions,
+): Promise<string> {
+  before.catch(() => undefined); // awaited later, or not at all
+  try {
+    let path = release && (await tryDownload(tool, release, options));
+    if (path === undefined) {
+      await before;
+      path = tool.build ? await buildTool(tool, tool.build, options) : await install(tool, options);
+    }
+    options.part.end("there");
+    return path;
+  } catch (error) {
+    options.part.end("failed");
+    throw error;
+  }
 }
 
 /** Undefined if it has to be built, after saying why. */
-async function tryDownload(tool: Tool, release: Release, say: FindOptions["say"], env: NodeJS.ProcessEnv) {
+async function tryDownload(tool: Tool, release: Release, options: ObtainOptions) {
   try {
-    const path = await downloadTool(tool.name, release, { say, env });
+    const path = await downloadTool(tool.name, release, options);
     if (await isUsable(tool, path)) return path;
     throw new Error("it does not run on this machine");
   } catch (error) {
-    say(`No ready-made ${tool.name} ${release.version}: ${(error as Error).message}. It will be built.`);
+    options.part.wait(tool.build?.aboutSeconds);
+    options.say(`No ready-made ${tool.name} ${release.version}: ${(error as Error).message}. It will be built.`);
     return undefined;
   }
 }
@@ -67,7 +125,12 @@ export async function findForeignTool(
   const { build, ...tool } = tools[name];
   if (build === undefined) throw new Error(`${name} is not built by this project.`);
   const foreign = { ...build, architecture };
-  return (await findBuilt(name, foreign)) ?? buildTool(tool, foreign, { say, env });
+  const found = await findBuilt(name, foreign);
+  if (found !== undefined) return found;
+  const part = createLines(say).expect(name);
+  const path = await buildTool(tool, foreign, { say, part, env });
+  part.end("there");
+  return path;
 }
 
 async function findTool(tool: Tool, release: Release | undefined, env: NodeJS.ProcessEnv): Promise<string | undefined> {
@@ -119,11 +182,10 @@ export function compareVersions(one: string, other: string): number {
   return 0;
 }
 
-async function obtain(tool: Tool, say: (line: string) => void, env: NodeJS.ProcessEnv): Promise<string> {
-  if (tool.build) return buildTool(tool, tool.build, { say, env });
+async function install(tool: Tool, { part, env }: ObtainOptions): Promise<string> {
   const { name, versions, debian = name } = tool;
   const hint = `Install ${debian} (${name} ${versions.from} or newer), or set ${tool.variable}=/path/to/${name}.`;
-  await installPackage(debian, hint, say);
+  await runInstallation(debian, hint, part);
   const path = await findOnPath(tool, env);
   if (path === undefined) throw new Error(`Debian's ${debian} is older than ${versions.from}. ${hint}`);
   return path;
@@ -131,21 +193,27 @@ async function obtain(tool: Tool, say: (line: string) => void, env: NodeJS.Proce
 
 /** Needs root and apt-get; `hint` says what to do without them. */
 export async function installPackage(name: string, hint: string, say: (line: string) => void): Promise<void> {
+  const part = createLines(say).expect(name);
+  await runInstallation(name, hint, part);
+  part.end("there");
+}
+
+async function runInstallation(name: string, hint: string, part: Part): Promise<void> {
   const isRoot = process.getuid?.() === 0;
   if (!isRoot || !(await isExecutable("/usr/bin/apt-get"))) throw new Error(`${name} was not found. ${hint}`);
-  say(`installing ${name} from Debian's packages …`);
-  const started = Date.now();
+  part.begin({ doing: "installing", title: name, from: "from Debian's packages" });
   // Waits for other installations: a new machine may still be being set up.
   const wait = "-o DPkg::Lock::Timeout=600";
   // The lock timeout does not apply to the lock on the package lists.
   const update = "n=0; until apt-get update -qq || [ $((n += 1)) -ge 24 ]; do sleep 5; done";
   const script = `${update}; apt-get install -y -qq ${wait} --no-install-recommends ${name}`;
-  // apt-get's output goes to stderr, like all progress. RUNLEVEL keeps the service from being started.
+  // RUNLEVEL keeps the service from being started.
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
-  const child = spawn("/bin/sh", ["-c", `{ ${script}; } 1>&2`], { stdio: ["ignore", "inherit", "inherit"], env });
-  const [code] = (await once(child, "exit")) as [number | null];
-  if (code !== 0) throw new Error(`apt-get could not install ${name}. ${hint}`);
-  say(`installed ${name} (${Math.round((Date.now() - started) / 1000)} s)`);
+  const child = spawn("/bin/sh", ["-c", `{ ${script}; } 2>&1`], { stdio: ["ignore", "pipe", "ignore"], env });
+  const closed = once(child, "close");
+  const output = await text(child.stdout);
+  const [code] = (await closed) as [number | null];
+  if (code !== 0) throw new Error(`apt-get could not install ${name}. ${hint} Its output:\n${output.trimEnd()}`);
 }
 
 async function isExecutable(path: string): Promise<boolean> {

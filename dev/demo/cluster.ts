@@ -21,6 +21,7 @@ export interface KubernetesObject {
 export interface KluctlDeployment extends KubernetesObject {
   readonly status?: {
     readonly observedCommit?: string;
+    readonly observedGeneration?: number;
     readonly lastPrepareError?: string;
     readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message: string }[];
   };
@@ -143,6 +144,30 @@ export async function createDeployments(client: KubeClient, repositoryUrl: strin
     resource.spec.delete = true;
     const path = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
     await client.request({ method: "POST", path, body: resource });
+  }
+}
+
+/** Changes the repository of the deployments, and waits until the server has reconciled that. */
+export async function moveDeployments(cluster: DemoCluster, repositoryUrl: string): Promise<void> {
+  const list = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
+  const generations = new Map<string, number>();
+  for (const target of targets) {
+    const body = { spec: { source: { git: { url: repositoryUrl } } } };
+    const request = { method: "PATCH", path: `${list}/${target}`, body } as const;
+    const { metadata } = (await cluster.client.request(request)) as KubernetesObject;
+    generations.set(target, metadata.generation ?? 0);
+  }
+  const deadline = Date.now() + 60_000;
+  const isReconciled = (target: (typeof targets)[number]) => {
+    const object = cluster.find("KluctlDeployment", namespace, target) as KluctlDeployment | undefined;
+    const { observedGeneration = 0, observedCommit = "" } = object?.status ?? {};
+    const state = readiness(object, observedCommit);
+    if (state instanceof Error) throw state;
+    return observedGeneration >= (generations.get(target) ?? 0) && state === "ready";
+  };
+  while (!targets.every(isReconciled)) {
+    if (Date.now() > deadline) throw new Error("The deployments were not reconciled from Gitea within 60 s.");
+    await delay(50);
   }
 }
 

@@ -3,7 +3,7 @@ import { readiness } from "./cluster.ts";
 import { confirm, type Fact, readPresent } from "./present.ts";
 import { formatChanged, type PushStory } from "./push-story.ts";
 import { pushRelease, type Release } from "./repository.ts";
-import { cause, type Scene } from "./scene.ts";
+import { cause, type PushScene } from "./scene.ts";
 import { moment, tellTimeLine } from "./time-line.ts";
 
 const release: Release = {
@@ -13,7 +13,7 @@ const release: Release = {
   message: "Raise frontend to 1.5.0",
 };
 
-export async function playPush(scene: Scene): Promise<void> {
+export async function playPush(scene: PushScene): Promise<void> {
   const push = () => pushRelease(scene.shop, release);
   const { done: commit, doneAt, story } = await cause(push, scene.pushes);
   scene.tell(titleOf(commit, release.message));
@@ -28,7 +28,7 @@ export async function tellPush(
   commit: string,
   message: string,
   startedAt: number,
-  tell: Scene["tell"],
+  tell: PushScene["tell"],
 ): Promise<void> {
   tell(titleOf(commit, message));
   await tellTimeLine([story.until(commit)], startedAt, tell);
@@ -39,12 +39,12 @@ function titleOf(commit: string, message: string): string {
   return `\npush ${commit.slice(0, 7)} ${JSON.stringify(message.split("\n")[0])}`;
 }
 
-export function tellChanges({ changed }: PushStory, tell: Scene["tell"]): void {
+export function tellChanges({ changed }: PushStory, tell: PushScene["tell"]): void {
   if (changed.length > 0) tell();
   for (const one of changed) formatChanged(one).forEach((line) => tell(line));
 }
 
-async function findFacts({ cluster, shop }: Scene, story: PushStory, commit: string): Promise<Fact[]> {
+async function findFacts({ cluster, shop }: PushScene, story: PushStory, commit: string): Promise<Fact[]> {
   const present = readPresent(cluster);
   const [staging, prod, main, released] = await Promise.all([
     present.kluctlDeployment("staging"),
@@ -57,10 +57,10 @@ async function findFacts({ cluster, shop }: Scene, story: PushStory, commit: str
   return [
     ["the push was queued for shop/staging alone", story.targets.join() === "staging"],
     ["fetching and applying were seen", ["fetched", "applied"].every((what) => seen.has(what))],
-    ["main on Gitea is the pushed commit", main?.id === commit],
+    ["main on the git host is the pushed commit", main?.id === commit],
     ["shop/staging is Ready at that commit", readiness(staging, commit) === "ready"],
     ["frontend in shop-staging has the image 1.5.0", images.staging === "registry.example/frontend:1.5.0"],
-    ["shop/prod is Ready where release is on Gitea", readiness(prod, released?.id ?? "") === "ready"],
+    ["shop/prod is Ready where release is on the git host", readiness(prod, released?.id ?? "") === "ready"],
     ["frontend in shop-prod still has the image 1.4.2", images.prod === "registry.example/frontend:1.4.2"],
   ];
 }

@@ -1,7 +1,7 @@
 /** Follows one push through the server's log and the watch of the API server. */
 import { type Change, findChanges, longChange, shortChange } from "./changes.ts";
 import { type DemoCluster, type KubernetesObject, namespace, namespaceOf, readiness, targets } from "./cluster.ts";
-import type { ShopRepository } from "./repository.ts";
+import type { PushedShop } from "./repository.ts";
 import type { DemoServer, LogLine } from "./server.ts";
 import type { Step, Strand } from "./time-line.ts";
 
@@ -30,7 +30,7 @@ export interface PushStory {
 export interface PushStoriesDeps {
   readonly server: Pick<DemoServer, "onLine">;
   readonly cluster: DemoCluster;
-  readonly shop: Pick<ShopRepository, "repository">;
+  readonly shop: Pick<PushedShop, "repository">;
   /** True if pods become ready; otherwise the shop's fictitious images cannot be pulled. */
   readonly podsRun: boolean;
 }

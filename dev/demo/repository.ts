@@ -10,18 +10,23 @@ import type { DemoServer } from "./server.ts";
 
 const shop = join(packageRoot, "examples/shop");
 
-export interface ShopRepository {
-  readonly host: GiteaClient;
-  readonly repository: GiteaRepository;
+/** The shop on any git host, after its first push. */
+export interface PushedShop {
+  readonly repository: Pick<GiteaRepository, "owner" | "name" | "cloneUrl">;
   readonly workCopy: WorkCopy;
   /** The first commit of `main` and `release`. */
   readonly firstCommit: string;
+  /** The head of the branch on the git host; `undefined` if there is no such branch. */
+  head(branch: string): Promise<Commit | undefined>;
+}
+
+export interface ShopRepository extends PushedShop {
+  readonly host: GiteaClient;
+  readonly repository: GiteaRepository;
   /** The account that the server writes with; it has only the rights it needs. */
   readonly reporter: GiteaLogin;
   /** Login for the git host's pages. */
   readonly login: { readonly user: string; readonly password: string };
-  /** The head of the branch on the git host; `undefined` if there is no such branch. */
-  head(branch: string): Promise<Commit | undefined>;
 }
 
 export interface Commit {
@@ -29,8 +34,24 @@ export interface Commit {
   readonly message: string;
 }
 
-/** Pushes before the webhook is created: the first push is not shown. */
-export async function createShopRepository(login: GiteaLogin, dir: string): Promise<ShopRepository> {
+/** Pushes the shop to `main` and `release`. Returns the commit. */
+export async function fillRepository(workCopy: WorkCopy): Promise<string> {
+  await workCopy.git("config", "user.name", "Ada"); // for users who continue by hand
+  await workCopy.git("config", "user.email", "ada@example.com");
+  const firstCommit = await workCopy.push(await readFiles(shop), { message: "The shop" });
+  await workCopy.git("push", "--quiet", "--set-upstream", "origin", "HEAD:refs/heads/release", "main");
+  return firstCommit;
+}
+
+/**
+ * Pushes before the webhook is created: the first push is not shown. With the shop of another host, its commits are
+ * pushed.
+ */
+export async function createShopRepository(
+  login: GiteaLogin,
+  dir: string,
+  moved?: PushedShop,
+): Promise<ShopRepository> {
   const host = createGiteaClient(login);
   const password = randomBytes(9).toString("base64url");
   const account = { login_name: login.user, source_id: 0, password, must_change_password: false };
@@ -38,11 +59,9 @@ export async function createShopRepository(login: GiteaLogin, dir: string): Prom
   await host.createOrganization("example");
   const repository = await host.createRepository("example", "shop");
   const reporter = await host.createCollaborator(repository, "towline", reporterScopes);
-  const workCopy = await createWorkCopy(dir, repository.pushUrl);
-  await workCopy.git("config", "user.name", "Ada"); // for users who continue by hand
-  await workCopy.git("config", "user.email", "ada@example.com");
-  const firstCommit = await workCopy.push(await readFiles(shop), { message: "The shop" });
-  await workCopy.git("push", "--quiet", "--set-upstream", "origin", "HEAD:refs/heads/release", "main");
+  const workCopy = await createWorkCopy(dir, repository.pushUrl); // leaves an existing one its commits
+  const firstCommit = moved?.firstCommit ?? (await fillRepository(workCopy));
+  if (moved) await workCopy.git("push", "--quiet", "origin", "main", `${firstCommit}:refs/heads/release`);
   return {
     host,
     repository,
@@ -77,7 +96,11 @@ export interface Release {
 }
 
 /** Pushes the working copy with one value changed. Returns the commit. */
-export async function pushRelease({ workCopy }: ShopRepository, release: Release, branch = "main"): Promise<string> {
+export async function pushRelease(
+  { workCopy }: Pick<PushedShop, "workCopy">,
+  release: Release,
+  branch = "main",
+): Promise<string> {
   const { file, from, to, message } = release;
   const text = await readFile(join(workCopy.dir, file), "utf8");
   if (!text.includes(from)) throw new Error(`examples/shop/${file} does not contain "${from}".`);

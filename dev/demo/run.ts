@@ -3,31 +3,23 @@
  * request that shows what it would change there. Prints time lines of what happened.
  */
 import { once } from "node:events";
-import { join, resolve } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { join } from "node:path";
 import type { DemoOptions } from "../../src/cli/commands.ts";
 import { endOfRun } from "../end-of-run.ts";
-import { findTools } from "../tools.ts";
-import { createWorld, type World } from "../world.ts";
-import {
-  createDeployments,
-  deleteDeployments,
-  deleteNamespaces,
-  type DemoCluster,
-  namespace,
-  prepareCluster,
-  readiness,
-  targets,
-  watchCluster,
-} from "./cluster.ts";
+import { controlPlaneTools } from "../parts/control-plane.ts";
+import { createView } from "../progress.ts";
+import { createWorld } from "../world.ts";
+import { moveDeployments } from "./cluster.ts";
+import { startPlainShop } from "./plain-host.ts";
 import { playPullRequest } from "./play-pull-request.ts";
 import { playPush } from "./play-push.ts";
 import { createPreviewStories } from "./preview-story.ts";
+import { demoTools, findPrograms, type Programs } from "./programs.ts";
 import { createPushStories } from "./push-story.ts";
-import { demoTools } from "./programs.ts";
 import { connectWebhook, createShopRepository } from "./repository.ts";
 import type { Scene } from "./scene.ts";
-import { cli, type DemoServer, startServer } from "./server.ts";
+import { cli, type DemoServer } from "./server.ts";
+import { prepareStage, type Stage, type StageOptions, startPart } from "./stage.ts";
 import { tellOthers } from "./tell-others.ts";
 
 export interface DemoRun extends DemoOptions {
@@ -35,103 +27,99 @@ export interface DemoRun extends DemoOptions {
   readonly prepare?: (() => Promise<void>) | undefined;
 }
 
-const say = (line: string) => void process.stderr.write(`${line}\n`);
-const tell = (line = "") => void process.stdout.write(`${line}\n`);
+const view = createView(process.stderr);
+const { say } = view;
+const tell = (line = "") => view.above(() => process.stdout.write(`${line}\n`));
 
 /** Runs until Ctrl-C, or with `once` until the merge. Returns the exit code; everything that it started has ended. */
-export async function runDemo(options: DemoRun): Promise<number> {
+export async function runDemo(run: DemoRun): Promise<number> {
   const end = endOfRun();
-  // Everything that was started ends with this process; only a cluster of the user needs cleaning up.
-  let up = options.kubeconfig !== undefined;
+  // Until it is up, everything ends with this process; only a cluster of the user needs cleaning up.
+  let up = false;
   end.addEventListener("abort", () => up || process.exit(130));
-  const startedAt = Date.now();
-  const { kluctl, kubectl } = await findTools(demoTools, { say });
+  const ended = once(end, "abort").then(() => undefined);
   const world = await createWorld({ say });
-  const stops: (() => Promise<void>)[] = [() => world.stop()];
-  const stopAll = async () => {
-    for (const stop of stops.splice(0).toReversed()) await stop().catch((error: unknown) => say(String(error)));
-  };
+  const stops = [() => world.stop()];
+  let programs: Programs | undefined;
+  let code = 0;
   try {
-    const ended = once(end, "abort").then(() => undefined);
-    const { scene, server, kubeconfig } = await setUp(options, world, kluctl, stops);
+    programs = await findPrograms((name) => isNeeded(name, run), { say, progress: view });
+    const options = { ...run, world, programs, say, stops, onLasting: () => void (up = true) };
+    const played = await Promise.race([play(options, run.once), ended]);
     up = true;
-    if (end.aborted) return 0;
-    say(`Everything is up (${seconds(startedAt)})`);
-    await Promise.race([playPush(scene).then(() => playPullRequest(scene)), ended]);
-    if (end.aborted || options.once) return 0;
-    tell(describe({ scene, server, kubeconfig }, world.stateDir, kubectl));
-    const stopTelling = tellOthers(scene, say);
-    const why = await Promise.race([ended, server.exited]);
-    stopTelling();
-    if (why !== undefined) throw new Error(`The server has exited (${why}); its log was ${server.logFile}.`);
-    return 0;
+    if (played !== undefined && !run.once) await showUsersPushes(played, world.stateDir, ended);
   } catch (error) {
+    code = 1;
+    view.stop();
     say(`\ntowline demo: ${error instanceof Error ? error.message : String(error)}`);
-    return 1;
-  } finally {
-    await stopAll();
   }
+  for (const stop of stops.toReversed()) await stop().catch((error: unknown) => say(String(error)));
+  // A build that is still in progress ends only with this process.
+  if (programs?.areMissing(...demoTools)) process.exit(code);
+  return code;
+}
+
+function isNeeded(name: (typeof demoTools)[number], { once: check, kubeconfig }: DemoRun): boolean {
+  if (name === "kubectl") return !check;
+  return kubeconfig === undefined || !controlPlaneTools.some((one) => one === name);
 }
 
 interface Up {
   readonly scene: Scene;
   readonly server: DemoServer;
   readonly kubeconfig: string;
+  readonly kubectl: string;
 }
 
-/** Each part adds a function that stops it, in the order in which the parts were started. */
-async function setUp(
-  { once: check, webhooks, prepare, ...options }: DemoRun,
-  world: World,
-  kluctl: string,
-  stops: (() => Promise<void>)[],
-): Promise<Up> {
-  const own = options.kubeconfig === undefined ? undefined : resolve(options.kubeconfig);
-  const [kubeconfig, redis, gitea] = await Promise.all([
-    own ?? world.part("controlPlane").then((plane) => plane.kubeconfig),
-    world.part("redis"),
-    world.part("gitea"),
-    prepare?.(),
-  ]);
-  const [shop, namespaces] = await Promise.all([
-    createShopRepository(gitea, join(world.stateDir, "shop")),
-    prepareCluster(kubeconfig),
-  ]);
-  if (own !== undefined) stops.push(() => deleteNamespaces(own, namespaces));
-  const cluster = await watchCluster(kubeconfig);
-  stops.push(() => cluster.stop());
-  const server = await startServer({
-    stateDir: world.stateDir,
-    kubeconfig,
-    redis,
-    gitea: shop.reporter,
-    kluctl,
-    ...{ namespace, webhooks },
-  });
-  stops.push(() => server.stop());
-  if (own !== undefined) stops.push(() => deleteDeployments(cluster.client));
+async function play(options: StageOptions, check: boolean): Promise<Up> {
+  const { world, programs, webhooks } = options;
+  const startedAt = Date.now();
+  const login = startPart("gitea", options);
+  login.catch(() => undefined); // reported where the demo cannot go on without it
+  const stage = await prepareStage(options);
+  const { cluster, kubeconfig } = stage;
+  const early = programs.areMissing("gitea") ? await playEarlyPush(stage, options, check) : undefined;
+
+  const shop = await createShopRepository(await login, join(world.stateDir, "shop"), early?.shop);
+  await early?.server.stop();
+  const server = await stage.serve({ forge: shop.reporter });
   if (webhooks) await connectWebhook(shop, server.webhook);
-  await createDeployments(cluster.client, shop.repository.cloneUrl);
-  await firstDeploy(cluster, shop.firstCommit);
-  const pushes = createPushStories({ server, cluster, shop, podsRun: own === undefined });
+  if (early) await moveDeployments(cluster, shop.repository.cloneUrl);
+  else await stage.deploy(shop);
+  say(early ? "The shop is on Gitea now" : `Everything is up (${seconds(startedAt)})`);
+  const pushes = createPushStories({ server, cluster, shop, podsRun: stage.podsRun });
   const previews = createPreviewStories({ server, shop });
-  return { scene: { cluster, shop, pushes, previews, webhooks, check, tell }, server, kubeconfig };
+  const scene = { cluster, shop, pushes, previews, webhooks, check, tell };
+  if (!early) await playPush(scene);
+  await playPullRequest(scene);
+  return { scene, server, kubeconfig, kubectl: (await programs.paths.kubectl) ?? "kubectl" };
 }
 
-/** Waits for the state before the first push that the demo shows. */
-async function firstDeploy(cluster: DemoCluster, commit: string): Promise<void> {
-  const from = Date.now();
-  const states = () => targets.map((target) => readiness(cluster.find("KluctlDeployment", namespace, target), commit));
-  while (!states().every((state) => state === "ready")) {
-    const failure = states().find((state) => state instanceof Error);
-    if (failure) throw failure;
-    if (Date.now() - from > 60_000) throw new Error("The first deploy did not finish within 60 s.");
-    await delay(50);
-  }
-  say(`shop/staging and shop/prod are deployed for the first time (${seconds(from)})`);
+/** Building Gitea takes minutes, and a push needs only git and a webhook. */
+async function playEarlyPush(stage: Stage, { world, webhooks, stops }: StageOptions, check: boolean) {
+  const { cluster } = stage;
+  const shop = await startPlainShop(world.stateDir, join(world.stateDir, "shop"));
+  stops.push(shop.stop);
+  const server = await stage.serve({ name: "towline-before-gitea", forge: { url: shop.url } });
+  if (webhooks) shop.sendWebhooks(server.webhook);
+  await stage.deploy(shop);
+  const sender = webhooks ? ", and the demo sends the webhook that Gitea would send" : "";
+  say(`Gitea is not there yet. The first push goes to a plain git server${sender}. The pull request follows on Gitea.`);
+  const pushes = createPushStories({ server, cluster, shop, podsRun: stage.podsRun });
+  await playPush({ cluster, shop, pushes, check, tell });
+  return { shop, server };
 }
 
-function describe({ scene: { shop }, server, kubeconfig }: Up, stateDir: string, kubectl: string): string {
+async function showUsersPushes(played: Up, stateDir: string, ended: Promise<undefined>): Promise<void> {
+  const { scene, server } = played;
+  tell(describe(played, stateDir));
+  const stopTelling = tellOthers(scene, say);
+  const why = await Promise.race([ended, server.exited]);
+  stopTelling();
+  if (why !== undefined) throw new Error(`The server has exited (${why}); its log was ${server.logFile}.`);
+}
+
+function describe({ scene: { shop }, server, kubeconfig, kubectl }: Up, stateDir: string): string {
   const page = `${shop.reporter.url}/${shop.repository.owner}/${shop.repository.name}`;
   return `
 Try it yourself, in another terminal:

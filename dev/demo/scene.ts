@@ -5,16 +5,21 @@ import type { PreviewStories } from "./preview-story.ts";
 import type { PushStories } from "./push-story.ts";
 import type { ShopRepository } from "./repository.ts";
 
-export interface Scene {
+/** What the part with a push needs. */
+export interface PushScene {
   readonly cluster: DemoCluster;
-  readonly shop: ShopRepository;
+  readonly shop: Pick<ShopRepository, "workCopy" | "head">;
   readonly pushes: PushStories;
-  readonly previews: PreviewStories;
-  /** Whether the git host has a webhook. */
-  readonly webhooks: boolean;
   /** Verifies the state of the cluster and the git host at the end of each part. */
   readonly check: boolean;
   readonly tell: (line?: string) => void;
+}
+
+export interface Scene extends PushScene {
+  readonly shop: ShopRepository;
+  readonly previews: PreviewStories;
+  /** Whether the git host has a webhook. */
+  readonly webhooks: boolean;
 }
 
 const deliveryMs = 30_000;

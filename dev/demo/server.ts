@@ -33,10 +33,12 @@ export interface DemoServer {
 
 export interface ServerOptions {
   readonly stateDir: string;
+  /** Distinguishes its log from that of an earlier server. */
+  readonly name?: string | undefined;
   readonly kubeconfig: string;
   readonly redis: Addresses["redis"];
-  /** The login of the server's own account, for comments and statuses. */
-  readonly gitea: Addresses["gitea"];
+  /** The git host; with the token of the server's own account if it has comments and statuses. */
+  readonly forge: { readonly url: string; readonly token?: string | undefined };
   readonly kluctl: string;
   /** The only namespace whose KluctlDeployments it reconciles. */
   readonly namespace: string;
@@ -49,14 +51,14 @@ export const cli = join(import.meta.dirname, `../../src/cli${extname(import.meta
 
 /** Resolves when the server reports that it is ready. */
 export async function startServer(options: ServerOptions): Promise<DemoServer> {
-  const { stateDir, kubeconfig, redis, gitea, kluctl, namespace, webhooks } = options;
+  const { stateDir, name = "towline", kubeconfig, redis, forge, kluctl, namespace, webhooks } = options;
   const [port, adminPort, pagePort] = [await freePort(), await freePort(), await freePort()];
   const secret = randomBytes(24).toString("hex");
   const token = randomBytes(18).toString("base64url");
   const config = {
     forges: [
       {
-        ...{ id: "gitea", kind: "gitea", apiUrl: `${gitea.url}/api/v1`, token: gitea.token },
+        ...{ id: "gitea", kind: "gitea", apiUrl: `${forge.url}/api/v1`, token: forge.token },
         ...(webhooks ? { webhookSecrets: [secret] } : { webhooks }),
       },
     ],
@@ -71,7 +73,7 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
     log: { format: "json" },
     // Only the user of the demo can push to its Gitea: previews are isolated as far as this machine's kernel supports
     // it, and no account for them has to be created in the user's cluster.
-    preview: { enabled: true, isolation: "auto" },
+    preview: { enabled: forge.token !== undefined, isolation: "auto" },
     clusterName: "demo",
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },
@@ -81,10 +83,10 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
   const file = join(stateDir, "towline.yaml");
   await writeFile(file, JSON.stringify(config, undefined, 2), { mode: 0o600 });
 
-  const logFile = join(stateDir, "logs", "towline.log");
+  const logFile = join(stateDir, "logs", `${name}.log`);
   const args = [cli, "serve", "--config", file];
   const env = { PATH: process.env["PATH"], HOME: process.env["HOME"] };
-  const server = await startProcess({ name: "towline", command: process.execPath, args, logFile, env, cwd: stateDir });
+  const server = await startProcess({ name, command: process.execPath, args, logFile, env, cwd: stateDir });
   const adminUrl = `http://127.0.0.1:${adminPort}`;
   const tail = await followLog(logFile);
   const stop = async () => {

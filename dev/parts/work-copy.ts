@@ -42,7 +42,7 @@ export interface WorkCopy {
   git(...args: string[]): Promise<string>;
 }
 
-/** `remote` may contain a login, because the directory is temporary. */
+/** An existing working copy keeps its commits and gets this remote. `remote` may contain a login, because the directory is temporary. */
 export async function createWorkCopy(dir: string, remote: string): Promise<WorkCopy> {
   await mkdir(dir, { recursive: true });
   const git = async (...args: string[]) => {
@@ -69,7 +69,8 @@ export async function createWorkCopy(dir: string, remote: string): Promise<WorkC
   }
 
   await git("init", "--quiet", "--initial-branch=main");
-  await git("remote", "add", "origin", remote);
+  if (await git("remote").then((names) => names === "")) await git("remote", "add", "origin", remote);
+  else await git("remote", "set-url", "origin", remote);
 
   return {
     dir,

@@ -17,6 +17,8 @@ export interface Download {
   /** Appears when it is complete and verified; until then it is `<path>.part`. */
   readonly path: string;
   readonly say: (line: string) => void;
+  /** Called every second with the amount so far, such as `12.0 of 110.3 MB`. */
+  readonly onProgress?: ((amount: string) => void) | undefined;
   readonly env?: NodeJS.ProcessEnv | undefined;
   /** A connection on which nothing arrives for so long is given up; 20 s if absent. */
   readonly idleMs?: number | undefined;
@@ -24,7 +26,7 @@ export interface Download {
 
 const tries = 5;
 const redirects = 5;
-const progressEveryMs = 5_000;
+const progressEveryMs = 1_000;
 const megabyte = 1_000_000;
 
 /** Worth another try, which goes on where this one ended. */
@@ -46,7 +48,7 @@ export async function download({ path, sha256, title, say, ...from }: Download):
   throw new Error(`its SHA-256 is ${found} instead of ${sha256}`);
 }
 
-type Source = Pick<Download, "title" | "url" | "say" | "env" | "idleMs"> & { readonly part: string };
+type Source = Pick<Download, "title" | "url" | "say" | "onProgress" | "env" | "idleMs"> & { readonly part: string };
 
 async function fetchAll(source: Source): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -61,7 +63,7 @@ async function fetchAll(source: Source): Promise<void> {
 }
 
 /** Appends what is missing; begins again if the server does not send parts of files. */
-async function fetchRest({ url, part, title, say, env = process.env, idleMs = 20_000 }: Source): Promise<void> {
+async function fetchRest({ url, part, onProgress, env = process.env, idleMs = 20_000 }: Source): Promise<void> {
   const have = await sizeOf(part);
   const answer = await request(url, have, env, idleMs);
   if (answer.statusCode === 416) {
@@ -78,7 +80,7 @@ async function fetchRest({ url, part, title, say, env = process.env, idleMs = 20
   const total = before + Number(answer.headers["content-length"] ?? Number.NaN);
   let done = before;
   answer.on("data", (chunk: Buffer) => void (done += chunk.length));
-  const progress = setInterval(() => say(`downloading ${title} … ${amount(done, total)}`), progressEveryMs);
+  const progress = setInterval(() => onProgress?.(amount(done, total)), progressEveryMs);
   try {
     await pipeline(answer, createWriteStream(part, { flags: appends ? "a" : "w" }));
   } catch (error) {

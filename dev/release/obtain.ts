@@ -4,12 +4,14 @@ import { basename, join } from "node:path";
 import { extract } from "tar";
 import { cacheDir } from "../cache.ts";
 import { createStateDir } from "../parts/state-dir.ts";
+import type { Part } from "../progress.ts";
 import { withLock } from "../tool-build.ts";
 import { download } from "./download.ts";
 import type { Release } from "./releases.ts";
 
 interface ObtainOptions {
   readonly say: (line: string) => void;
+  readonly part: Part;
   readonly env: NodeJS.ProcessEnv;
 }
 
@@ -27,7 +29,7 @@ export async function findDownloaded(name: string, release: Release): Promise<st
 }
 
 /** Throws if it cannot be had, or is not what its checksum says; the message says which. */
-export async function downloadTool(name: string, release: Release, { say, env }: ObtainOptions): Promise<string> {
+export async function downloadTool(name: string, release: Release, { say, part, env }: ObtainOptions): Promise<string> {
   const title = `${name} ${release.version}`;
   return withLock(join(cacheDir(), "locks", `download-${title.replaceAll(" ", "-")}`), title, say, async () => {
     const path = pathOf(name, release);
@@ -35,13 +37,11 @@ export async function downloadTool(name: string, release: Release, { say, env }:
     const folder = join(path, "..");
     await mkdir(folder, { recursive: true });
     const file = join(folder, `${basename(new URL(release.url).pathname)}.download`);
-    const started = Date.now();
-    say(`downloading ${title} (once) …`);
-    await download({ title, url: release.url, sha256: release.sha256, path: file, say, env });
+    part.begin({ doing: "downloading", title });
+    await download({ title, url: release.url, sha256: release.sha256, path: file, say, onProgress: part.update, env });
     if (release.member === undefined) await place(file, path);
     else await unpack(file, release.member, path);
     await rm(file, { force: true });
-    say(`downloaded ${title} (${Math.round((Date.now() - started) / 1000)} s)`);
     return path;
   });
 }

@@ -8,7 +8,8 @@ happens to your own pushes and pull requests. Everything is removed at the end.
 
 It needs Linux and git. It uses kluctl, etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok, kubectl,
 redis-server and gitea from PATH if their versions are suitable. Missing ones are downloaded if their checksums are known,
-otherwise built from Go modules, which needs Go and, for Gitea, gcc. They are kept in ~/.cache/towline.
+otherwise built from Go modules, which needs Go and, for Gitea, gcc. They are kept in ~/.cache/towline. Gitea is last: if it
+is not there when the others are, the first push goes to a plain git server, and the demo sends the webhook itself.
 TOWLINE_DEMO_OFFLINE=1 downloads no releases; TOWLINE_KLUCTL=/path/to/kluctl names a program, likewise for the others.
 
 With --kubeconfig, which needs administrator permissions, the demo creates the namespaces shop, shop-staging and shop-prod,
