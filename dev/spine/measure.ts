@@ -21,7 +21,7 @@ export interface Extent {
 export const goal: Extent = { files: 12, lines: 2_500 };
 
 /** What it was when it was last measured, lines to the next fifty: it may only become less. */
-export const limit: Extent = { files: 36, lines: 4_400 };
+export const limit: Extent = { files: 35, lines: 4_250 };
 
 /** Through these, the reconciliation calls its own parts, so that others can wrap them. */
 const seams = ["src/reconcile/parts.ts"];
