@@ -18,7 +18,7 @@ export function explainJail(error: unknown, { overfull, access }: ConfinedRun, e
   if (access === noAccess) return explainOffline(error);
   return withReasons(error, [
     ...(access.refusals?.() ?? []),
-    ...(noNetwork.test(error.message) ? [noNetworkAdvice] : []),
+    ...(noNetwork.test(error.message) ? [loopback.test(error.message) ? loopbackAdvice : noNetworkAdvice] : []),
   ]);
 }
 
@@ -30,3 +30,8 @@ export function withReasons(error: PrepareError, reasons: readonly string[]): Pr
 
 const noNetworkAdvice =
   "previews reach hosts through a proxy only, which `http` vars and ssh cannot use: fetch over https, or keep a copy in the repository";
+
+/** Programs in Go use no proxy for these, whatever their environment says. */
+const loopback = /\bdial tcp (?:127\.|\[::1\])/;
+const loopbackAdvice =
+  "previews reach hosts through a proxy only, which kluctl does not use for addresses of this machine (127.0.0.1, ::1): use another address of the host";
