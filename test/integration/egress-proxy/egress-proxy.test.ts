@@ -7,6 +7,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createEgressProxy, type EgressAccess, type EgressProxyDeps } from "../../../src/egress-proxy/egress-proxy.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { useUpstream } from "../../support/upstream-proxy.ts";
+import { patience } from "../../support/patience.ts";
 
 /** Answers with the requested method, path and host, and counts connections. */
 async function useServer(answer?: http.RequestListener) {
@@ -271,5 +272,8 @@ test("the number of connections, idle time and bytes are limited", async () => {
   const large = await useProxy({}, { ...upstream, limits: { bytes: 50_000 } }).open(["git.example.com"]);
   const { socket } = await connect(large, "git.example.com:443");
   await askThrough(socket, "/").catch(() => undefined);
-  await vi.waitFor(() => expect(large.refusals()).toEqual([expect.stringContaining("cannot transfer more than")]));
+  await vi.waitFor(
+    () => expect(large.refusals()).toEqual([expect.stringContaining("cannot transfer more than")]),
+    patience,
+  );
 });

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createPreviewStories, type PreviewStory } from "../../../dev/demo/preview-story.ts";
 import type { LogLine } from "../../../dev/demo/server.ts";
 import type { GiteaClient, GiteaRepository } from "../../../dev/parts/gitea-client.ts";
+import { patience } from "../../support/patience.ts";
 
 const head = "a".repeat(40);
 const subject = { pullRequest: "gitea:example/shop#1" };
@@ -59,7 +60,7 @@ test("the story of a preview runs from the webhook to the comment and the status
   comment("### Towline: merging changes 1 deployment");
   statuses.push({ context: "towline", status: "success", description: "changes 1 deployment" });
   write("reported", { ...subject, head, state: "done" }, at + 60_000);
-  await vi.waitFor(() => expect(story.missing()).toEqual([]));
+  await vi.waitFor(() => expect(story.missing()).toEqual([]), patience);
   const steps = new Set(told(story));
   expect(steps).toContain("merged: aaaaaaa into main bbbbbbb, on the side");
   expect(steps).toContain("compared: shop/staging with the live cluster");
@@ -81,9 +82,9 @@ test("a comment on work in progress that is only read after the merge was logged
   const story = await accept();
   write("preview compared", { ...subject, namespace: "shop", name: "staging", ms: 400 });
   write("previewed", { ...subject, base: "b".repeat(40) });
-  await vi.waitFor(() => expect(told(story).join()).toContain("merged"));
+  await vi.waitFor(() => expect(told(story).join()).toContain("merged"), patience);
   comment("### Towline: comparing 1 deployment with the live cluster …");
-  await vi.waitFor(() => expect(told(story).join()).toContain("comment posted: http://gitea/1#2  comparing"));
+  await vi.waitFor(() => expect(told(story).join()).toContain("comment posted: http://gitea/1#2  comparing"), patience);
 });
 
 test("an edited comment is reported as the same one, and other users' comments are not reported", async () => {
@@ -91,15 +92,15 @@ test("an edited comment is reported as the same one, and other users' comments a
   comment("Looks good", "ada");
   const first = await accept();
   comment("### Towline: comparing 1 deployment with the live cluster …");
-  await vi.waitFor(() => expect(first.comment()?.body).toContain("comparing"));
+  await vi.waitFor(() => expect(first.comment()?.body).toContain("comparing"), patience);
   write("previewed", { ...subject, obstacle: "conflict" });
-  await vi.waitFor(() => expect(told(first)).toContain("not compared: conflict"));
+  await vi.waitFor(() => expect(told(first)).toContain("not compared: conflict"), patience);
   first.end();
 
   const second = await accept();
   comment("### Towline: merged into `main`");
   write("reported", { ...subject, head, state: "merged" });
-  await vi.waitFor(() => expect(second.missing()).toEqual([]));
+  await vi.waitFor(() => expect(second.missing()).toEqual([]), patience);
   expect(told(second)).toContain("comment changed: the same one (id 2): merged into `main`");
 });
 
@@ -114,7 +115,10 @@ test("deployments that could not be compared are reported with the reason, besid
   const none = await accept();
   write("preview failed", failed);
   write("previewed", { ...subject, base: "b".repeat(40), failed: 1 });
-  await vi.waitFor(() => expect(told(none)).toContain("not compared: shop/prod: deploy.yml:14: no such variable"));
+  await vi.waitFor(
+    () => expect(told(none)).toContain("not compared: shop/prod: deploy.yml:14: no such variable"),
+    patience,
+  );
   expect(told(none).filter((step) => step.includes("compared"))).toHaveLength(1);
   none.end();
 
@@ -122,7 +126,10 @@ test("deployments that could not be compared are reported with the reason, besid
   write("preview failed", failed);
   write("preview compared", { ...subject, namespace: "shop", name: "staging", ms: 400 });
   write("previewed", { ...subject, base: "b".repeat(40), failed: 1 });
-  await vi.waitFor(() => expect(told(some)).toContain("not compared: shop/prod: deploy.yml:14: no such variable"));
+  await vi.waitFor(
+    () => expect(told(some)).toContain("not compared: shop/prod: deploy.yml:14: no such variable"),
+    patience,
+  );
   expect(told(some)).toContain("compared: shop/staging with the live cluster");
 });
 
@@ -130,7 +137,7 @@ test("a pull request that affects no deployment is reported as such", async () =
   const { accept, write } = useStories();
   const story = await accept();
   write("previewed", { ...subject, previews: 0 });
-  await vi.waitFor(() => expect(told(story)).toContain("not compared: it affects no deployment"));
+  await vi.waitFor(() => expect(told(story)).toContain("not compared: it affects no deployment"), patience);
 });
 
 test("an event that triggers no preview is not reported", () => {

@@ -10,6 +10,7 @@ import { ApiError } from "../../../src/errors.ts";
 import type { KubeClient, KubeRequest } from "../../../src/kube/client.ts";
 import { keyText, type RepoId } from "../../../src/model.ts";
 import { silentLog } from "../../support/fakes.ts";
+import { patience } from "../../support/patience.ts";
 
 const commit = "1".repeat(40);
 const repo = "git.example.com/org/shop" as RepoId;
@@ -92,11 +93,11 @@ test("the definition may appear and vanish while the server runs", async () => {
   expect(names()).toEqual([]);
   api.cluster.items = [aResource("shop")];
   api.cluster.served = true;
-  await vi.waitFor(() => expect(names()).toEqual(["flux-system/shop"]));
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/shop"]), patience);
   api.cluster.served = false;
-  await vi.waitFor(() => expect(names()).toEqual([]));
+  await vi.waitFor(() => expect(names()).toEqual([]), patience);
   api.cluster.served = true;
-  await vi.waitFor(() => expect(names()).toEqual(["flux-system/shop"]));
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/shop"]), patience);
 });
 
 test("they are known once they are listed, not while the API server has trouble", async () => {
@@ -107,7 +108,7 @@ test("they are known once they are listed, not while the API server has trouble"
   expect(sources.synced()).toBe(false);
   const started = sources.start();
   api.cluster.refuses.kinds = undefined;
-  await vi.waitFor(() => expect(api.cluster.lists.length).toBeGreaterThan(1));
+  await vi.waitFor(() => expect(api.cluster.lists.length).toBeGreaterThan(1), patience);
   expect(sources.synced()).toBe(false);
   api.cluster.refuses.lists = undefined;
   await started;
@@ -123,7 +124,7 @@ test.each([
   Object.assign(api.cluster, { served: true }, state);
   const sources = createSources(api);
   void sources.start();
-  await vi.waitFor(() => expect(sources.synced()).toBe(true));
+  await vi.waitFor(() => expect(sources.synced()).toBe(true), patience);
 });
 
 test("the index follows what is added, moved to another repository, edited into nonsense, and deleted", async () => {
@@ -132,16 +133,16 @@ test("the index follows what is added, moved to another repository, edited into 
   const { sources, names } = await useSources(api);
   api.emit("ADDED", aResource("a"));
   api.emit("ADDED", aResource("b"));
-  await vi.waitFor(() => expect(names()).toEqual(["flux-system/a", "flux-system/b"]));
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/a", "flux-system/b"]), patience);
   api.emit("MODIFIED", aResource("a", { spec: { url: "ssh://git@git.example.com/org/other" } }));
-  await vi.waitFor(() => expect(names()).toEqual(["flux-system/b"]));
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/b"]), patience);
   expect(sources.following("git.example.com/org/other" as RepoId)).toHaveLength(1);
   api.emit("MODIFIED", aResource("b", { spec: { url: "not a URL" } }));
-  await vi.waitFor(() => expect(names()).toEqual([]));
+  await vi.waitFor(() => expect(names()).toEqual([]), patience);
   api.emit("MODIFIED", aResource("b"));
-  await vi.waitFor(() => expect(names()).toEqual(["flux-system/b"]));
+  await vi.waitFor(() => expect(names()).toEqual(["flux-system/b"]), patience);
   api.emit("DELETED", aResource("b"));
-  await vi.waitFor(() => expect(names()).toEqual([]));
+  await vi.waitFor(() => expect(names()).toEqual([]), patience);
 });
 
 test("only the configured namespaces are watched", async () => {
@@ -185,7 +186,7 @@ test("Kustomizations are known while their definition is there, in the configure
   });
   api.cluster.items = [resource()];
   api.cluster.served = true;
-  await vi.waitFor(() => expect(deployments.all()).toHaveLength(1));
+  await vi.waitFor(() => expect(deployments.all()).toHaveLength(1), patience);
   expect(new Set(api.cluster.lists)).toEqual(
     new Set([
       "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/shop/kustomizations",
@@ -194,9 +195,9 @@ test("Kustomizations are known while their definition is there, in the configure
     ]),
   );
   api.emit("MODIFIED", resource(commit));
-  await vi.waitFor(() => expect(changes).toEqual(["- -", `- ${commit}`]));
+  await vi.waitFor(() => expect(changes).toEqual(["- -", `- ${commit}`]), patience);
   api.cluster.served = false;
-  await vi.waitFor(() => expect(deployments.all()).toEqual([]));
+  await vi.waitFor(() => expect(deployments.all()).toEqual([]), patience);
   expect(changes.at(-1)).toBe(`${commit} -`);
   expect(api.cluster.patches).toEqual([]);
 });
@@ -231,7 +232,7 @@ test("a HelmRelease is known with the chart that was built for it, and read agai
   ] as const) {
     changes.length = 0;
     api.emit("MODIFIED", chart(status));
-    await vi.waitFor(() => expect(changes).toEqual([version]));
+    await vi.waitFor(() => expect(changes).toEqual([version]), patience);
   }
   expect(deployments.all()).toMatchObject([{ chart: { commit, version: "1.0.1" } }]);
   api.cluster.found = { ...release, metadata: { ...release.metadata, generation: 2 } };

@@ -4,6 +4,7 @@ import type { KubeRequest } from "../../../src/kube/client.ts";
 import type { LeaseObject } from "../../../src/kube/lease-object.ts";
 import { startLeadership } from "../../../src/kube/leader.ts";
 import { silentLog } from "../../support/fakes.ts";
+import { patience } from "../../support/patience.ts";
 
 /** An API server with the one Lease, or without its namespace. */
 function fakeApi({ holder, missing = false }: { holder?: string; missing?: boolean } = {}) {
@@ -23,7 +24,7 @@ function fakeApi({ holder, missing = false }: { holder?: string; missing?: boole
     /** Resolves when the current version of the Lease has been read. */
     async seen() {
       const before = reads;
-      await vi.waitFor(() => expect(reads).toBeGreaterThan(before + 1));
+      await vi.waitFor(() => expect(reads).toBeGreaterThan(before + 1), patience);
     },
     holder: () => lease?.spec?.holderIdentity,
     /** Renews the Lease, as its holder does. */
@@ -72,7 +73,7 @@ test("while kluctl's own controller renews the Lease no Towline works, and after
   let now = 0;
   const api = fakeApi({ holder: "kluctl-controller-1" });
   const leadership = start(api, "shared", () => now);
-  await vi.waitFor(() => expect(leadership.waitsFor()).toMatch(/^kluctl-controller-1 holds the Lease/));
+  await vi.waitFor(() => expect(leadership.waitsFor()).toMatch(/^kluctl-controller-1 holds the Lease/), patience);
   now = 14_000;
   api.renew("kluctl-controller-1");
   await api.seen();
@@ -88,7 +89,7 @@ test("while kluctl's own controller renews the Lease no Towline works, and after
   await start(alone, "exclusive").won;
   expect(alone.holder()).toMatch(/^towline-/);
   const other = start(alone, "shared", () => now);
-  await vi.waitFor(() => expect(other.waitsFor()).toMatch(/^towline-.*an exclusive Towline/));
+  await vi.waitFor(() => expect(other.waitsFor()).toMatch(/^towline-.*an exclusive Towline/), patience);
 });
 
 test("a server whose Lease was taken by another has to stop", async () => {
@@ -104,7 +105,7 @@ test("in exclusive mode the second server waits until the first releases the Lea
   const first = start(api, "exclusive");
   expect(await first.won).toBe(true);
   const second = start(api, "exclusive");
-  await vi.waitFor(() => expect(second.waitsFor()).toContain("another controller holds"));
+  await vi.waitFor(() => expect(second.waitsFor()).toContain("another controller holds"), patience);
   await first.stop();
   expect(await second.won).toBe(true);
 });
@@ -126,7 +127,7 @@ test("no new work starts once the shared Lease was not renewed for two thirds of
   now += 41;
   expect([leadership.mayBegin(), leadership.problem()]).toEqual([false, expect.stringContaining("renewed in time")]);
   api.down(false);
-  await vi.waitFor(() => expect([leadership.mayBegin(), leadership.problem()]).toEqual([true, undefined]));
+  await vi.waitFor(() => expect([leadership.mayBegin(), leadership.problem()]).toEqual([true, undefined]), patience);
   api.renew("kluctl-controller-2");
   await leadership.lost;
 

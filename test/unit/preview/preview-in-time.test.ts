@@ -2,6 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { QueueUnavailableError, SupersededError } from "../../../src/errors.ts";
 import { createLimit } from "../../../src/kit/limit.ts";
 import { aPreviewWorld, base, named, slowKluctl } from "../../support/preview.ts";
+import { patience } from "../../support/patience.ts";
 
 test("while another job fetches from a slow remote, its pull requests wait without a slot", async () => {
   const { run, told, kluctl } = aPreviewWorld([named("a")], { slowForMs: () => 6_000 });
@@ -14,12 +15,12 @@ describe("a preview that takes long", () => {
     const kluctl = slowKluctl();
     const { run, told, queue, twoSecondsPass } = aPreviewWorld([named("a"), named("b")], { kluctl });
     const running = run();
-    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(2));
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(2), patience);
     kluctl.runs[0]?.finish();
-    await vi.waitFor(() => expect(kluctl.running()).toBe(1));
+    await vi.waitFor(() => expect(kluctl.running()).toBe(1), patience);
     expect(told).toEqual([]);
     await twoSecondsPass();
-    await vi.waitFor(() => expect(queue.requests).toHaveLength(1));
+    await vi.waitFor(() => expect(queue.requests).toHaveLength(1), patience);
     expect(told).toMatchObject([
       { state: "working", base, previews: [{ state: "done" }, { state: "working", cluster: "eu-1" }] },
     ]);
@@ -38,9 +39,12 @@ describe("a preview that takes long", () => {
     sources.merge = (...all) => merging.promise.then(() => merge(...all));
     const running = run();
     await twoSecondsPass();
-    await vi.waitFor(() => expect(told).toMatchObject([{ state: "working", previews: [] }]));
+    await vi.waitFor(() => expect(told).toMatchObject([{ state: "working", previews: [] }]), patience);
     merging.resolve();
-    await vi.waitFor(() => expect(told[1]).toMatchObject({ state: "working", base, previews: [{ state: "working" }] }));
+    await vi.waitFor(
+      () => expect(told[1]).toMatchObject({ state: "working", base, previews: [{ state: "working" }] }),
+      patience,
+    );
     kluctl.runs[0]?.finish();
     await running;
     expect(told).toHaveLength(3);
@@ -52,9 +56,9 @@ describe("a preview that takes long", () => {
     const { save } = reports;
     reports.save = () => Promise.reject(new QueueUnavailableError("Redis is away"));
     const running = run();
-    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(1), patience);
     await twoSecondsPass();
-    await vi.waitFor(() => expect(told).toHaveLength(1));
+    await vi.waitFor(() => expect(told).toHaveLength(1), patience);
     reports.save = save;
     kluctl.runs[0]?.finish();
     expect(await running).toEqual({ kind: "done" });
@@ -70,10 +74,10 @@ describe("a preview that takes long", () => {
     });
     const running = run();
     for (let finished = 0; finished < 20; finished += 4) {
-      await vi.waitFor(() => expect(kluctl.runs).toHaveLength(finished + 4));
+      await vi.waitFor(() => expect(kluctl.runs).toHaveLength(finished + 4), patience);
       expect(kluctl.running()).toBe(4);
       for (const { finish } of kluctl.runs.slice(finished)) finish();
-      await vi.waitFor(() => expect(kluctl.runs.length > finished + 4 || finished === 16).toBe(true));
+      await vi.waitFor(() => expect(kluctl.runs.length > finished + 4 || finished === 16).toBe(true), patience);
     }
     await running;
     expect(sources.merges).toHaveLength(1);
@@ -94,7 +98,7 @@ describe("an aborted preview", () => {
     });
     const controller = new AbortController();
     const running = world.run({ signal: controller.signal, lastAttempt: true });
-    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(1), patience);
     controller.abort(reason);
     await world.twoSecondsPass();
     const outcome = await running;

@@ -3,6 +3,7 @@ import { PrepareError } from "../../../src/errors.ts";
 import type { CommandResult, DeploymentStatus, ResultObject, Run } from "../../../src/model.ts";
 import { aResult, anObject, aSummary } from "../../support/deployments.ts";
 import { aPreviewWorld, base, inFolder, named } from "../../support/preview.ts";
+import { patience } from "../../support/patience.ts";
 
 const deployed = "d".repeat(40);
 const other = "e".repeat(40);
@@ -228,7 +229,7 @@ test("a comparison that another pull request began and gave up is made again", a
     return ++bases === 1 ? begun : Promise.resolve(of(config("by hand", "1")));
   };
   const both = [run(), run()];
-  await vi.waitFor(() => expect(bases).toBe(1));
+  await vi.waitFor(() => expect(bases).toBe(1), patience);
   reject(new Error("killed"));
   await Promise.all(both);
   expect(bases).toBe(2);

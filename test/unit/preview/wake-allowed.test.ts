@@ -4,6 +4,7 @@ import { startAllowedWaking } from "../../../src/preview/wake-allowed.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { aPreview, aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
+import { patience } from "../../support/patience.ts";
 
 const now = Date.parse("2026-01-01T00:00:00Z");
 const plain = aDeployment();
@@ -38,14 +39,14 @@ function setUp() {
 test("allowing a commit requests a preview of its pull request, once for each change of the annotation", async () => {
   const { change, queue } = setUp();
   change({ kind: "changed", previous: plain, deployment: allowing() });
-  await vi.waitFor(() => expect(queue.requests).toEqual([request]));
+  await vi.waitFor(() => expect(queue.requests).toEqual([request]), patience);
   change({ kind: "changed", previous: allowing(), deployment: allowing() });
   change({ kind: "changed", previous: allowing(), deployment: plain });
   change({ kind: "removed", deployment: allowing() });
   change({ kind: "changed", previous: plain, deployment: allowing({ until: "2025-12-31T00:00:00Z" }) });
   change({ kind: "changed", previous: plain, deployment: allowing({ pullRequest: "unknown:org/shop#7" }) });
   change({ kind: "changed", previous: plain, deployment: allowing({ until: "2026-01-03T00:00:00Z" }) });
-  await vi.waitFor(() => expect(queue.requests).toEqual([request, request]));
+  await vi.waitFor(() => expect(queue.requests).toEqual([request, request]), patience);
 });
 
 test("a server that starts requests only the previews that were allowed while none ran", async () => {
@@ -54,14 +55,14 @@ test("a server that starts requests only the previews that were allowed while no
   change({ kind: "added", deployment: allowing() });
   await reports.save(aReport({ pullRequest, head, obstacle: { kind: "fork" } }));
   change({ kind: "added", deployment: allowing() });
-  await vi.waitFor(() => expect(queue.requests).toEqual([request]));
+  await vi.waitFor(() => expect(queue.requests).toEqual([request]), patience);
 });
 
 test("a preview that was rendered without the cluster is compared with it once that is allowed", async () => {
   const { change, queue, reports } = setUp();
   await reports.save(aReport({ pullRequest, head, previews: [aPreview({ isolated: true, deployment: plain.key })] }));
   change({ kind: "added", deployment: allowing() });
-  await vi.waitFor(() => expect(queue.requests).toEqual([request]));
+  await vi.waitFor(() => expect(queue.requests).toEqual([request]), patience);
 });
 
 test("a server that stops requests nothing more", async () => {

@@ -9,6 +9,7 @@ import {
 import { startDependencyWaking } from "../../../src/guards/depends-on-waking.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
+import { patience } from "../../support/patience.ts";
 
 function aWatch() {
   const requests: Request[] = [];
@@ -26,7 +27,7 @@ function aWatch() {
     added: (deployment: Deployment) => emit({ kind: "added", deployment }),
     removed: (deployment: Deployment) => emit({ kind: "removed", deployment, previous: deployment }),
     changed: (deployment: Deployment, previous: Deployment) => emit({ kind: "changed", deployment, previous }),
-    wakes: (...names: string[]) => vi.waitFor(() => expect(woken()).toEqual(names)),
+    wakes: (...names: string[]) => vi.waitFor(() => expect(woken()).toEqual(names), patience),
   };
 }
 
@@ -91,6 +92,6 @@ test("a deployment with a ready-expr that waits is requested at any change of it
   watch.added(one("db", "", readyIs("False")));
   const before = watch.woken().length;
   watch.changed(one("db", "", readyIs("False"), "c2"), one("db", "", readyIs("False")));
-  await vi.waitFor(() => expect(watch.woken().slice(before)).toContain("waits"));
+  await vi.waitFor(() => expect(watch.woken().slice(before)).toContain("waits"), patience);
   expect(watch.woken().slice(before)).not.toContain("runs");
 });

@@ -3,6 +3,7 @@ import type { PageForge } from "../../../src/web/facts.ts";
 import { createNetworks } from "../../../src/config/network.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import { pageBearer as bearer, pageToken as token, usePage } from "../../support/page.ts";
+import { patience } from "../../support/patience.ts";
 
 const paths = [
   "deployments",
@@ -132,16 +133,16 @@ test("a server whose page is not built says so", async () => {
 test("many changes reach a listener as one, and deleted deployments as deleted", async () => {
   const { listen, events } = await usePage();
   const heard = await listen();
-  await vi.waitFor(() => expect(heard.text).toContain("event: open"));
+  await vi.waitFor(() => expect(heard.text).toContain("event: open"), patience);
   for (let i = 0; i < 100; i++) events.changed({ namespace: "shop", name: "prod" });
   events.changed({ namespace: "shop", name: "gone" });
-  await vi.waitFor(() => expect(heard.deltas()).toHaveLength(1));
+  await vi.waitFor(() => expect(heard.deltas()).toHaveLength(1), patience);
   expect(heard.deltas()).toMatchObject([
     { changed: [{ name: "prod" }], removed: [{ namespace: "shop", name: "gone" }] },
   ]);
-  await vi.waitFor(() => expect(heard.text).toContain(": alive"));
+  await vi.waitFor(() => expect(heard.text).toContain(": alive"), patience);
   events.stop();
-  await vi.waitFor(() => expect(heard.ended).toBe(true));
+  await vi.waitFor(() => expect(heard.ended).toBe(true), patience);
 });
 
 test("listeners have a limit, and end with their access", async () => {
@@ -153,11 +154,11 @@ test("listeners have a limit, and end with their access", async () => {
     const res = await get("/api/events", bearer);
     await res.body?.cancel();
     expect(res.status).toBe(200);
-  });
+  }, patience);
 
   let now = Date.now();
   const short = await usePage({ now: () => now - 3_600_000 - 1 });
   const heard = await short.listen();
   now = Date.now();
-  await vi.waitFor(() => expect(heard.ended).toBe(true));
+  await vi.waitFor(() => expect(heard.ended).toBe(true), patience);
 });

@@ -8,6 +8,7 @@ import type { KubeClient } from "../../../../src/kube/client.ts";
 import { createSecrets } from "../../../../src/kube/secrets.ts";
 import type { RepoId } from "../../../../src/model.ts";
 import { silentLog } from "../../../support/fakes.ts";
+import { patience } from "../../../support/patience.ts";
 
 type Json = Record<string, unknown>;
 
@@ -41,7 +42,7 @@ function fakeApi(objects: Json[]) {
     const object = twin(name);
     if (isThere) twins.set(name, object);
     else twins.delete(name);
-    await vi.waitFor(() => expect(watches.size).toBe(1));
+    await vi.waitFor(() => expect(watches.size).toBe(1), patience);
     for (const stream of watches) stream.write(`${JSON.stringify({ type: isThere ? "ADDED" : "DELETED", object })}\n`);
   }
   return { state, patches, client: client as KubeClient, setTwin };
@@ -76,7 +77,7 @@ test("the legacy API is found when it is installed, and costs nothing before", a
   await both.start();
   expect([both.all(), both.synced()]).toEqual([[], true]);
   api.state.served = true;
-  await vi.waitFor(() => expect(changes).toEqual(["added old-prod"]));
+  await vi.waitFor(() => expect(changes).toEqual(["added old-prod"]), patience);
   expect(both.tracking("git.test/org/shop" as RepoId)).toHaveLength(1);
   expect(await both.get(key)).toMatchObject({ uid: "old-prod", apiVersion: "flux.kluctl.io/v1alpha1" });
 });
@@ -86,18 +87,20 @@ test("a deployment of the newer API replaces the legacy one of the same name, an
   api.state.served = true;
   const { both, changes } = bothOf(api);
   await both.start();
-  await vi.waitFor(() => expect(both.all()).toHaveLength(1));
+  await vi.waitFor(() => expect(both.all()).toHaveLength(1), patience);
   await api.setTwin("prod", true);
-  await vi.waitFor(() => expect(changes).toEqual(["added old-prod", "removed old-prod", "added new-prod"]));
+  await vi.waitFor(() => expect(changes).toEqual(["added old-prod", "removed old-prod", "added new-prod"]), patience);
   expect(await both.get(key)).toMatchObject({ uid: "new-prod" });
-  await vi.waitFor(() =>
-    expect(api.patches[0]).toEqual({
-      path: "/apis/flux.kluctl.io/v1alpha1/namespaces/shop/kluctldeployments/prod/status",
-      body: { status: { readyForMigration: true } },
-    }),
+  await vi.waitFor(
+    () =>
+      expect(api.patches[0]).toEqual({
+        path: "/apis/flux.kluctl.io/v1alpha1/namespaces/shop/kluctldeployments/prod/status",
+        body: { status: { readyForMigration: true } },
+      }),
+    patience,
   );
   await api.setTwin("prod", false);
-  await vi.waitFor(() => expect(changes.slice(3)).toEqual(["removed new-prod", "added old-prod"]));
+  await vi.waitFor(() => expect(changes.slice(3)).toEqual(["removed new-prod", "added old-prod"]), patience);
 });
 
 test("when a user deletes a replaced legacy deployment, only its finalizer is removed", async () => {
@@ -108,8 +111,10 @@ test("when a user deletes a replaced legacy deployment, only its finalizer is re
   const { both } = bothOf(api);
   await both.start();
   await api.setTwin("prod", true);
-  await vi.waitFor(() =>
-    expect(api.patches.at(0)?.body).toEqual({ metadata: { finalizers: ["others.test/one"], resourceVersion: "5" } }),
+  await vi.waitFor(
+    () =>
+      expect(api.patches.at(0)?.body).toEqual({ metadata: { finalizers: ["others.test/one"], resourceVersion: "5" } }),
+    patience,
   );
 });
 
@@ -164,12 +169,12 @@ test("the deployments are not complete before the GitRepositories that they refe
   };
   const { both } = bothOf({ ...api, client: client as KubeClient });
   await both.start();
-  await vi.waitFor(() => expect(both.synced()).toBe(false));
+  await vi.waitFor(() => expect(both.synced()).toBe(false), patience);
   expect(both.all()).toEqual([]);
 
   const metadata = { namespace: "shop", name: "shop", resourceVersion: "3" };
   listed.resolve([{ metadata, spec: { url: "https://git.test/org/shop.git", ref: { branch: "main" } } }]);
-  await vi.waitFor(() => expect(both.synced()).toBe(true));
+  await vi.waitFor(() => expect(both.synced()).toBe(true), patience);
   expect(both.all()).toMatchObject([{ uid: "old-prod", repo: "git.test/org/shop" }]);
 });
 
@@ -179,15 +184,15 @@ test("who asks late is told of what is there, and hands over nothing before this
   const { both } = bothOf(api);
   const serves = { is: false };
   await both.start(() => serves.is);
-  await vi.waitFor(() => expect(both.all()).toHaveLength(1));
+  await vi.waitFor(() => expect(both.all()).toHaveLength(1), patience);
   const late: string[] = [];
   both.onChange(({ kind, deployment }) => late.push(`${kind} ${deployment.uid}`));
   expect(late).toEqual(["added old-prod"]);
 
   await api.setTwin("prod", true);
-  await vi.waitFor(() => expect(late).toContain("added new-prod"));
+  await vi.waitFor(() => expect(late).toContain("added new-prod"), patience);
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(api.patches).toEqual([]);
   serves.is = true;
-  await vi.waitFor(() => expect(api.patches).not.toEqual([]));
+  await vi.waitFor(() => expect(api.patches).not.toEqual([]), patience);
 });

@@ -13,6 +13,7 @@ import type { Report } from "../../../../src/model/report.ts";
 import { describeReport } from "../../../../src/preview/summary.ts";
 import { anObject, aResult } from "../../../support/deployments.ts";
 import { aPreviewWorld, aRender, named } from "../../../support/preview.ts";
+import { patience } from "../../../support/patience.ts";
 
 const repo = "https://git.example.com/org/shop";
 type Fields = Readonly<Record<string, unknown>>;
@@ -386,11 +387,11 @@ test("deployments are shown before their children if these take long, with the t
     render: () => gate.promise.then(() => settings("blue")),
   });
   const running = run();
-  await vi.waitFor(() => expect(rendered).toHaveLength(1));
+  await vi.waitFor(() => expect(rendered).toHaveLength(1), patience);
   const comparedAt = time.now;
   time.now += 2_000;
   await twoSecondsPass();
-  await vi.waitFor(() => expect(told).toHaveLength(1));
+  await vi.waitFor(() => expect(told).toHaveLength(1), patience);
   expect(told).toMatchObject([{ state: "done", children: { previews: [{ preview: { state: "working" } }] } }]);
   gate.resolve();
   expect(await running).toEqual({ kind: "done" });
@@ -408,7 +409,7 @@ test("a newer head ends the rendering of children, and the merge is released", a
     },
   );
   const running = run({ signal: superseding.signal });
-  await vi.waitFor(() => expect(rendered).toHaveLength(1));
+  await vi.waitFor(() => expect(rendered).toHaveLength(1), patience);
   superseding.abort(new SupersededError("a newer head"));
   expect(await running).toMatchObject({ kind: "skipped", why: "superseded" });
   expect(rendered).toHaveLength(1);

@@ -5,6 +5,7 @@ import { createSkipAudit, type Skip } from "../../../../src/skipping/skip-audit.
 import { anObject, aResult } from "../../../support/deployments.ts";
 import { fakeSecrets, fakeSources, silentLog } from "../../../support/fakes.ts";
 import { aSkippingWorld, aStanding } from "../../../support/skipping.ts";
+import { patience } from "../../../support/patience.ts";
 
 const changed = anObject({ changes: [{ type: "update", jsonPath: "data.a" }] });
 const expected = aResult({ objectsHash: "hash-1" });
@@ -38,7 +39,7 @@ async function audit(
     whyOvertaken: () => Promise.resolve(answers.shift()),
     ...more,
   });
-  await vi.waitFor(() => expect(audited).toHaveLength(1));
+  await vi.waitFor(() => expect(audited).toHaveLength(1), patience);
   expect(sources.released).toHaveLength(1);
   return { result: audited[0], wrong };
 }
