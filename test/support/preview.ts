@@ -9,6 +9,7 @@ import { aDeployment, anObject, aResult, aSpec } from "./deployments.ts";
 import { fakeForge } from "./fake-forge.ts";
 import { fakeQueue, fakeReports } from "./fake-reports.ts";
 import { fakeDeployments, fakeKluctl, fakeReadIdentity, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
+import { patience } from "./patience.ts";
 
 export const key = { forge: "gitea", repoName: "org/shop", number: 7 };
 export const head = "1".repeat(40);
@@ -101,7 +102,7 @@ export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous
   return {
     ...{ forge, cluster, sources, kluctl, reports, queue, told, time },
     async twoSecondsPass() {
-      await vi.waitFor(() => expect(wakers).not.toEqual([]));
+      await vi.waitFor(() => expect(wakers).not.toEqual([]), patience);
       for (const wake of wakers) wake();
     },
     previews: () => told.at(-1)?.previews ?? [],
