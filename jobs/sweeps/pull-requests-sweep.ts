@@ -3,6 +3,7 @@
  * with the reports.
  */
 import { ForgeError } from "../../src/errors.ts";
+import { createBoundedMap } from "../../src/kit/bounded-map.ts";
 import { withTimeout } from "../../src/kit/deadline.ts";
 import type { Logger } from "../../src/log.ts";
 import {
@@ -54,6 +55,8 @@ const newsMs = 24 * 3_600_000;
 const mostClosedAtOnce = 20;
 /** No preview takes this long: its job must have been lost. */
 const longestPreviewMs = 3_600_000;
+/** A server whose clock is ahead records deploys in the future of all previews: each is requested once an hour at most. */
+const rememberedRequests = { entries: 5_000, maxAgeMs: 3_600_000 };
 /** A failed preview has already been retried within seconds; an outage takes longer to end. */
 const mendMs = 10 * 60_000;
 
@@ -65,6 +68,8 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   const stopped = new AbortController();
   /** Forges and repositories whose failure has been logged. */
   const silent = new Set<string>();
+  /** By pull request: the last deploy in its repository, in epoch milliseconds, when it was requested. */
+  const askedAfter = createBoundedMap<number>(rememberedRequests);
   let sweeping: Promise<unknown> | undefined;
 
   function sweep(): void {
@@ -122,7 +127,9 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     );
     const signal = withTimeout(lookTimeoutMs, stopped.signal);
     const missed = await findMissedOpen(forge, { repo, repoName }, known, signal);
+    const lastDeploy = lastDeployIn(repo, () => true);
     await requestPreviews(missed);
+    for (const key of missed) askedAfter.set(pullRequestId(key), lastDeploy);
     await retryRefused(forge, repoName, missed);
     // Last, so that a failure of this request delays nothing else, and the next repository is queried all the same.
     const closed = `closed pull requests of ${repoName} on ${forge.id}`;
@@ -208,19 +215,22 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       if (report.head !== pullRequest.head || report.baseBranch !== pullRequest.baseBranch) return true;
       const age = now - report.startedAt;
       if (report.state === "working") return age > longestPreviewMs;
-      return (report.mendable === true && age > mendMs) || lastDeployInto(repo, report) > report.startedAt;
+      if (report.mendable === true && age > mendMs) return true;
+      const asked = askedAfter.get(pullRequestId(pullRequest.key)) ?? -Infinity;
+      const lastDeploy = lastDeployIn(repo, (branch) => isBasedOn(report, branch));
+      return lastDeploy > Math.max(report.startedAt, asked);
     }
   }
 
   /**
-   * Epoch milliseconds. A deploy changes what merging would change. The watch requests the preview, unless no server was
+   * Epoch milliseconds, by the clock of the server that deployed. A deploy changes what merging would change. The watch requests the preview, unless no server was
    * running, or Redis was away, when the deploy ended.
    */
-  function lastDeployInto(repo: RepoId, report: OpenReport): number {
+  function lastDeployIn(repo: RepoId, isConcerned: (branch: string | undefined) => boolean): number {
     const ended = deployments.tracking(repo).flatMap(({ spec: { source }, status: { lastDeployResult } }) => {
       const { branch, tag, commit } = source.ref;
       if (lastDeployResult === undefined || tag !== undefined || commit !== undefined) return [];
-      return isBasedOn(report, branch) ? [Date.parse(lastDeployResult.endTime)] : [];
+      return isConcerned(branch) ? [Date.parse(lastDeployResult.endTime)] : [];
     });
     return Math.max(-Infinity, ...ended.filter((at) => !Number.isNaN(at)));
   }

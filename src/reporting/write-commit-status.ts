@@ -56,7 +56,6 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const proposed = (await reports.proposing(repo, commit.commit)).length > 0;
     const statuses = proposed ? current.filter(({ context }) => context !== aggregateContext) : current;
     const unsettled = statuses.some(({ state }) => state === "pending");
-    const settle = async () => (unsettled ? undefined : reports.setUnsettled(commit, repo, false));
     try {
       try {
         await writeStatuses({ forge, reports }, commit, statuses, signal);
@@ -64,11 +63,10 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
         await recordRollout(commit);
       }
       await deps.writeEnvironments(forge, commit, followers, signal);
-      await settle();
+      if (!unsettled) await reports.setUnsettled(commit, repo, false);
       return { kind: "done" };
     } catch (error) {
       const outcome = toForgeOutcome(error);
-      await settle();
       if (outcome.kind === "failed") {
         log.warn({ ...commit, error: outcome.message }, "forge rejected a commit status");
       }

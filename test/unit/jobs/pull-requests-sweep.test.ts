@@ -427,3 +427,17 @@ test("a report that a forge rejected is requested at each sweep until the forge 
   await pass(everyMs);
   expect(redis.requests).toEqual([]);
 });
+
+test("a deploy by a server whose clock is ahead does not request a pull request at each sweep", async () => {
+  const source = { ...aSpec().source, ref: { branch: "main" } };
+  const endTime = new Date(Date.now() + 24 * 60 * minute).toISOString();
+  const status = { lastDeployResult: { ...aSummary(), endTime } };
+  const { forge, redis, asked } = useSweep({ deployments: [aDeployment({ repo, spec: aSpec({ source }), status })] });
+  forge.put(1);
+  await redis.save(1, { startedAt: Date.now(), baseBranch: "main" });
+  await pass(minute);
+  expect(asked()).toEqual([1]);
+  await redis.save(1, { startedAt: Date.now(), baseBranch: "main" });
+  await pass(4 * everyMs);
+  expect(asked()).toEqual([]);
+});

@@ -71,6 +71,20 @@ test("a push is reported as queued, and then with its result", async () => {
   expect(await unsettled()).toEqual([]);
 });
 
+test("a commit whose last status was rejected is written again at the next change", async () => {
+  const forge = fakeForge();
+  const lastDeployResult = aSummary({ document: { gitInfo: { commit: pushed } }, changedObjects: 2 });
+  const status = { observedCommit: pushed, conditions: [ready], lastDeployResult };
+  const { write, unsettled } = setUpWith(forge, aDeployment({ status }));
+  const { setStatus } = forge;
+  forge.setStatus = () => Promise.reject(new ForgeError("refused", "not with this token"));
+  expect(await write()).toMatchObject({ kind: "failed" });
+  expect(await unsettled()).toMatchObject([{ commit: pushed }]);
+  forge.setStatus = setStatus;
+  await write();
+  expect(await unsettled()).toEqual([]);
+});
+
 test("a commit is checked again if its deployment changes while git is asked", async () => {
   const { write, sources, unsettled } = setUp(aDeployment({ status: { observedCommit: pushed, conditions: [ready] } }));
   const { heads } = sources;
