@@ -2,6 +2,7 @@
  * Queues reports after changes of what Flux applies. Everything is derived from the cluster, so that neither a restart nor
  * the loss of Redis loses a commit that Flux has fetched.
  */
+import { createPlanned } from "../kit/planned.ts";
 import type { Logger } from "../log.ts";
 import { type CommitStatusRequest, type FluxDeployment, type FluxSource, type RepoId, subjectOf } from "../model.ts";
 import type { FluxDeployments, FluxSources, Forge, Queue, Reports } from "../ports.ts";
@@ -28,11 +29,9 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
   const fetched = new Map<string, FluxSource>();
   /** By UID: what reports show. */
   const known = new Map<string, Shown>();
-  let planned: NodeJS.Timeout | undefined;
-  let isStopped = false;
+  const { plan, stop } = createPlanned(flush);
 
   async function flush(): Promise<void> {
-    planned = undefined;
     const commits = new Map<RepoId, Set<string>>();
     const add = ({ repo }: FluxSource, ...found: (string | undefined)[]): void => {
       const those = commits.get(repo) ?? new Set<string>();
@@ -62,10 +61,6 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
     }
   }
 
-  function plan(afterMs: number): void {
-    if (!isStopped) planned ??= setTimeout(() => void flush(), afterMs);
-  }
-
   function gather(deployment: FluxDeployment, id = deployment.uid): void {
     moved.set(id, deployment);
     plan(gatherMs);
@@ -93,10 +88,7 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
       if (memberOf(one, deps)?.source.uid === after.uid) gather(one);
     }
   });
-  return () => {
-    isStopped = true;
-    clearTimeout(planned);
-  };
+  return stop;
 }
 
 interface Shown {

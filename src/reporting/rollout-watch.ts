@@ -2,6 +2,7 @@
  * Queues the reports of merged pull requests while deployments that include their repository deploy the merge. Each replica
  * watches; the queue joins equal requests.
  */
+import { createPlanned } from "../kit/planned.ts";
 import type { Logger } from "../log.ts";
 import {
   annotation,
@@ -32,12 +33,9 @@ const retryMs = 30_000;
 /** Returns a function that stops it. What a stopped server has missed is queued at the next start, which lists everything. */
 export function startRolloutWatch({ deployments, reports, queue, log }: RolloutWatchDeps): () => void {
   const moved = new Set<RepoId>();
-  let planned: NodeJS.Timeout | undefined;
-
-  const plan = (afterMs: number) => (planned ??= setTimeout(() => void flush(), afterMs).unref());
+  const { plan, stop } = createPlanned(flush);
 
   async function flush(): Promise<void> {
-    planned = undefined;
     const repos = [...moved];
     moved.clear();
     try {
@@ -60,7 +58,7 @@ export function startRolloutWatch({ deployments, reports, queue, log }: RolloutW
     plan(gatherMs);
   });
 
-  return () => clearTimeout(planned);
+  return stop;
 }
 
 function reposOf(deployment: AnyDeployment): readonly RepoId[] {

@@ -2,6 +2,7 @@
  * Queues reports after changes of deployments: their commits' statuses on the forge, and new previews, because a deploy
  * changes what merging an open pull request would do. Both are triggered by the watch, so it does not matter which replica deployed.
  */
+import { createPlanned } from "../kit/planned.ts";
 import type { Logger } from "../log.ts";
 import {
   type DeploymentChange,
@@ -37,11 +38,9 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
   const moved = new Map<string, GitDeployment>();
   const deployed = new Map<string, GitDeployment>();
   const stirred = new Set<RepoId>();
-  let planned: NodeJS.Timeout | undefined;
-  let stopped = false;
+  const { plan, stop } = createPlanned(flush);
 
   async function flush(): Promise<void> {
-    planned = undefined;
     const [commits, branches, repos] = [new Map(moved), new Map(deployed), new Set(stirred)];
     for (const gathered of [moved, deployed, stirred]) gathered.clear();
     try {
@@ -70,10 +69,6 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     return open.map(({ pullRequest }) => ({ kind: "preview", pullRequest, cause: "base" }));
   }
 
-  function plan(afterMs: number): void {
-    if (!stopped) planned ??= setTimeout(() => void flush(), afterMs);
-  }
-
   function gather(deployment: GitDeployment): void {
     stirred.add(deployment.repo);
     plan(gatherMs);
@@ -91,10 +86,7 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     }
     gather(deployment);
   });
-  return () => {
-    stopped = true;
-    clearTimeout(planned);
-  };
+  return stop;
 }
 
 /** The part of a deployment's status that a forge shows. */
