@@ -70,7 +70,7 @@ export function explainUncounted({ kind }: Uncounted, base: string): string {
     case "kept":
       return `A deploy of ${base} without this merge would do this. With it, the cluster stays as it is.`;
     case "noise":
-      return "Labels and checksums that only follow a version, and fields that the deployment ignores. Merging changes them too.";
+      return "Labels and checksums that only follow a version, generated names that follow the content of a ConfigMap, and fields that the deployment ignores. Merging changes them too.";
     case "undeployed":
       return `A deploy of ${base} makes these changes, with or without this merge.`;
     case "drifted":

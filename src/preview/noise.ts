@@ -1,12 +1,13 @@
 /**
- * Separates changes that nobody wants to read: labels and checksums that only follow a version, and fields that the
- * deployment's resource names. They are folded and counted, not dropped. Nothing that selects, restarts or renames
+ * Separates changes that nobody wants to read: labels and checksums that only follow a version, generated names, and
+ * fields that the deployment's resource names. They are folded and counted, not dropped. Nothing that selects, restarts or renames
  * anything else may be among the former: an author could hide a change in it. Pure.
  */
 import { parsePathGlobs, type PathGlob } from "../kit/glob.ts";
 import type { FieldChange, ResultObject } from "../model.ts";
 import { pathOf, pointerOf, stepsOf } from "./field-path.ts";
 import { isTouched } from "./reference-diff.ts";
+import { joinRenamed, type Renamed } from "./renamed.ts";
 
 /** Fields whose changes are noise. */
 export interface IgnoredField {
@@ -49,7 +50,7 @@ export function parseIgnoredFields(text: string): IgnoredFields {
 }
 
 export interface Separated {
-  /** All objects, with the changes that are worth reading. */
+  /** All objects, with the changes that are worth reading; two that only differ in a generated name are one. */
   readonly told: readonly ResultObject[];
   /** The objects with changes that are noise, with these changes only. */
   readonly noise: readonly ResultObject[];
@@ -57,9 +58,10 @@ export interface Separated {
 
 export function separateNoise(objects: readonly ResultObject[], ignored: readonly IgnoredField[]): Separated {
   const noise: ResultObject[] = [];
-  const told = objects.map((object) => {
+  const renamed = joinRenamed(objects);
+  const told = renamed.objects.map((object) => {
     if (object.hook || !isTouched(object)) return object;
-    const isNoise = createIsNoise(object, ignored);
+    const isNoise = createIsNoise(object, ignored, renamed);
     const { noise: quiet = [], told: loud = [] } = Object.groupBy(object.changes, (change) =>
       isNoise(change) ? "noise" : "told",
     );
@@ -70,13 +72,18 @@ export function separateNoise(objects: readonly ResultObject[], ignored: readonl
   return { told, noise };
 }
 
-function createIsNoise({ ref }: ResultObject, ignored: readonly IgnoredField[]): (change: FieldChange) => boolean {
+function createIsNoise(
+  { ref }: ResultObject,
+  ignored: readonly IgnoredField[],
+  { followsName }: Pick<Renamed, "followsName">,
+): (change: FieldChange) => boolean {
   const fields = ignored.filter(({ kind }) => kind(ref.kind)).flatMap(({ pointer }) => pointer);
   return (change) => {
     const steps = stepsOf(pathOf(change));
     if (steps === undefined) return false;
     const pointer = pointerOf(steps);
-    return followsVersion(pointer, change) || fields.some((matches) => matches(pointer));
+    if (followsVersion(pointer, change) || followsName(ref.namespace, pointer, change)) return true;
+    return fields.some((matches) => matches(pointer));
   };
 }
 

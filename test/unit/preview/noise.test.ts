@@ -108,3 +108,86 @@ test("noise is shown apart and counted nowhere, and problems of the annotation a
     { message: expect.stringMatching(/^towline\.dev\/ignore-changes: line 2 is not used/) },
   ]);
 });
+
+const configMap = (name: string, data: object, more: Partial<ResultObject> = {}) => {
+  const json = JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace: "shop" }, data });
+  const object = anObject({ ref: { version: "v1", kind: "ConfigMap", name, namespace: "shop" }, ...more });
+  return more.orphan ? { ...object, remote: json } : { ...object, rendered: json, applied: json };
+};
+const [old, now] = ["settings-7t6gm2h5kd", "settings-9b8f4c2mmt"];
+const pods = (path: string, from: string = old, to: string = now) =>
+  anObject({ ref, changes: [update(`spec.template.spec.${path}`, from, to)] });
+
+function changesOf(objects: readonly ResultObject[]) {
+  const { told, noise } = separateNoise(objects, []);
+  const texts = (list: readonly ResultObject[]) =>
+    list.flatMap((one) => one.changes.map(({ jsonPath }) => `${one.ref.name} ${jsonPath}`));
+  const added = told.flatMap((one) => (one.new ? [one.ref.name] : []));
+  const left = told.flatMap((one) => (one.orphan ? [one.ref.name] : []));
+  return { told: texts(told), noise: texts(noise), added, left };
+}
+
+test("a ConfigMap whose name follows its content is one object that changes; references to it are noise", () => {
+  const objects = [
+    configMap(now, { color: "blue", size: "1" }, { new: true }),
+    configMap(old, { color: "red", shape: "round" }, { orphan: true }),
+    pods("volumes[0].configMap.name"),
+    pods("containers[0].envFrom[0].configMapRef.name"),
+    pods("containers[0].env[2].valueFrom.configMapKeyRef.name"),
+  ];
+  expect(changesOf(objects)).toEqual({
+    told: [`${now} data["color"]`, `${now} data["shape"]`, `${now} data["size"]`],
+    noise: [
+      `${now} metadata.name`,
+      "web spec.template.spec.volumes[0].configMap.name",
+      "web spec.template.spec.containers[0].envFrom[0].configMapRef.name",
+      "web spec.template.spec.containers[0].env[2].valueFrom.configMapKeyRef.name",
+    ],
+    added: [],
+    left: [],
+  });
+});
+
+test("a ConfigMap that only gets another name is noise", () => {
+  const objects = [configMap(now, { color: "red" }, { new: true }), configMap(old, { color: "red" }, { orphan: true })];
+  expect(changesOf(objects)).toEqual({ told: [], noise: [`${now} metadata.name`], added: [], left: [] });
+});
+
+test.each([
+  ["elsewhere, an equal text may name another object", pods("serviceAccountName")],
+  ["another name", pods("volumes[0].configMap.name", old, "settings-2222222222")],
+  ["an object of another namespace", { ...pods("volumes[0].configMap.name"), ref: { ...ref, namespace: "other" } }],
+])("what does not follow the new name counts: %s", (_, object) => {
+  const pair = [configMap(now, { color: "red" }, { new: true }), configMap(old, { color: "red" }, { orphan: true })];
+  expect(changesOf([...pair, object]).told).toHaveLength(1);
+});
+
+test.each([
+  [
+    "the name was not generated",
+    [configMap("settings-new", {}, { new: true }), configMap("settings-old", {}, { orphan: true })],
+  ],
+  ["another stem", [configMap(now, {}, { new: true }), configMap("other-7t6gm2h5kd", {}, { orphan: true })]],
+  [
+    "several are left",
+    [
+      configMap(now, {}, { new: true }),
+      configMap(old, {}, { orphan: true }),
+      configMap("settings-2222222222", {}, { orphan: true }),
+    ],
+  ],
+])("one is new and others go: %s", (_, objects) => {
+  const { added, left, noise } = changesOf(objects);
+  expect([added.length, left.length, noise]).toEqual([1, objects.length - 1, []]);
+});
+
+test("a diff counts a renamed ConfigMap as one that changes, and shows its content", () => {
+  const objects = [
+    configMap(now, { color: "blue" }, { new: true }),
+    configMap(old, { color: "red" }, { orphan: true }),
+  ];
+  const { counts, objects: described } = describeDiff(aResult({ objects }), { knownSecrets: [], prune: true });
+  expect(counts).toMatchObject({ new: 0, changed: 1, deleted: 0, orphan: 0 });
+  expect(described).toMatchObject([{ ref: { name: now }, action: "changed", risks: [] }]);
+  expect(described[0]?.diff).toContain("-  red\n+  blue");
+});
