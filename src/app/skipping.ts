@@ -15,7 +15,6 @@ import { type Parts, parts } from "../reconcile/parts.ts";
 import { skipsWithin } from "../skipping/around-reconcile.ts";
 import { createSkipAudit, type SkipAudit } from "../skipping/skip-audit.ts";
 import { createSkipping, type Skipping } from "../skipping/skipping.ts";
-import { createValidations } from "../skipping/validations.ts";
 import { findUnsteadyFiles } from "../source/unsteady-files.ts";
 
 export interface SkippingParts {
@@ -62,10 +61,11 @@ export function createSkippingParts({
     log,
     observe: ownMetrics,
   });
+  const identity = () => kluctl.identity();
   const skipping = createSkipping({
     ...deps,
     applied,
-    kluctl: () => kluctl.identity(),
+    kluctl: identity,
     clusterFacts: () => readClusterFacts(client),
     findUnsteady: findUnsteadyFiles,
     fullIntervalMs,
@@ -73,7 +73,6 @@ export function createSkippingParts({
     observe: ownMetrics,
     audit,
   });
-  const validations = createValidations({ fullIntervalMs, clock: deps.clock });
-  const wrapped = around(parts, skipsWithin({ skipping, validations, clock: deps.clock }));
+  const wrapped = around(parts, skipsWithin({ skipping, kluctl: identity, clock: deps.clock }));
   return { applied, skipping, parts: wrapped, audit, metrics: ownMetrics };
 }

@@ -401,7 +401,7 @@ export const configSchema = z.strictObject({
       }),
       skipping: z.boolean().prefault(true).meta({
         description:
-          "Skips what cannot find anything new: reconciliations while nothing has changed, comparisons before a deploy, validations of unchanged objects. `false`: everything runs each time, and drift is found at the interval only.",
+          "Skips what cannot find anything new: reconciliations while nothing has changed, comparisons before a deploy, runs of `kluctl validate` whose result follows from the objects just compared or deployed. `false`: everything runs each time, and drift is found at the interval only.",
       }),
       fullInterval: duration("0s", "24h").prefault("1h").meta({
         description:

@@ -4,21 +4,24 @@
  */
 import { around, type Interceptor } from "../kit/around.ts";
 import { rfc3339 } from "../kit/time.ts";
+import type { ValidateResult } from "../model.ts";
 import type { Clock } from "../ports.ts";
 import type { Parts } from "../reconcile/parts.ts";
 import { isAwaitingHealth } from "../reconcile/status/conditions.ts";
 import type { Steps } from "../reconcile/steps/steps.ts";
+import type { Validated } from "../reconcile/steps/validate.ts";
 import type { Work } from "../reconcile/work.ts";
+import { hasKnownRules, isKnownReady } from "./known-ready.ts";
 import type { InputsBefore, Skipping } from "./skipping.ts";
-import type { Validations } from "./validations.ts";
 
 export interface AroundReconcileDeps {
   readonly skipping: Pick<Skipping, "skipJob" | "during" | "begin" | "learn" | "forget" | "whyCompare">;
-  readonly validations: Pick<Validations, "stands" | "keep">;
+  /** kluctl's version, which may be followed by more words. */
+  readonly kluctl: () => Promise<string>;
   readonly clock: Clock;
 }
 
-export function skipsWithin({ skipping, validations, clock }: AroundReconcileDeps): Interceptor<Parts> {
+export function skipsWithin({ skipping, kluctl, clock }: AroundReconcileDeps): Interceptor<Parts> {
   const evidence = new WeakMap<Work, InputsBefore>();
 
   return {
@@ -73,7 +76,7 @@ export function skipsWithin({ skipping, validations, clock }: AroundReconcileDep
   };
 
   function skipsAmongSteps(work: Work): Interceptor<Steps> {
-    const { deployment, status, log } = work;
+    const { deployment } = work;
     return {
       deploy(next, deploying) {
         skipping.forget(deployment.key);
@@ -85,20 +88,17 @@ export function skipsWithin({ skipping, validations, clock }: AroundReconcileDep
       },
       async validate(next, validating) {
         const { after } = validating;
-        if (after === undefined || after.deployed) return next(validating);
-        // A requested reconciliation never skips the validation.
-        const last = status.current.lastValidateResult;
-        if (work.asked === undefined && last !== undefined && validations.stands(deployment, after.rendered)) {
-          log.info("validation skipped: no object changed since the last one");
-          const at = rfc3339(clock.now());
-          const document = { ...last.document, startTime: at, endTime: at };
-          status.set({ lastValidateResult: { ...last, document, endTime: at } });
-          return { document, ready: true, errors: [], warnings: [] };
-        }
-        const validated = await next(validating);
-        validations.keep(deployment, after.rendered, status.current.lastValidateResult);
-        return validated;
+        const known = after && (await whatIsKnown(after));
+        return next({ ...validating, known });
       },
     };
+  }
+
+  /** The validation that kluctl would make of objects that it has just read or applied, if that is certain. */
+  async function whatIsKnown({ rendered, deployed }: Validated): Promise<ValidateResult | undefined> {
+    const now = clock.now();
+    if (!isKnownReady(rendered, { deployed, now }) || !hasKnownRules(await kluctl())) return undefined;
+    const at = rfc3339(now);
+    return { document: { startTime: at, endTime: at, ready: true }, ready: true, errors: [], warnings: [] };
   }
 }

@@ -10,19 +10,27 @@ export interface Validating {
   /** The hash of the rendered objects, if it is known without rendering. */
   readonly objectsHash: string | undefined;
   /** What this reconciliation has compared or deployed just before. */
-  readonly after?: { readonly rendered: CommandResult; readonly deployed: boolean } | undefined;
+  readonly after?: Validated | undefined;
+  /** What a validation finds, if that is known without one. */
+  readonly known?: ValidateResult | undefined;
 }
 
-export function validate(context: StepContext, { objectsHash }: Validating): Promise<ValidateResult> {
+export interface Validated {
+  readonly rendered: CommandResult;
+  readonly deployed: boolean;
+}
+
+export function validate(context: StepContext, { objectsHash, known }: Validating): Promise<ValidateResult> {
   const { work, secrets, isWanted } = context;
   const { deployment, deps, status, log, signal } = work;
   const { clock } = deps;
   return inStage("validate", secrets, async () => {
-    status.progress(`Performing ${isWanted ? "" : "kluctl "}validate`, inProgress);
+    if (!known) status.progress(`Performing ${isWanted ? "" : "kluctl "}validate`, inProgress);
     const startedAt = clock.now();
-    const result = await context.kluctl.validate(context.run(), signal);
+    const result = known ?? (await context.kluctl.validate(context.run(), signal));
     const { ready, errors, warnings } = result;
-    log.info({ ready, errors: errors.length, warnings: warnings.length, ms: clock.now() - startedAt }, "validated");
+    const found = { ready, errors: errors.length, warnings: warnings.length, ms: clock.now() - startedAt };
+    log.info(found, known ? "validated, without asking kluctl" : "validated");
     const targetKey = isWanted
       ? context.targetKeyOf(result)
       : (status.current.targetKey ?? { clusterId: context.clusterId });

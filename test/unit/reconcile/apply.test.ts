@@ -25,7 +25,7 @@ function pushTo(deploy: CommandResult | Error, why?: string, annotations: Record
     fakeSources({ "refs/heads/main": "c2" }),
     {},
     [],
-    skipsWithin({ skipping, validations: { stands: () => false, keep: () => undefined }, clock: { now: () => 0 } }),
+    skipsWithin({ skipping, kluctl: () => Promise.resolve("2.22.1"), clock: { now: () => 0 } }),
   );
   const told = () => Object.assign({}, ...world.deployments.patches) as StatusPatch;
   return { ...world, told, whyAsked: asked, reconciled: () => world.reconcile(push, world.attempt()) };
