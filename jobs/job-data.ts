@@ -81,7 +81,16 @@ const Notify = z
   .transform(({ v: _version, ...request }) => request);
 
 const FluxFetch = z
-  .object({ v, kind: z.literal("flux-fetch"), namespace: name, name, cause: z.enum(["push", "sweep"]), delivery })
+  .object({
+    v,
+    kind: z.literal("flux-fetch"),
+    namespace: name,
+    name,
+    cause: z.enum(["push", "sweep"]),
+    /** Without it, Flux fetches once more than needed. */
+    commit: commit.optional().catch(undefined),
+    delivery,
+  })
   .transform(({ v: _version, namespace, name, ...rest }) => ({ ...rest, source: { namespace, name } }));
 
 const byLane: { readonly [L in Lane]: z.ZodType<LaneRequests[L]> } = {
@@ -123,8 +132,9 @@ export function toJobData(request: Request): Readonly<Record<string, unknown>> {
     case "notify":
       return { v: 1, kind, target: request.target };
     case "flux-fetch": {
-      const { source, cause, delivery } = request;
-      return { v: 1, kind, namespace: source.namespace, name: source.name, cause, delivery: delivery?.slice(0, 200) };
+      const { source, cause, commit, delivery } = request;
+      const { namespace, name } = source;
+      return { v: 1, kind, namespace, name, cause, commit, delivery: delivery?.slice(0, 200) };
     }
   }
 }

@@ -35,11 +35,8 @@ function reasonToIgnore(event: PushEvent, source: FluxSource): string | undefine
     return `follows versions ${followed.range}, the push is to ${describePushed(event)}`;
   if (followed.kind === "ref" && followed.name !== event.ref)
     return `follows ${followed.name}, the push is to ${describePushed(event)}`;
-  if (source.suspended) return "suspended";
-  // While a request is pending, Flux may be about to replace what it has.
-  if (event.after !== undefined && event.after === source.commit && !source.isRequested)
-    return "Flux has fetched this commit already";
-  return undefined;
+  // What Flux has fetched is no reason: a watch may be behind. The job reads it.
+  return source.suspended ? "suspended" : undefined;
 }
 
 /** Whether the GitRepository follows a ref of this full name, one that never moves aside. */

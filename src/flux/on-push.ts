@@ -39,8 +39,9 @@ export function createOnFluxPush({ fetched = () => [], reported = () => [] }: Fl
     const candidates = [...repos].flatMap((repo) => fetched(repo));
     if (candidates.length === 0) return { fetches: [] };
     const { sources, ignored } = matchSources(event, candidates, repos);
-    const { delivery } = event;
-    const fetches = sources.map(({ key }) => ({ kind: "flux-fetch", source: key, cause: "push", delivery }) as const);
+    const { after: commit, delivery } = event;
+    const cause = "push";
+    const fetches = sources.map(({ key }) => ({ kind: "flux-fetch", source: key, cause, commit, delivery }) as const);
     const named = sources.slice(0, mostNamed).map(({ key }) => keyText(key));
     const receipt = { matched: sources.length, sources: named, ignored: ignored.slice(0, mostNamed) };
     return { fetches, receipt };

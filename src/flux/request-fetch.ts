@@ -11,18 +11,20 @@ export interface FluxFetchDeps {
 }
 
 /**
- * Always sets the annotation, whatever Flux has: this request may have joined one for an earlier push, and Flux may have
- * listed the remote before the later one. A needless request costs Flux one `ls-remote`; a crash repeats one.
+ * Sets the annotation, unless Flux has the pushed commit according to the API server itself. While an earlier request is
+ * pending, Flux may be about to replace that commit. A needless request costs Flux one `ls-remote`; a crash repeats one.
  */
 export function createFluxFetch({ sources, clock, log }: FluxFetchDeps) {
   return async function requestFetch(
-    { source: key, cause, delivery }: FluxFetchRequest,
+    { source: key, cause, commit, delivery }: FluxFetchRequest,
     { signal, lastAttempt }: Pick<Attempt, "signal" | "lastAttempt">,
   ): Promise<Outcome> {
     try {
       const source = await sources.get(key, signal);
       if (source === undefined) return { kind: "skipped", why: "deleted" };
       if (source.suspended) return { kind: "skipped", why: "suspended" };
+      if (commit !== undefined && commit === source.commit && !source.isRequested)
+        return { kind: "skipped", why: "Flux has fetched this commit already" };
       await sources.requestFetch(key, new Date(clock.now()).toISOString(), signal);
     } catch (error) {
       if (signal.aborted || !(error instanceof ApiError)) throw error;

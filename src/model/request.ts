@@ -131,6 +131,8 @@ export interface FluxFetchRequest {
   readonly source: Key;
   /** `sweep`: the remote has a commit that no webhook reported. */
   readonly cause: "push" | "sweep";
+  /** The pushed commit: there is nothing to fetch if Flux has it. Absent: Flux fetches whatever it has. */
+  readonly commit?: string | undefined;
   readonly delivery?: string | undefined;
 }
 
@@ -148,8 +150,11 @@ export function subjectOf(request: Request): string {
       return `${request.kind}:${commitText(request.commit)}`;
     case "notify":
       return `${request.kind}:${request.target}`;
-    case "flux-fetch":
-      return `${request.kind}:${keyText(request.source)}`;
+    case "flux-fetch": {
+      // Flux may have one of two pushed commits: neither request is carried out by the other's job.
+      const commit = request.commit === undefined ? "" : `@${request.commit}`;
+      return `${request.kind}:${keyText(request.source)}${commit}`;
+    }
   }
 }
 

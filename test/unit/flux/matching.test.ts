@@ -38,8 +38,8 @@ test("a push makes Flux fetch each GitRepository that follows it, once, and the 
     aFluxSource({ name: "other", url: "https://git.example.com/org/other" }),
   ]);
   expect(requests).toEqual([
-    { kind: "flux-fetch", source: { namespace: "flux-system", name: "main" }, cause: "push", delivery: "7c1e" },
-    { kind: "flux-fetch", source: { namespace: "flux-system", name: "ssh" }, cause: "push", delivery: "7c1e" },
+    { kind: "flux-fetch", source: { namespace: "flux-system", name: "main" }, cause: "push", commit, delivery: "7c1e" },
+    { kind: "flux-fetch", source: { namespace: "flux-system", name: "ssh" }, cause: "push", commit, delivery: "7c1e" },
   ]);
   expect(receipt).toMatchObject({
     ...{ matched: 0, queued: 2, reason: undefined },
@@ -90,7 +90,6 @@ describe("what a GitRepository follows", () => {
 test.each<[string, Partial<FluxSource>]>([
   ["suspended", { suspended: true }],
   ["webhooks are disabled by annotation", { webhooks: false }],
-  ["Flux has fetched this commit already", { commit }],
   [`is pinned to commit ${commit}`, { ref: { commit } }],
 ])("it is left alone: %s", async (reason, more) => {
   const { receipt, requests } = await accept(push, [{ ...aFluxSource({ name: "shop" }), ...more }]);
@@ -98,9 +97,10 @@ test.each<[string, Partial<FluxSource>]>([
   expect(receipt.flux).toEqual({ matched: 0, sources: [], ignored: [{ source: "flux-system/shop", reason }] });
 });
 
-test("a known commit is fetched nevertheless while Flux may be replacing it", async () => {
-  const source = { ...aFluxSource({ name: "shop" }), commit, isRequested: true };
-  expect((await accept(push, [source])).receipt.flux?.matched).toBe(1);
+test("what the watch shows of Flux is no reason to ignore a push: it may be behind", async () => {
+  const { receipt, requests } = await accept(push, [aFluxSource({ name: "shop", commit })]);
+  expect(receipt.flux?.matched).toBe(1);
+  expect(requests).toMatchObject([{ kind: "flux-fetch", commit }]);
 });
 
 test("the head of a range is its highest version; of two equal ones only Flux knows which is later", () => {

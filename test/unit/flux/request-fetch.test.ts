@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ApiError } from "../../../src/errors.ts";
 import { createFluxFetch } from "../../../src/flux/request-fetch.ts";
-import type { FluxFetchRequest, FluxSource } from "../../../src/model.ts";
+import { type FluxFetchRequest, type FluxSource, subjectOf } from "../../../src/model.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { aFluxSource } from "../../support/flux.ts";
 
@@ -10,6 +10,8 @@ const request: FluxFetchRequest = {
   source: { namespace: "flux-system", name: "shop" },
   cause: "push",
 };
+
+const commit = "1".repeat(40);
 
 function useFetch(source: FluxSource | undefined, refusal?: Error) {
   const written: string[] = [];
@@ -24,13 +26,29 @@ function useFetch(source: FluxSource | undefined, refusal?: Error) {
     clock: { now: () => Date.parse("2026-01-01T00:00:00.123Z") },
     log: silentLog,
   });
-  return { written, run: () => fetch(request, { signal: new AbortController().signal, lastAttempt: false }) };
+  const attempt = { signal: new AbortController().signal, lastAttempt: false };
+  return { written, run: (pushed?: string) => fetch({ ...request, commit: pushed }, attempt) };
 }
 
-test("the annotation says when, even if Flux has something already", async () => {
-  const { run, written } = useFetch(aFluxSource({ commit: "1".repeat(40) }));
-  expect(await run()).toEqual({ kind: "done" });
-  expect(written).toEqual(["flux-system/shop at 2026-01-01T00:00:00.123Z"]);
+test("the annotation says when, unless Flux has the pushed commit and is not about to fetch", async () => {
+  const there = useFetch(aFluxSource({ commit }));
+  expect(await there.run(commit)).toEqual({ kind: "skipped", why: "Flux has fetched this commit already" });
+  expect(there.written).toEqual([]);
+  for (const [source, pushed] of [
+    [aFluxSource({ commit }), "2".repeat(40)],
+    [aFluxSource({ commit }), undefined],
+    [aFluxSource(), commit],
+    [{ ...aFluxSource({ commit }), isRequested: true }, commit],
+  ] as const) {
+    const { run, written } = useFetch(source);
+    expect(await run(pushed)).toEqual({ kind: "done" });
+    expect(written).toEqual(["flux-system/shop at 2026-01-01T00:00:00.123Z"]);
+  }
+});
+
+test("of two pushes, neither is carried out by the other's job: Flux may have the commit of the first one", () => {
+  const [one, other] = [subjectOf({ ...request, commit }), subjectOf({ ...request, commit: "2".repeat(40) })];
+  expect(new Set([one, other, subjectOf(request)]).size).toBe(3);
 });
 
 test("a GitRepository that is gone or suspended by then is left alone", async () => {

@@ -45,6 +45,7 @@ test("requests about pull requests and commits are read as they were written, an
     { kind: "commit-status", commit, repo },
     { kind: "commit-status", commit, repo, pushedTo: "refs/heads/main" },
     { kind: "flux-fetch", source: { namespace: "flux-system", name: "shop" }, cause: "push", delivery: "d1" },
+    { kind: "flux-fetch", source: { namespace: "flux-system", name: "shop" }, cause: "push", commit: "1".repeat(40) },
   ];
   for (const request of requests) {
     const data: unknown = JSON.parse(JSON.stringify(toJobData(request)));
