@@ -38,17 +38,30 @@ export interface FluxSweep {
 const looksAtOnce = 4;
 const lookTimeoutMs = 60_000;
 const regroupMs = 5_000;
-/** For repositories that the server cannot read: most of those need a login that only Flux has. */
+/**
+ * For repositories that the server cannot read, most of which need a login that only Flux has, and for commits that Flux
+ * does not have after a request.
+ */
 const longestBackoffMs = 3_600_000;
 
 type RepositoryGroup = Group<FluxSource>;
+
+/** A fetch that was requested for a commit. */
+interface Requested {
+  readonly head: string;
+  /** The request that the source had before; until it has another one, this request was not written. */
+  readonly before: string | undefined;
+  readonly times: number;
+  /** When to request it again if Flux does not have the commit by then, in epoch milliseconds. */
+  readonly againAt: number;
+}
 
 export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
   const { sources, queue, clock, log, tickMs = 1_000 } = deps;
   const stopped = new AbortController();
   const limit = createLimit(looksAtOnce);
-  /** By UID: for which commit a fetch was requested last, and which request the source had before; until it has it. */
-  const requested = new Map<string, { readonly head: string; readonly before: string | undefined }>();
+  /** By UID: the last request, until Flux has its commit. */
+  const requested = new Map<string, Requested>();
   const everyMs = ([first]: readonly FluxSource[]) => (first ? deps.everyMs(first) : regroupMs);
   const rotation = createRotation({ everyMs, clock, keyOf: ({ url }: FluxSource) => url, create: () => ({}) });
   let groupedAt = -Infinity;
@@ -81,7 +94,7 @@ export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
       // Another replica has just checked it.
       if (claims && !(await queue.claim(`flux ${group.key}`, Math.max(1, Math.floor(periodMs * 0.9))))) return;
       const heads = await ask(group, first);
-      if (heads !== undefined) await requestMoved(group.members, heads);
+      if (heads !== undefined) await requestMoved(group.members, heads, periodMs);
     } catch (error) {
       // Redis is unavailable, which its monitoring reports. The next sweep finds the same again.
       log.debug({ error: (error as Error).message }, "sweep postponed");
@@ -107,8 +120,12 @@ export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
     }
   }
 
-  /** Once for each new commit: while Flux cannot fetch it, it retries by itself. */
-  async function requestMoved(members: readonly FluxSource[], heads: Heads): Promise<void> {
+  /**
+   * Less and less often for the same commit: Flux itself retries what fails, but not a fetch from a replica of the git
+   * host that did not have the commit yet.
+   */
+  async function requestMoved(members: readonly FluxSource[], heads: Heads, periodMs: number): Promise<void> {
+    const now = clock.now();
     const current = new Map(sources.all().map((source) => [source.uid, source]));
     const moved = members.flatMap(({ uid }) => {
       const source = current.get(uid); // Flux may have fetched since they were grouped
@@ -117,20 +134,25 @@ export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
       if (head !== undefined && head === source?.commit) requested.delete(uid);
       return source === undefined || head === undefined || head === source.commit ? [] : [{ source, head }];
     });
-    const unrequested = moved.filter(({ source, head }) => !hasReached(source, head));
-    if (unrequested.length === 0) return;
-    await queue.enqueue(unrequested.map(({ source }) => ({ kind: "flux-fetch", source: source.key, cause: "sweep" })));
-    for (const { source, head } of unrequested) {
-      if (requested.get(source.uid)?.head !== head)
-        log.info({ ...source.key, commit: head }, "found new commits for Flux without a webhook");
-      requested.set(source.uid, { head, before: source.lastRequest });
+    const due = moved.filter(({ source, head }) => isDue(source, head, now));
+    if (due.length === 0) return;
+    await queue.enqueue(due.map(({ source }) => ({ kind: "flux-fetch", source: source.key, cause: "sweep" })));
+    for (const { source, head } of due) {
+      const last = requested.get(source.uid);
+      const isNew = last?.head !== head;
+      const about = { ...source.key, commit: head };
+      if (isNew) log.info(about, "found new commits for Flux without a webhook");
+      else if (isWritten(last, source)) log.info(about, "Flux has not fetched a commit; requesting it again");
+      const times = isNew ? 0 : last.times + Number(isWritten(last, source));
+      // Half a period early, so that the check one period later counts.
+      const againAt = now + Math.min(periodMs * (2 ** times - 0.5), longestBackoffMs);
+      requested.set(source.uid, { head, before: source.lastRequest, times, againAt });
     }
   }
 
-  /** Whether a fetch was requested for this commit, and the request was written: its job may have failed too often. */
-  function hasReached({ uid, lastRequest }: FluxSource, head: string): boolean {
-    const last = requested.get(uid);
-    return last?.head === head && last.before !== lastRequest;
+  function isDue(source: FluxSource, head: string, now: number): boolean {
+    const last = requested.get(source.uid);
+    return last?.head !== head || !isWritten(last, source) || now >= last.againAt;
   }
 
   const timer = setInterval(tick, tickMs);
@@ -145,6 +167,11 @@ export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
       await rotation.idle();
     },
   };
+}
+
+/** Otherwise its job has failed too often. */
+function isWritten({ before }: Requested, { lastRequest }: FluxSource): boolean {
+  return before !== lastRequest;
 }
 
 /** What has never been fetched is being fetched, or fails and is retried by Flux. */

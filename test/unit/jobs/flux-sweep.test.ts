@@ -170,6 +170,22 @@ function useReplicas(count: number, source: FluxSource) {
   return { state, looksIn: counted("looks"), requestsIn: counted("requests") };
 }
 
+test("a commit that Flux does not have after a request is requested again, less and less often", async () => {
+  const { state, requestsIn } = useReplicas(1, aFluxSource({ commit: first }));
+  await requestsIn(1.5);
+  state.head = second;
+  // Flux answers each request, with what a replica of the git host has that is behind.
+  const answer = () => (state.source = { ...state.source, lastRequest: `${state.requests}` });
+  const minutes: number[] = [];
+  for (let minute = 0; minute < 40; minute++) {
+    if ((await requestsIn(1)) > 0) minutes.push(minute);
+    answer();
+  }
+  expect(minutes).toEqual([0, 1, 3, 7, 15, 31]);
+  state.source = { ...state.source, commit: second };
+  expect(await requestsIn(120)).toBe(0);
+});
+
 test("replicas share the checks: a repository is asked once per period, however many there are", async () => {
   const { looksIn } = useReplicas(3, aFluxSource({ commit: first }));
   await looksIn(1);
