@@ -26,28 +26,20 @@ const retryMs = 10_000;
 export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
   const { fluxSources, fluxDeployments, forges, reports, queue, log } = deps;
   const moved = new Map<string, FluxDeployment>();
-  const fetched = new Map<string, FluxSource>();
+  /** By repository: the commits to report on, in addition to those that lack their final status. */
+  const stirred = new Map<RepoId, Set<string>>();
   /** By UID: what reports show. */
   const known = new Map<string, Shown>();
   const { plan, stop } = createPlanned(flush);
 
   async function flush(): Promise<void> {
-    const commits = new Map<RepoId, Set<string>>();
-    const add = ({ repo }: FluxSource, ...found: (string | undefined)[]): void => {
-      const those = commits.get(repo) ?? new Set<string>();
-      commits.set(repo, those);
-      for (const commit of found) if (commit !== undefined) those.add(commit);
-    };
-    const [deployments, sources] = [[...moved], [...fetched]];
-    for (const gathered of [moved, fetched]) gathered.clear();
-    for (const [, source] of sources) add(source, source.commit);
-    for (const [, deployment] of deployments) {
-      const member = memberOf(deployment, deps);
-      if (member !== undefined) add(member.source, member.source.commit, member.about);
-    }
+    const deployments = [...moved];
+    for (const [, deployment] of deployments) addMember(deployment);
+    const commits = [...stirred];
+    for (const gathered of [moved, stirred]) gathered.clear();
     try {
-      const unsettled = await Promise.all([...commits.keys()].map((repo) => unsettledRequests(forges, reports, repo)));
-      const direct = [...commits].flatMap(([repo, those]) =>
+      const unsettled = await Promise.all(commits.map(([repo]) => unsettledRequests(forges, reports, repo)));
+      const direct = commits.flatMap(([repo, those]) =>
         [...those].flatMap((commit) => commitRequests(forges, repo, commit)),
       );
       const requests = new Map<string, CommitStatusRequest>();
@@ -56,21 +48,37 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue reports to forges");
       for (const [id, one] of deployments) if (!moved.has(id)) moved.set(id, one);
-      for (const [id, one] of sources) if (!fetched.has(id)) fetched.set(id, one);
+      for (const [repo, those] of commits) add(repo, ...those);
       plan(retryMs);
     }
   }
 
-  function gather(deployment: FluxDeployment, id = deployment.uid): void {
-    moved.set(id, deployment);
+  function add(repo: RepoId, ...commits: (string | undefined)[]): void {
+    const those = stirred.get(repo) ?? new Set<string>();
+    stirred.set(repo, those);
+    for (const commit of commits) if (commit !== undefined) those.add(commit);
+  }
+
+  function addMember(deployment: FluxDeployment): void {
+    const member = memberOf(deployment, deps);
+    if (member !== undefined) add(member.source.repo, member.source.commit, member.about);
+  }
+
+  /** Its source may be known only later. */
+  function gather(deployment: FluxDeployment): void {
+    moved.set(deployment.uid, deployment);
+    plan(gatherMs);
+  }
+
+  /** Its source may be deleted, too: a namespace with all that Flux has in it is gone within moments. */
+  function gatherNow(deployment: FluxDeployment): void {
+    addMember(deployment);
     plan(gatherMs);
   }
 
   fluxDeployments.onChange((before, after) => {
     if (before !== undefined && before.uid !== after?.uid) known.delete(before.uid);
-    if (before !== undefined && (after === undefined || !hasSameOrigin(before, after))) {
-      gather(before, `${before.uid} before`);
-    }
+    if (before !== undefined && (after === undefined || !hasSameOrigin(before, after))) gatherNow(before);
     if (after === undefined) return;
     const [shown, next] = [known.get(after.uid), shownOf(after)];
     const isRecheck = after.ready?.status === "Unknown" && shown?.attempt === next.attempt;
@@ -79,11 +87,13 @@ export function startFluxReportWatch(deps: FluxReportWatchDeps): () => void {
     gather(after);
   });
   fluxSources.onChange((before, after) => {
-    if (after === undefined || (before !== undefined && isSameToReports(before, after))) return;
-    fetched.set(after.uid, after);
+    if (before !== undefined && after !== undefined && isSameToReports(before, after)) return;
+    // What is applied from it now has nothing to do with the commits of the earlier repository.
+    if (before !== undefined && before.repo !== after?.repo) add(before.repo);
+    if (after !== undefined) add(after.repo, after.commit);
     plan(gatherMs);
     // A new one may be what they wait for.
-    if (before?.repo === after.repo) return;
+    if (after === undefined || before?.repo === after.repo) return;
     for (const one of fluxDeployments.all()) {
       if (memberOf(one, deps)?.source.uid === after.uid) gather(one);
     }

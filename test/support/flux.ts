@@ -108,7 +108,12 @@ export function fakeFlux() {
         else sources.set(one);
       }
     },
-    remove: (deployment: FluxDeployment) => deployments.remove(deployment),
+    remove(...those: (FluxSource | FluxDeployment)[]) {
+      for (const one of those) {
+        if ("kind" in one) deployments.remove(one);
+        else sources.remove(one);
+      }
+    },
     /** Whether Kustomizations have been listed. */
     state: deployments.state,
     fluxSources: {

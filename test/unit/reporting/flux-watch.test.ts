@@ -10,6 +10,8 @@ const { repo } = aFluxSource();
 const before = { attempted: old, applied: old, ready: ["True", "ReconciliationSucceeded", ""] } as const;
 const inProgress = ["Unknown", "Progressing", "Reconciliation in progress"] as const;
 
+const unfinished = (commit: string) => ({ forge: "gitea", repoName: "org/shop", commit });
+
 function setUp() {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
@@ -85,13 +87,37 @@ test("unfinished commits are checked when something of their repository changes 
   const { flux, reports, news } = setUp();
   flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
   await news();
-  const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };
-  await reports.setUnsettled(commit, repo, true);
-  await reports.setUnsettled({ ...commit, forge: "not-configured-any-more" }, repo, true);
+  await reports.setUnsettled(unfinished(pushed), repo, true);
+  await reports.setUnsettled({ ...unfinished(pushed), forge: "not-configured-any-more" }, repo, true);
   flux.set(aKustomization("apps", { ...before, ready: ["False", "BuildFailed", "bad"] }));
   expect(await news()).toEqual([old, pushed]);
   flux.remove(aKustomization("apps"));
   expect(await news()).toContain(pushed);
+});
+
+test.each([
+  ["first", () => [aFluxSource({ commit: old }), aKustomization("apps", before)]],
+  ["last", () => [aKustomization("apps", before), aFluxSource({ commit: old })]],
+])("unfinished commits are checked when all that Flux has is deleted at once, the source %s", async (_, all) => {
+  const { flux, reports, news } = setUp();
+  flux.set(...all());
+  await news();
+  await reports.setUnsettled(unfinished(pushed), repo, true);
+  flux.remove(...all());
+  expect(await news()).toContain(pushed);
+});
+
+test("unfinished commits of the repository that a source had before are checked, also if Redis is away", async () => {
+  const { flux, reports, away, news } = setUp();
+  flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
+  await news();
+  await reports.setUnsettled(unfinished(pushed), repo, true);
+  away.isAway = true;
+  flux.set(aFluxSource({ url: "https://elsewhere.example.com/org/shop", commit: old }));
+  expect(await news()).toEqual([]);
+  away.isAway = false;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(await news()).toEqual([pushed]);
 });
 
 test("what Redis does not take is requested again; after it was stopped, nothing is", async () => {
