@@ -115,7 +115,12 @@ export async function findConsumers(
 }
 
 /** These last until a person changes a login, the repository or the configuration; then the deployment's status changes too. */
-const lasting: ReadonlySet<SourceProblem> = new Set<SourceProblem>(["unauthorized", "not-found", "empty", "refused"]);
+export const lasting: ReadonlySet<SourceProblem> = new Set<SourceProblem>([
+  "unauthorized",
+  "not-found",
+  "empty",
+  "refused",
+]);
 
 /** One state for each of them, as far as it is known. */
 export function statesOf(consumers: readonly Consumer[]): RolloutState[] {

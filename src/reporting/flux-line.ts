@@ -6,10 +6,10 @@ import type { FluxMember } from "./flux-members.ts";
 
 /** A resource, and what git says about the pushed commit. */
 export interface FluxFollower extends FluxMember {
-  /** Whether the GitRepository is to have the commit now; `undefined`: git could not be asked. */
+  /** Whether the GitRepository is to have the commit now; `undefined`: git could not be asked, or did not have to be. */
   readonly isHead: boolean | undefined;
-  /** Whether what was applied last is later than the commit, by git. */
-  readonly isInApplied: boolean;
+  /** Whether what was applied last is later than the commit, by git; `undefined`: git could not be asked. */
+  readonly isInApplied: boolean | undefined;
 }
 
 const suspended: StatusLine = { state: "success", description: "suspended: Flux applies nothing", neutral: true };
@@ -31,7 +31,12 @@ export function fluxLine(
     return { state: "success", description: `applied with ${applied?.slice(0, 7)}` };
   }
   // It may not have been fetched yet: then it is not known which of the two commits is the newer one.
-  return isHead === undefined ? lineIn(known) : superseded(known);
+  return isHead === undefined || isInApplied === undefined ? lineIn(known) : superseded(known);
+}
+
+/** Whether Flux is done with what its source has, so that an earlier commit that is not in it is never applied. */
+export function isDone({ deployment, source, applied }: FluxMember): boolean {
+  return isApplied(deployment) && applied === source.commit;
 }
 
 /** Whether what was applied last is what its spec asks for now. */

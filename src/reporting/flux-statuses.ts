@@ -1,31 +1,29 @@
 /** Finds what became of a pushed commit in what Flux applies, from the cluster, and from git as far as it is needed. */
-import { headOf, unusualRefOf } from "../flux/head-of.ts";
 import { follows } from "../flux/match-sources.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
+import { createGrowingPauses } from "../kit/growing-pauses.ts";
 import type { Logger } from "../log.ts";
 import {
   type CommitStatus,
   type CommitStatusRequest,
-  type FluxSource,
+  commitText,
   followedBy,
-  type Heads,
+  keyText,
+  type Outcome,
   type RepoId,
 } from "../model.ts";
-import type { FluxDeployments, FluxSources, Queue, Sources } from "../ports.ts";
+import type { FluxDeployments, FluxSources } from "../ports.ts";
 import { lineIn } from "./deploy-statuses.ts";
-import { fluxLine, isApplied } from "./flux-line.ts";
+import { createAskFluxGit, type FluxGit, type FluxGitDeps, keptMs } from "./flux-git.ts";
+import { type FluxFollower, fluxLine, isDone } from "./flux-line.ts";
 import { type FluxMember, memberOf } from "./flux-members.ts";
 import { aggregateContext, fluxContextOf, isFluxContext } from "./statuses.ts";
 
-export interface FluxStatusesDeps {
+export interface FluxStatusesDeps extends FluxGitDeps {
   readonly fluxSources: Pick<FluxSources, "find" | "following" | "synced">;
   readonly fluxDeployments: Pick<FluxDeployments, "all" | "find" | "read" | "synced">;
-  readonly sources: Pick<Sources, "heads" | "commitsAt" | "contains">;
-  readonly lastMove: Queue["lastMove"];
   /** Returns a function that masks secrets in what a controller reports. Takes some milliseconds. */
   readonly createMask: () => (text: string) => string;
-  /** How long a repository is not asked again that could not be read. */
-  readonly restMs?: number | undefined;
   readonly log: Logger;
 }
 
@@ -40,11 +38,20 @@ interface FoundStatuses {
   readonly lines: readonly CommitStatus[];
   /** Whether the existing summary stays: whether its commit is still to be applied is not known. */
   readonly isUncertain: boolean;
+  /** Whether a line may change that is not pending. */
+  readonly isOpen: boolean;
+  /** Set if something could not be read, and nothing in the cluster would report that it can be. */
+  readonly again?: Extract<Outcome, { kind: "later" }> | undefined;
 }
 
+const mostReleases = 10_000;
+/** A commit whose state cannot be found is looked at for a day; then only when something of its repository changes. */
+const againLimits = { leastMs: 15_000, mostMs: 3_600_000, forMs: 24 * 3_600_000, entries: 10_000 };
+
 export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
-  const { fluxSources, fluxDeployments, sources, restMs = 60_000, log } = deps;
-  const unreadable = createBoundedMap<true>({ entries: mostRepositories, maxAgeMs: restMs });
+  const { fluxSources, fluxDeployments, log } = deps;
+  const askGit = createAskFluxGit(deps);
+  const pauses = createGrowingPauses(againLimits);
   /** By UID of a HelmRelease. */
   const lastRead = createBoundedMap<{ readonly commit: string; readonly generation: number }>({
     entries: mostReleases,
@@ -56,22 +63,28 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
       const { commit } = request.commit;
       const known = new Map(written.map((status) => [status.context, status]));
       const members = findMembers(request.repo);
-      const askGit = createAskGit(request, members, signal);
+      /** What may be answered later, and when to ask again at the earliest. */
+      const missing = new Map<string, number>();
+      const git = askGit(request, members, (why) => missing.set(why, 0), signal);
       let mask: ReturnType<typeof deps.createMask> | undefined;
       let isUncertain = false;
+      let isOpen = false;
       const lines: CommitStatus[] = [];
       for (const found of members) {
         const context = fluxContextOf(found.deployment);
         const before = known.get(context);
-        const member = await toCurrent(found, commit, before, signal);
-        const isCurrent = member.source.commit === commit || member.about === commit;
-        const isHead = isCurrent ? undefined : await askGit.isHead(member.source);
-        const isOpen = before?.state === "pending" || before?.state === "canceled";
-        const isInApplied = !isCurrent && isHead !== true && isOpen && (await askGit.isInApplied(member));
-        const line = fluxLine(commit, { ...member, isHead, isInApplied }, before);
+        const member = await toCurrent(found, commit, before, (why) => missing.set(why, 0), signal);
+        const follower = await follow(member, request, before, git);
+        const line = fluxLine(commit, follower, before);
         if (line === undefined) {
-          isUncertain ||= isHead === undefined;
-        } else if (line.state === "success") {
+          isUncertain ||= follower.isHead === undefined;
+          continue;
+        }
+        // One of the two is behind: if it is Flux, its fetch is reported; if it is git, nothing is.
+        if (line.state === "pending" && follower.isAhead)
+          missing.set("git and Flux differ in the latest commit", keptMs);
+        isOpen ||= line.state === "canceled" && !isDone(member);
+        if (line.state === "success") {
           lines.push({ context, ...line });
         } else {
           mask ??= deps.createMask();
@@ -79,8 +92,13 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
         }
       }
       lines.push(...withoutMember(written, members));
-      const isOpen = known.get(aggregateContext)?.state === "pending";
-      return { lines, isUncertain: isUncertain && isOpen && lines.length === 0 };
+      const isSummaryOpen = known.get(aggregateContext)?.state === "pending";
+      return {
+        lines,
+        isUncertain: isUncertain && isSummaryOpen && lines.length === 0,
+        isOpen: isOpen || missing.size > 0,
+        again: whenAgain(commitText(request.commit), missing),
+      };
     },
   };
 
@@ -91,6 +109,37 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
     return members.filter(({ source }) => source.repo === repo && followedBy(source.ref).kind !== "commit");
   }
 
+  /** Asks git only what the cluster does not answer. `isAhead`: git has the commit as the head, and Flux another one. */
+  async function follow(
+    member: FluxMember,
+    { commit: { commit }, pushedTo }: CommitStatusRequest,
+    before: CommitStatus | undefined,
+    git: FluxGit,
+  ): Promise<FluxFollower & { readonly isAhead: boolean }> {
+    const { source, about } = member;
+    if (source.commit === commit || about === commit || isResult(before)) {
+      return { ...member, isHead: undefined, isInApplied: false, isAhead: false };
+    }
+    const head = await git.headOf(source);
+    const isPushed = pushedTo !== undefined && follows(source, pushedTo) ? true : undefined;
+    const isHead = head === undefined ? isPushed : head === commit;
+    const mayBeIn = isHead !== true && (before?.state === "pending" || before?.state === "canceled");
+    const isInApplied = mayBeIn && (await git.isInApplied(member));
+    return { ...member, isHead, isInApplied, isAhead: head === commit && source.commit !== undefined };
+  }
+
+  function whenAgain(commit: string, missing: ReadonlyMap<string, number>): FoundStatuses["again"] {
+    const [why] = missing.keys();
+    if (why === undefined) {
+      pauses.end(commit);
+      return undefined;
+    }
+    const pauseMs = pauses.next(commit);
+    return pauseMs === undefined
+      ? undefined
+      : { kind: "later", afterMs: Math.max(pauseMs, Math.min(...missing.values())), why };
+  }
+
   /**
    * A HelmRelease may have been changed by the commit that its Kustomization has applied: the two watches do not show in
    * which order. So it is read once after the commit was applied; what the watch shows of an earlier spec is not believed.
@@ -99,6 +148,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
     member: FluxMember,
     commit: string,
     before: CommitStatus | undefined,
+    missed: (why: string) => void,
     signal: AbortSignal | undefined,
   ): Promise<FluxMember> {
     const { kind, key, uid, generation } = member.deployment;
@@ -115,68 +165,16 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
     } catch (error) {
       signal?.throwIfAborted();
       log.debug({ ...key, error: (error as Error).message }, "could not read a HelmRelease");
+      missed(`HelmRelease ${keyText(key)} could not be read`);
       return unknown;
     }
   }
-
-  /** At most one query for refs per commit, and only with the logins that the server itself has. */
-  function createAskGit(
-    { commit: { commit }, repo, pushedTo }: CommitStatusRequest,
-    members: readonly FluxMember[],
-    signal: AbortSignal | undefined,
-  ) {
-    let asked: Promise<Heads | undefined> | undefined;
-    const contained = new Map<string, Promise<boolean>>();
-
-    async function readHeads({ url }: FluxSource): Promise<Heads | undefined> {
-      if (unreadable.get(repo)) return undefined;
-      try {
-        const since = await deps.lastMove(repo);
-        const repository = { url, credentials: [] };
-        const heads = await sources.heads(repository, since === undefined ? undefined : { since }, signal);
-        const unusual = [...new Set(members.flatMap(({ source }) => unusualRefOf(source.ref) ?? []))];
-        if (unusual.length === 0) return heads;
-        const more = await sources.commitsAt(repository, unusual, signal ?? AbortSignal.timeout(queryMs));
-        return { ...heads, commits: new Map([...heads.commits, ...more]) };
-      } catch (error) {
-        signal?.throwIfAborted();
-        log.debug({ repo, error: (error as Error).message }, "could not read a repository of Flux");
-        unreadable.set(repo, true);
-        return undefined;
-      }
-    }
-
-    async function contains({ url }: FluxSource, applied: string): Promise<boolean> {
-      try {
-        return await sources.contains({ url, credentials: [] }, applied, commit, signal);
-      } catch (error) {
-        signal?.throwIfAborted();
-        log.debug({ repo, error: (error as Error).message }, "could not compare two commits of a repository of Flux");
-        return false;
-      }
-    }
-
-    return {
-      /** `undefined`: git cannot be asked, or only Flux can decide it. */
-      async isHead(source: FluxSource): Promise<boolean | undefined> {
-        const heads = await (asked ??= readHeads(source));
-        const head = heads && headOf(source.ref, heads);
-        if (head !== undefined) return head === commit;
-        return pushedTo !== undefined && follows(source, pushedTo) ? true : undefined;
-      },
-      async isInApplied({ deployment, source, applied }: FluxMember): Promise<boolean> {
-        if (applied === undefined || !isApplied(deployment)) return false;
-        const answer = contained.get(applied) ?? contains(source, applied);
-        contained.set(applied, answer);
-        return answer;
-      },
-    };
-  }
 }
 
-const queryMs = 60_000;
-const mostReleases = 10_000;
-const mostRepositories = 1_000;
+/** Whether the commit came to something: that stays, whatever git says, until Flux has fetched the commit again. */
+function isResult(known: CommitStatus | undefined): boolean {
+  return known?.state === "failure" || (known?.state === "success" && !known.neutral);
+}
 
 /** Ends the statuses of what was deleted, or gets its content from elsewhere now. */
 function withoutMember(written: readonly CommitStatus[], members: readonly FluxMember[]): CommitStatus[] {

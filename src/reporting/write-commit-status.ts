@@ -49,13 +49,13 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const current = deployStatuses(commit.commit, followers, written, applied?.lines);
     if (applied?.isUncertain && current.every(({ context }) => context === aggregateContext)) {
       // Perhaps it is none of ours.
-      if (written.length === 0) await reports.setUnsettled(commit, repo, false);
-      return { kind: "done" };
+      if (written.length === 0 && !applied.isOpen) await reports.setUnsettled(commit, repo, false);
+      return applied.again ?? { kind: "done" };
     }
     // While a pull request proposes the commit, the summary belongs to the pull request: a check may depend on it.
     const proposed = (await reports.proposing(repo, commit.commit)).length > 0;
     const statuses = proposed ? current.filter(({ context }) => context !== aggregateContext) : current;
-    const unsettled = statuses.some(({ state }) => state === "pending");
+    const unsettled = applied?.isOpen || statuses.some(({ state }) => state === "pending");
     try {
       try {
         await writeStatuses({ forge, reports }, commit, statuses, signal);
@@ -64,7 +64,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
       }
       await deps.writeEnvironments(forge, commit, followers, signal);
       if (!unsettled) await reports.setUnsettled(commit, repo, false);
-      return { kind: "done" };
+      return applied?.again ?? { kind: "done" };
     } catch (error) {
       const outcome = toForgeOutcome(error);
       if (outcome.kind === "failed") {

@@ -15,13 +15,16 @@ export const inProgress = ["Unknown", "Progressing", "Reconciliation in progress
 export const { repo } = aFluxSource();
 export const secret = "s3cr3t-of-the-server";
 
-export function useFluxStatuses({ deployments = [] as ReturnType<typeof aDeployment>[], restMs = 0 } = {}) {
+export function useFluxStatuses({
+  deployments = [] as ReturnType<typeof aDeployment>[],
+  restMs = 0,
+  lastMove = () => Promise.resolve(undefined as string | undefined),
+} = {}) {
   const forge = fakeForge();
   const flux = fakeFlux();
   const sources = fakeSources({ "refs/heads/main": pushed });
   const reports = { current: fakeReports() };
   const cluster = fakeDeployments(...deployments);
-  const lastMove = () => Promise.resolve(undefined);
   const fluxStatuses = createFluxStatuses({
     ...{ ...flux, sources, lastMove, restMs, log: silentLog },
     createMask: () => (text) => text.replaceAll(secret, "*****"),

@@ -41,10 +41,13 @@ test("a HelmRelease that cannot be read has no result yet", async () => {
   const { flux, write, news } = useFluxStatuses();
   flux.set(aFluxSource({ commit: pushed }), aKustomization("apps", applied), aHelmRelease("web", { ready }));
   flux.ahead.set("web/web", new Error("the API server is away"));
-  await write();
+  expect(await write(), "Flux reports nothing new").toMatchObject({
+    ...{ kind: "later", why: "HelmRelease web/web could not be read" },
+    afterMs: 15_000,
+  });
   expect(own(news())).toEqual([`${release} pending being applied by Flux`]);
   flux.ahead.clear();
-  await write();
+  expect(await write()).toEqual({ kind: "done" });
   expect(own(news())).toEqual([`${release} success applied`]);
 });
 

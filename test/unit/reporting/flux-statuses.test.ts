@@ -1,6 +1,8 @@
 /** The commit statuses of what Flux applies: Flux's controllers are played, as their status shows what they do. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { SourceError } from "../../../src/errors.ts";
 import type { Condition } from "../../../src/model.ts";
+import { createFindHeads, type FindHeads, type HeadsDeps } from "../../../src/source/heads.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { aReport, fakeReports } from "../../support/fake-reports.ts";
 import { aFluxSource, aKustomization, type PlayedStatus } from "../../support/flux.ts";
@@ -17,6 +19,8 @@ import {
 } from "../../support/flux-statuses.ts";
 
 const name = "towline/kustomization/flux-system/apps";
+const unauthorized = new SourceError("unauthorized", "authentication failed");
+const again = { kind: "later", afterMs: 15_000, why: "a repository of Flux could not be read" };
 
 test("a push is pending until Flux has applied exactly this commit", async () => {
   const { flux, write, news, unsettled } = useFluxStatuses();
@@ -186,24 +190,54 @@ describe("a commit that Flux skipped, because the next one came too soon,", () =
     expect(await unsettled()).toEqual([]);
   });
 
+  test("is superseded until then", async () => {
+    const { flux, write, news, sources, unsettled } = await skipped();
+    sources.lineage.set(later, [later, pushed, old]);
+    await write();
+    expect(news(), "nothing later is applied yet").toEqual([`${name} canceled superseded by a newer commit`]);
+    expect(await unsettled(), "the next change in the cluster counts").toMatchObject([{ commit: pushed }]);
+    flux.set(aKustomization("apps", withLater));
+    await write();
+    expect(news()).toEqual([`${name} success applied with ${later.slice(0, 7)}`]);
+    expect(await unsettled()).toEqual([]);
+  });
+
   test("is superseded otherwise", async () => {
-    const { flux, write, news, sources } = await skipped();
+    const { flux, write, news, sources, unsettled } = await skipped();
     await write();
     expect(news(), "nothing later is applied yet").toEqual([`${name} canceled superseded by a newer commit`]);
     flux.set(aKustomization("apps", withLater));
     await write();
     expect(news(), "the branch was reset to another commit").toEqual([]);
+    expect(await unsettled()).toEqual([]);
     sources.lineage.set(later, [later, pushed, old]);
     flux.set(aKustomization("apps", { ...withLater, ready: ["False", "HealthCheckFailed", "broken"] }));
     await write();
     expect(news(), "the later one has failed").toEqual([]);
   });
 
-  test("stays pending if nobody can say which one is later", async () => {
+  test("stays pending if only Flux can read which one is later", async () => {
     const { write, news, sources } = await skipped();
-    sources.failing.error = new Error("authentication failed");
-    await write();
+    sources.failing.error = unauthorized;
+    expect(await write()).toEqual({ kind: "done" });
     expect(news()).toEqual([]);
+  });
+
+  test("stays pending while git cannot be asked, and is looked at again", async () => {
+    const { flux, write, news, sources, unsettled } = await skipped();
+    sources.lineage.set(later, [later, pushed, old]);
+    flux.set(aKustomization("apps", withLater));
+    const unreachable = new SourceError("unreachable", "connection reset");
+    sources.failing.error = unreachable;
+    expect(await write(), "its refs").toEqual(again);
+    delete sources.failing.error;
+    vi.spyOn(sources, "contains").mockRejectedValueOnce(unreachable);
+    expect(await write(), "its history").toEqual(again);
+    expect(news()).toEqual([]);
+    expect(await unsettled()).toMatchObject([{ commit: pushed }]);
+    expect(await write()).toEqual({ kind: "done" });
+    expect(news()).toEqual([`${name} success applied with ${later.slice(0, 7)}`]);
+    expect(await unsettled()).toEqual([]);
   });
 });
 
@@ -221,9 +255,53 @@ test("what a commit came to stays, whatever comes after it", async () => {
   expect(news()).toEqual([]);
 });
 
+describe("git's answer from before Flux fetched", () => {
+  /** Git as it is asked: an answer is kept until the repository has moved. */
+  function useKept() {
+    const all = useFluxStatuses({ lastMove: () => Promise.resolve("of the webhook") });
+    const { sources } = all;
+    const find = createFindHeads({
+      readerOf: () => Promise.resolve({ id: "server" }) as ReturnType<HeadsDeps["readerOf"]>,
+      list: () => Promise.resolve({ commits: new Map(Object.entries(sources.refs)) }),
+      fetch: () => Promise.resolve(undefined),
+      slowness: { wait: (_remote, ask) => ask(new AbortController().signal) },
+      maxAgeMs: 600_000,
+    });
+    const list = vi.spyOn(sources, "heads");
+    list.mockImplementation(({ url }, freshness) => find({ address: url } as Parameters<FindHeads>[0], freshness, {}));
+    return all;
+  }
+
+  test("is not believed if the webhook of the next push was lost", async () => {
+    const { flux, write, news, sources } = useKept();
+    flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
+    await write();
+    expect(news()).toEqual([`${name} pending queued`]);
+    sources.refs["refs/heads/main"] = later;
+    sources.lineage.set(later, [later, pushed, old]);
+    flux.set(aFluxSource({ commit: later }), aKustomization("apps", { ...applied, attempted: later, applied: later }));
+    expect(await write()).toEqual({ kind: "done" });
+    expect(news()).toEqual([`${name} success applied with ${later.slice(0, 7)}`]);
+  });
+
+  test("is asked again if the git host itself is behind Flux, and does not take back a result", async () => {
+    const { flux, write, news } = useFluxStatuses();
+    const differs = { kind: "later", afterMs: 60_000, why: "git and Flux differ in the latest commit" };
+    flux.set(aFluxSource({ commit: later }), aKustomization("apps", before));
+    expect(await write()).toEqual(differs);
+    expect(news()).toEqual([`${name} pending queued`]);
+    flux.set(aKustomization("apps", applied));
+    await write();
+    expect(news()).toEqual([`${name} success applied`]);
+    flux.set(aKustomization("apps", { ...applied, attempted: later, applied: later }));
+    expect(await write()).toEqual({ kind: "done" });
+    expect(news()).toEqual([]);
+  });
+});
+
 test("of a repository that only Flux can read, the webhook itself says what is pushed", async () => {
   const { flux, write, news, sources } = useFluxStatuses();
-  sources.failing.error = new Error("authentication failed");
+  sources.failing.error = unauthorized;
   flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
   flux.set(aFluxSource({ name: "release", ref: { branch: "release" }, commit: old }));
   flux.set(aKustomization("other", { ...before, spec: { sourceRef: { kind: "GitRepository", name: "release" } } }));
@@ -237,11 +315,16 @@ test("of a repository that only Flux can read, the webhook itself says what is p
 });
 
 test("a repository that cannot be read is not asked again for each change in the cluster", async () => {
-  const { flux, write, sources } = useFluxStatuses({ restMs: 60_000 });
-  sources.failing.error = new Error("authentication failed");
-  flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
-  for (const _ of [1, 2, 3]) await write(pushed, "refs/heads/main");
-  expect(sources.asked).toHaveLength(1);
+  for (const [error, outcome] of [
+    [unauthorized, { kind: "done" }],
+    [new SourceError("unreachable", "connection reset"), again],
+  ] as const) {
+    const { flux, write, sources } = useFluxStatuses({ restMs: 60_000 });
+    sources.failing.error = error;
+    flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
+    for (const _ of [1, 2, 3]) expect(await write(pushed, "refs/heads/main")).toEqual(outcome);
+    expect(sources.asked).toHaveLength(1);
+  }
 });
 
 test("what Redis lost is derived from the cluster again", async () => {
@@ -315,7 +398,7 @@ test("of many, only the failures and the summary are written", async () => {
   sources.refs["refs/heads/main"] = later;
   await write(later);
   expect(news()).toEqual(["towline pending 6 deployments: in progress"]);
-  sources.failing.error = new Error("authentication failed");
+  sources.failing.error = unauthorized;
   await write(later);
   expect(news()).toEqual([]);
   delete sources.failing.error;
