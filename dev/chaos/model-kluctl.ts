@@ -73,6 +73,9 @@ interface Done {
   readonly deleted?: boolean;
 }
 
+/** Another repository cannot be read, which says nothing about the project. */
+class CloneError extends Error {}
+
 class ApiFailure extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -117,15 +120,18 @@ async function main(): Promise<number> {
   return code;
 }
 
-/** The journal needs to know what is rendered. A project that the model cannot render, the real kluctl has to refuse too. */
+/**
+ * The journal needs to know what is rendered, unless a repository cannot be read at the moment. A project that the model
+ * cannot render, the real kluctl has to refuse too.
+ */
 async function runBeside(path: string, journal: Journal): Promise<number> {
   let isBroken = false;
   if (command !== "delete") {
     try {
       await journal.say({ event: "rendered", hash: hashOf(render().objects) });
     } catch (error) {
-      if (!(error instanceof RenderError)) throw error;
-      isBroken = true;
+      if (!(error instanceof RenderError || error instanceof CloneError)) throw error;
+      isBroken = error instanceof RenderError;
     }
   }
   const code = await runReal(path);
@@ -356,7 +362,7 @@ function cloneTree(url: string): Tree {
     return readTree(dir);
   } catch (error) {
     const { stderr } = error as { stderr?: Buffer };
-    throw new RenderError(`failed to clone git source ${url}: temporary failure: ${String(stderr ?? "").trim()}`);
+    throw new CloneError(`failed to clone git source ${url}: temporary failure: ${String(stderr ?? "").trim()}`);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }

@@ -1,6 +1,8 @@
 /** Compares the chaos harness's model of kluctl with the real one, for the projects that the harness deploys. */
-import { readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { startJournal } from "../../../dev/chaos/journal.ts";
 import { writeModelKluctl } from "../../../dev/chaos/model-program.ts";
@@ -106,3 +108,46 @@ test.each(["mono-a", "mono-shared", "site-includes"])(
     );
   },
 );
+
+test.each([
+  { what: "another repository that cannot be cloned is no fault of the project", includes: true, refuses: false },
+  {
+    what: "a project that the model refuses and kluctl accepts is a fault of the model",
+    includes: false,
+    refuses: true,
+  },
+])("beside the real kluctl, $what", async ({ includes, refuses }) => {
+  const dir = await useTempDir();
+  const journal = await startJournal({
+    socket: join(dir, "journal"),
+    replicaOf: (server) => server,
+    deploymentOf: (discriminator) => discriminator,
+  });
+  onTestFinished(() => journal.stop());
+  const [accepting, model, kubeconfig] = ["accepting", "model", "kubeconfig"].map((name) => join(dir, name)) as [
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(accepting, "#!/bin/sh\nexit 0\n");
+  chmodSync(accepting, 0o755);
+  writeFileSync(
+    kubeconfig,
+    JSON.stringify({ clusters: [{ cluster: { server: "http://127.0.0.1:1" } }], users: [{ user: {} }] }),
+  );
+  await writeModelKluctl(model, { socket: journal.socket, pauseMs: 0, real: accepting });
+  const project = await createWorkCopy(join(dir, "work"), "http://127.0.0.1:1/shop.git");
+  await project.commit({
+    ".kluctl.yaml": "discriminator: shop\n",
+    "deployment.yaml": includes
+      ? "deployments: [{ git: { url: 'http://127.0.0.1:1/away.git', subDir: part } }]\n"
+      : "deployments: [\n",
+  });
+  const env = { PATH: process.env["PATH"], KUBECONFIG: kubeconfig, TMPDIR: dir };
+  const ended = await promisify(execFile)(model, ["diff", `--project-dir=${project.dir}`], { env }).then(
+    () => "",
+    ({ stderr }: { stderr: string }) => stderr,
+  );
+  expect(ended.includes("accepts a project that the model of it refuses")).toBe(refuses);
+  expect(journal.runs().map(({ exitCode }) => exitCode)).toEqual([refuses ? 1 : 0]);
+});
