@@ -35,7 +35,7 @@ export interface FaultProxy {
   inject(line: object | string): void;
   /** Ends every open watch like a server whose watch timeout has expired. */
   endWatches(): void;
-  /** Drops all data in both directions without closing connections. */
+  /** Drops all data in both directions without closing connections. They are reset when this ends, because that data is lost. */
   blackHole(on: boolean): void;
   /** Refuses connections until `open` is called. */
   close(): Promise<void>;
@@ -169,6 +169,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       for (const watch of watches) watch.end();
     },
     blackHole(on) {
+      if (hole && !on) cut();
       hole = on;
     },
     async close() {

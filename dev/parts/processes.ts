@@ -32,6 +32,18 @@ export function findRunsOf(directory: string, server: number): FoundProcess[] {
   );
 }
 
+/** Whether the one process began before the other one. False if one of them has ended. */
+export function startedBefore(one: number, other: number): boolean {
+  return startOf(one) < startOf(other);
+}
+
+/** In clock ticks since the machine started; NaN if the process has ended. */
+function startOf(pid: number): number {
+  // The second field is the program's name, which may contain spaces and brackets. The start is the 22nd.
+  const fields = read(pid, "stat").replace(/^.*\)/s, "").trim().split(" ");
+  return Number(fields[19] ?? "none");
+}
+
 function read(pid: number, name: string): string {
   try {
     return readFileSync(`/proc/${pid}/${name}`, "utf8");
