@@ -34,6 +34,15 @@ export function createDelivery(
   return sign("push", write("x".repeat(Math.max(0, bytes - write("").length))), secret);
 }
 
+/** Creates the delivery about a deleted branch. */
+export function createDeleteDelivery(
+  { url, repoName = "bench/project" }: Omit<Pushed, "commit" | "paths">,
+  secret: string,
+) {
+  const body = JSON.stringify({ ref: "main", ref_type: "branch", repository: toRepository(url, repoName) });
+  return sign("delete", body, secret);
+}
+
 export interface ProposalEvent {
   readonly url: string;
   readonly repoName: string;

@@ -1,5 +1,31 @@
 /** The invariants of an episode. Pure: reads the history and the final state, and reports each violation. */
-import type { DeploymentFacts, Expected, History, ObjectWrite, Push, Rest, Run, StatusWrite } from "./history.ts";
+import {
+  concerns,
+  describe,
+  factsOf,
+  isOfPerson,
+  isRefused,
+  lastWrites,
+  liveObjectsOf,
+  possibleWriters,
+  present,
+  pushesOf,
+  pushIndex,
+  runsThatWrote,
+  time,
+  waitsForApproval,
+} from "./facts.ts";
+import type {
+  Delivery,
+  DeploymentFacts,
+  Expected,
+  FailedJob,
+  History,
+  ObjectWrite,
+  Rest,
+  Run,
+  StatusWrite,
+} from "./history.ts";
 
 export interface Invariant {
   readonly name: string;
@@ -29,11 +55,14 @@ export const always: readonly Invariant[] = [
 /** Invariants that hold once all faults have ended and the system has settled. */
 export const atRest: readonly RestInvariant[] = [
   { name: "nothing is in progress", check: inProgress },
+  { name: "nothing begins by itself", check: beginning },
+  { name: "every 202 is followed by its work", check: unfollowed },
   { name: "each deployment is ready at its head, or says why not", check: unready },
+  { name: "one of the deployments with the same discriminator is deployed", check: misjudgedGroups },
   { name: "what is ready is what its head renders", check: otherContent },
   { name: "what people changed is reported as drift", check: untoldDrift },
   { name: "the queue is empty", check: (_, { queued }) => queued.map((job) => `${job} is there still`) },
-  { name: "no job was given up", check: (_, { failed }) => failed },
+  { name: "no job was given up without a reason", check: givenUp },
   { name: "nothing in Redis outlives its job", check: (_, { strayKeys }) => strayKeys.map((key) => `${key} is there`) },
   { name: "nothing of a dead replica is left", check: (_, { leftovers }) => leftovers },
   { name: "no server keeps files and sockets open", check: unclosed },
@@ -59,29 +88,30 @@ function overlaps({ runs }: History): string[] {
   );
 }
 
-function unfencedWrites({ runs, objects, leases }: History): string[] {
-  const byId = new Map(runs.map((run) => [run.id, run]));
-  return objects.flatMap(({ name, run: id, version, deleted }) => {
-    const run = byId.get(id ?? "");
-    if (run?.holder === undefined || deleted) return [];
-    const held = leases.findLast((lease) => lease.deployment === run.deployment && lease.version < version);
-    if (held === undefined || (held.holder === run.holder && held.holder !== "")) return [];
-    const whose = held.holder === "" ? "nobody" : held.holder;
-    return [
-      `${describe(run)} wrote ${name} under the Lease of ${whose}; it began under that of ${run.holder || "nobody"}`,
-    ];
+function unfencedWrites(history: History): string[] {
+  return history.objects.flatMap((write) => {
+    const writers = possibleWriters(history, write).filter(({ holder }) => holder !== undefined);
+    const [writer] = writers;
+    if (writer === undefined) return [];
+    const { deployment } = writer;
+    const held = history.leases.findLast((one) => one.deployment === deployment && one.version < write.version);
+    const isFenced = writers.some(({ holder }) => holder === held?.holder && holder !== "");
+    if (held === undefined || isFenced) return [];
+    const what = `${write.name} was ${write.deleted ? "deleted" : "written"} under the Lease of ${held.holder || "nobody"}`;
+    return [`${what}; ${describe(writer)} began under that of ${writer.holder || "nobody"}`];
   });
 }
 
 /** Resetting the branch to an earlier commit is a new push: that commit counts as the newest from then on. */
-function goingBack({ runs, deployments, pushes }: History): string[] {
-  return deployments.flatMap(({ name, repo }) => {
-    const theirs = pushes.filter((push) => push.repo === repo);
+function goingBack(history: History): string[] {
+  const wrote = runsThatWrote(history);
+  return history.deployments.flatMap(({ name, repo }) => {
+    const theirs = pushesOf(history, repo);
     let newest: { readonly index: number; readonly run: Run } | undefined;
-    return runs
-      .filter((run) => run.deployment === name && run.command === "deploy" && run.mutating && run.wrote > 0)
+    return history.runs
+      .filter((run) => run.deployment === name && run.command === "deploy" && run.mutating && wrote.has(run.id))
       .flatMap((run) => {
-        const index = pushIndex(theirs, run);
+        const index = pushIndex(theirs, run.commit, run.startedAt);
         const before = newest;
         if (before === undefined || index >= before.index) newest = { index, run };
         return before !== undefined && index < before.index && index !== -1
@@ -89,11 +119,6 @@ function goingBack({ runs, deployments, pushes }: History): string[] {
           : [];
       });
   });
-}
-
-/** Index of the last push of the run's commit before the run started; -1 if there is none. */
-function pushIndex(pushes: readonly Push[], { commit, startedAt }: Run): number {
-  return pushes.findLastIndex((push) => push.commit === commit && push.at <= startedAt);
 }
 
 function repeats({ runs, deployments, statuses, objects }: History): string[] {
@@ -128,7 +153,8 @@ function isOther(one: StatusWrite, other: StatusWrite | undefined): boolean {
 /**
  * Also finds states that a later check repaired: a commit skipped without reason, or objects of two commits applied.
  */
-function wronglyReady({ statuses, objects, rendered }: History): string[] {
+function wronglyReady(history: History): string[] {
+  const { statuses, objects, rendered } = history;
   const found = new Map<string, string>();
   const live = new Map<string, ObjectWrite>();
   const writes = objects.values();
@@ -142,7 +168,7 @@ function wronglyReady({ statuses, objects, rendered }: History): string[] {
     for (const [object, data] of wanted.objects) {
       const write = live.get(object);
       const isRight = write !== undefined && !write.deleted && JSON.stringify(write.data) === JSON.stringify(data);
-      if (isRight || write?.run === "person") continue;
+      if (isRight || isOfPerson(history, deployment, write, at)) continue;
       const what = `${deployment} is called ready at ${status.observedCommit?.slice(0, 7)}, and ${object} is another`;
       if (!found.has(what)) found.set(what, `${what} (${time(at)})`);
     }
@@ -163,11 +189,90 @@ function inProgress(history: History): string[] {
   ];
 }
 
+/** Apart from checks by the interval, nothing has a reason to begin. */
+function beginning(history: History, { begun }: Rest): string[] {
+  const others = begun.filter(({ subject }) => factsOf(history, subject)?.often !== true);
+  return [...new Set(others.map(({ what, subject }) => `${what} of ${subject} begins, and nothing has happened`))];
+}
+
+/** Longer than the longest outage and the retries after it. */
+const graceMs = 300_000;
+
+/** Sweeps would make up for a delivery that was forgotten. */
+function unfollowed(history: History): string[] {
+  if (history.sweeps) return [];
+  return history.deliveries
+    .filter(({ status }) => status === 202)
+    .flatMap((delivery) =>
+      history.deployments
+        .filter((deployment) => isNamed(history, delivery, deployment) && isFree(history, delivery, deployment))
+        .filter((deployment) => !isFollowed(history, delivery, deployment))
+        .map(({ name }) => `${name} did nothing about ${delivery.commit?.slice(0, 7)}, accepted ${time(delivery.at)}`),
+    );
+}
+
+function isNamed(history: History, { repo, commit, at }: Delivery, deployment: DeploymentFacts): boolean {
+  const theirs = pushesOf(history, repo);
+  const push = theirs[pushIndex(theirs, commit, at)];
+  return push?.commit !== undefined && repo === deployment.repo && concerns(push, deployment);
+}
+
+/** Whether nothing kept the deployment from being reconciled after the delivery. */
+function isFree({ statuses }: History, { at }: Delivery, { name, dependsOn }: DeploymentFacts): boolean {
+  const theirs = statuses.filter((status) => status.deployment === name && status.at <= at + graceMs);
+  const first = theirs.findLastIndex((status) => status.at <= at);
+  const isKept = (one: StatusWrite) => one.deleted || one.deleting || one.spec.suspend || isRefused(one);
+  return first !== -1 && dependsOn === undefined && !theirs.slice(first).some(isKept);
+}
+
+function isFollowed(history: History, { repo, commit, at }: Delivery, { name }: DeploymentFacts): boolean {
+  const theirs = pushesOf(history, repo);
+  const index = pushIndex(theirs, commit, at);
+  const since = theirs[index]?.at ?? at;
+  const isAbout = (one: string | undefined, then: number) => then >= since && pushIndex(theirs, one, then) >= index;
+  return (
+    history.runs.some((run) => run.deployment === name && isAbout(run.commit, run.startedAt)) ||
+    history.statuses.some((one) => one.deployment === name && isAbout(one.status.observedCommit, one.at))
+  );
+}
+
+/** After the faults, the last attempts at a job may take this long. */
+const lastAttemptsMs = 60_000;
+
+function givenUp(history: History, { failed, expected, healedAt }: Rest): string[] {
+  const isExplained = ({ subject, reason, at = 0 }: FailedJob): boolean => {
+    if (reason.includes("stalled")) return false;
+    if (at <= healedAt + lastAttemptsMs) return !reason.includes("permanently") || saysWhy(history, subject);
+    return reason.includes("permanently") && isPoisoned(history, expected, subject);
+  };
+  return failed.filter((job) => !isExplained(job)).map(({ lane, subject, reason }) => `${lane} ${subject}: ${reason}`);
+}
+
+/** Whether the deployment's status ever named a failure. Other jobs have no status. */
+function saysWhy(history: History, name: string): boolean {
+  if (factsOf(history, name) === undefined) return true;
+  return history.statuses.some(({ deployment, status }) => deployment === name && status.ready?.status === "False");
+}
+
+function isPoisoned(history: History, expected: Rest["expected"], name: string): boolean {
+  const wanted = expected.get(name);
+  const seen = present(history).find(({ deployment }) => deployment === name);
+  return (wanted !== undefined && "error" in wanted) || (seen !== undefined && mayBeRefused(history, seen));
+}
+
+/** It is refused, and there is another deployment with the same discriminator. */
+function mayBeRefused(history: History, seen: StatusWrite): boolean {
+  const group = factsOf(history, seen.deployment)?.group;
+  const isOther = ({ deployment }: StatusWrite) =>
+    deployment !== seen.deployment && factsOf(history, deployment)?.group === group;
+  return isRefused(seen) && group !== undefined && present(history).some(isOther);
+}
+
 function unready(history: History, { expected }: Rest): string[] {
   return present(history).flatMap((seen) => {
     const { deployment: name, status, spec, generation } = seen;
     const facts = factsOf(history, name);
-    if (facts === undefined || spec.suspend || isRefused(history, seen) || waitsForOther(history, facts)) return [];
+    if (facts === undefined || spec.suspend || mayBeRefused(history, seen) || waitsForOther(history, facts)) return [];
     const heads = headsOf(history, facts);
     const head = heads.at(-1);
     const { ready, observedCommit, observedGeneration } = status;
@@ -184,14 +289,25 @@ function unready(history: History, { expected }: Rest): string[] {
   });
 }
 
+function misjudgedGroups(history: History): string[] {
+  const groups = new Set(history.deployments.flatMap(({ group }) => group ?? []));
+  return [...groups].flatMap((group) => {
+    const theirs = present(history).filter(({ deployment }) => factsOf(history, deployment)?.group === group);
+    if (theirs.length < 2 || theirs.some(({ spec, deleting }) => spec.suspend || deleting)) return [];
+    const names = theirs.map(({ deployment }) => deployment).join(" and ");
+    const ready = theirs.filter(({ status }) => status.ready?.status === "True");
+    if (theirs.every(isRefused)) return [`${names} are refused, each because of another`];
+    return ready.length > 1 ? [`${names} are deployed, with the same discriminator`] : [];
+  });
+}
+
 /**
  * The commits a deployment may rest at: the branch's head; without sweeps, also older ones back to the last push that
  * changed a file in its directory.
  */
-function headsOf({ pushes, sweeps }: History, { repo, path }: DeploymentFacts): (string | undefined)[] {
-  const theirs = pushes.filter((push) => push.repo === repo);
-  const concerns = ({ paths }: Push) => paths.length === 0 || paths.some((one) => one.startsWith(`${path}/`));
-  const first = sweeps ? theirs.length - 1 : theirs.findLastIndex(concerns);
+function headsOf(history: History, deployment: DeploymentFacts): (string | undefined)[] {
+  const theirs = pushesOf(history, deployment.repo);
+  const first = history.sweeps ? theirs.length - 1 : theirs.findLastIndex((push) => concerns(push, deployment));
   return theirs.slice(Math.max(0, first)).map(({ commit }) => commit);
 }
 
@@ -202,16 +318,34 @@ function otherContent(history: History, { expected }: Rest): string[] {
     const wanted: Expected | undefined = expected.get(name);
     if (wanted === undefined || spec.suspend || status.ready?.status !== "True" || waitsForApproval(seen)) return [];
     if ("error" in wanted) return [`${name} is ready, though its head cannot be rendered: ${wanted.error}`];
-    return [...wanted.objects].flatMap(([object, data]) => {
+    const others = [...wanted.objects].flatMap(([object, data]) => {
       const write = live.get(object);
-      if (write?.run === "person") return []; // drift is reported, not deployed
+      if (isOfPerson(history, name, write)) return []; // drift is reported, not deployed
       const found = write === undefined || write.deleted ? "gone" : JSON.stringify(write.data);
       const right = JSON.stringify(data);
       return found === right
         ? []
         : [`${name} is ready at ${status.observedCommit}, and ${object} is ${found} instead of ${right}`];
     });
+    const extra = orphansOf(history, name, wanted).filter((object) => isWrong(history, seen, object));
+    return [
+      ...others,
+      ...extra.map((object) => `${name} is ready at ${status.observedCommit}, and ${object} is there`),
+    ];
   });
+}
+
+/** The objects of the deployment that its head does not render. */
+function orphansOf(history: History, name: string, wanted: Expected): string[] {
+  if ("error" in wanted) return [];
+  return liveObjectsOf(history, name).flatMap((write) => (wanted.objects.has(write.name) ? [] : [write.name]));
+}
+
+/** Orphans stay without `prune`, if a commit has ever rendered them. */
+function isWrong(history: History, { deployment, status }: StatusWrite, object: string): boolean {
+  if (factsOf(history, deployment)?.prunes) return !/not pruned|nothing is pruned/.test(status.ready?.message ?? "");
+  const renderings = [...(history.rendered.get(deployment)?.values() ?? [])];
+  return renderings.length > 0 && !renderings.some((one) => "objects" in one && one.objects.has(object));
 }
 
 function untoldDrift(history: History, { expected }: Rest): string[] {
@@ -221,11 +355,13 @@ function untoldDrift(history: History, { expected }: Rest): string[] {
     const wanted = expected.get(name);
     if (wanted === undefined || "error" in wanted || spec.suspend || status.ready?.status !== "True") return [];
     if (factsOf(history, name)?.often !== true || waitsForApproval(seen) || status.drift !== "no drift") return [];
-    return [...wanted.objects].flatMap(([object, data]) => {
+    const changed = [...wanted.objects].flatMap(([object, data]) => {
       const write = live.get(object);
       const differs = write !== undefined && (write.deleted || JSON.stringify(write.data) !== JSON.stringify(data));
       return differs && write.run === "person" ? [`${name} reports no drift, and somebody changed ${object}`] : [];
     });
+    const orphans = orphansOf(history, name, wanted);
+    return [...changed, ...orphans.map((object) => `${name} reports no drift, and ${object} is an orphan`)];
   });
 }
 
@@ -269,43 +405,8 @@ function openChecks(_: History, { pullRequests }: Rest): string[] {
     .map(({ name, check }) => `the check of ${name} is ${check ?? "missing"}`);
 }
 
-/** Another deployment with the same discriminator was deployed first. */
-function isRefused(history: History, { deployment, status }: StatusWrite): boolean {
-  const group = factsOf(history, deployment)?.group;
-  if (group === undefined || !status.ready?.message.includes("discriminator")) return false;
-  return present(history).some(
-    (other) => other.deployment !== deployment && factsOf(history, other.deployment)?.group === group,
-  );
-}
-
 function waitsForOther(history: History, { dependsOn }: DeploymentFacts): boolean {
   if (dependsOn === undefined) return false;
   const other = present(history).find(({ deployment }) => deployment === dependsOn);
   return other?.status.ready?.status !== "True" || other.spec.suspend;
-}
-
-function waitsForApproval({ spec, status }: StatusWrite): boolean {
-  return spec.manual && (status.lastObjectsHash === undefined || spec.manualObjectsHash !== status.lastObjectsHash);
-}
-
-function factsOf({ deployments }: History, name: string): DeploymentFacts | undefined {
-  return deployments.find((one) => one.name === name);
-}
-
-/** The last status of each deployment that still exists. */
-function present({ statuses }: History): StatusWrite[] {
-  const last = new Map(statuses.map((status) => [status.deployment, status]));
-  return [...last.values()].filter(({ deleted }) => !deleted);
-}
-
-function lastWrites({ objects }: History) {
-  return new Map(objects.map((write) => [write.name, write]));
-}
-
-function describe({ id, command, deployment, commit, replica, startedAt }: Run): string {
-  return `${command} ${id} of ${deployment} at ${commit.slice(0, 7)} by ${replica} (${time(startedAt)})`;
-}
-
-function time(ms: number): string {
-  return new Date(ms).toISOString().slice(11, 23);
 }

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import type { Fault, Faults } from "./faults.ts";
 import {
+  type BranchOrder,
   createOrders,
   type DeliveryKind,
   type Orders,
@@ -10,13 +11,14 @@ import {
   type PullOrder,
   type PushOrder,
   type RegretOrder,
+  type RequestOrder,
   type StrikeOrder,
   type Traits,
 } from "./orders.ts";
 import type { MergeStyle, PullRequest, PullRequestEvent, PullRequests } from "./pull-requests.ts";
-import { type DeploymentPlan, libraryContent, libraryFile, objectNames } from "./projects.ts";
+import { type DeploymentPlan, extraObject, libraryContent, libraryFile, objectNames } from "./projects.ts";
 import type { Push } from "./history.ts";
-import type { Repository } from "./repository.ts";
+import type { Changes, Repository } from "./repository.ts";
 import type { Replica } from "./replica.ts";
 import type { Stage } from "./stage.ts";
 
@@ -57,9 +59,8 @@ const [short, long] = [8 * seconds, 200 * seconds];
 export function aStory(traits: Traits): fc.Arbitrary<readonly Command[]> {
   const { fewest, most, fewestLast, mostLast } = lengthsOf(traits);
   const orders = createOrders(traits);
-  const commands = fc
-    .commands([anyCommand(orders, traits)], { maxCommands: most, size: "max" })
-    .filter((all) => [...all].length >= fewest);
+  // Not fc.commands(): what that replays depends on more than the path.
+  const commands = fc.array(anyCommand(orders, traits), { minLength: fewest, maxLength: most, size: "max" });
   const lastPair = orders.pair.map((pair) => toPair({ ...pair, waits: true }));
   const last = fc.array(lastPair, { minLength: fewestLast, maxLength: mostLast, size: "max" });
   return fc.tuple(commands, last).map(([all, end]) => [...all, ...end]);
@@ -80,12 +81,13 @@ function anyCommand(orders: Orders, { isShort, replaces, proposes, keepsServers 
     { weight: 2, arbitrary: push.map(toCalmPush) },
     { weight: 1, arbitrary: fc.tuple(deployment, delivery).map(toSetBack) },
     { weight: 1, arbitrary: fc.tuple(deployment, delivery).map(toRewrite) },
-    { weight: proposes ? 0 : 1, arbitrary: deployment.map(toDeleteBranch) }, // a forge refuses to delete the default branch
+    { weight: proposes ? 0 : 1, arbitrary: orders.branch.map(toDeleteBranch) }, // a forge refuses to delete the default branch
     { weight: 1, arbitrary: fc.constant(toLate()) },
     { weight: 1, arbitrary: deployment.map(toEdit) },
     { weight: 1, arbitrary: deployment.map(toSuspend) },
-    { weight: 1, arbitrary: fc.tuple(deployment, orders.request).map(toRequest) },
+    { weight: 1, arbitrary: orders.request.map(toRequest) },
     { weight: 1, arbitrary: deployment.map(toRecreate) },
+    { weight: 1, arbitrary: orders.deleting.map(toRecreate) },
     { weight: 1, arbitrary: fc.tuple(deployment, orders.object, fc.boolean()).map(toTamper) },
     { weight: 1, arbitrary: fc.constant(toApprove()) },
     { weight: 8, arbitrary: orders.strike.map(toStrike) },
@@ -174,7 +176,7 @@ function changesOf(
   repository: Repository,
   model: Model,
   { stage, namespace }: Real,
-): readonly ReadonlyMap<string, string>[] {
+): readonly Changes[] {
   const { plan } = stage;
   const color = `color-${++model.pushes}`;
   const name = objectNames[object] as string;
@@ -186,6 +188,12 @@ function changesOf(
     case "change and back": {
       const before = repository.tree().get(file) ?? "";
       return [new Map([[file, plan.content(deployment, name, color)]]), new Map([[file, before]])];
+    }
+    case "add object":
+      return [new Map([[plan.contentFile(deployment, extraObject), plan.content(deployment, extraObject, color)]])];
+    case "remove object": {
+      const extra = plan.contentFile(deployment, extraObject);
+      return [new Map(repository.tree().has(extra) ? [[extra, undefined]] : [])];
     }
     case "change outside":
       return [new Map([["README.md", `${color}\n`]])];
@@ -201,9 +209,12 @@ function changesOf(
 }
 
 /** The changes that restore the files of the previous commit. */
-function changesBack(repository: Repository): ReadonlyMap<string, string> {
-  const before = repository.treeAt(repository.commits().at(-2) ?? "");
-  return new Map([...before].filter(([path, text]) => repository.tree().get(path) !== text));
+function changesBack(repository: Repository): Changes {
+  const [before, now] = [repository.treeAt(repository.commits().at(-2) ?? ""), repository.tree()];
+  const paths = [...new Set([...before.keys(), ...now.keys()])];
+  return new Map(
+    paths.map((path) => [path, before.get(path)] as const).filter(([path, text]) => now.get(path) !== text),
+  );
 }
 
 /** Changes all objects of a deployment and reverts the change while kluctl is applying it. */
@@ -211,7 +222,7 @@ function toRegret({ deployment, delivery, to }: RegretOrder): Command {
   return command(`push and regret of ${deployment} (the revert ${delivery})`, async (model, real) => {
     const { name } = planOf(real, deployment);
     const push = await changeAll(deployment, to, model, real);
-    await waitForRun(real, name, push, "an object");
+    await waitForRun(real, name, push, real.stage.isReal ? "a run" : "an object");
     await takeBack(deployment, { delivery, to }, real);
   });
 }
@@ -318,12 +329,19 @@ function toRewrite([index, delivery]: readonly [number, DeliveryKind]): Command 
   });
 }
 
-function toDeleteBranch(index: number): Command {
-  return command(`delete ${index}'s branch, and make it again`, async (_, real) => {
-    const repository = repositoryOf(real, planOf(real, index).repo);
-    if (repository.head() !== undefined) await repository.deleteBranch();
+function toDeleteBranch({ deployment: index, delivery, moves }: BranchOrder): Command {
+  const back = moves ? "at another commit" : "as it was";
+  return command(`delete ${index}'s branch (${delivery}), and make it again ${back}`, async (model, real) => {
+    const deployment = planOf(real, index);
+    const repository = repositoryOf(real, deployment.repo);
+    const order = { delivery, to: index };
+    if (repository.head() !== undefined) await deliver(await repository.deleteBranch(), order, real);
     await waitForWords(real, 3);
-    await deliver(await repository.restoreBranch(), { delivery: "delivered", to: index }, real);
+    const { plan } = real.stage;
+    const content = plan.content(deployment, objectNames[0], `color-${++model.pushes}`);
+    const change = new Map([[plan.contentFile(deployment, objectNames[0]), content]]);
+    const push = await (moves ? repository.push([change], "Begin again") : repository.restoreBranch());
+    await deliver(push, { delivery: "delivered", to: index }, real);
   });
 }
 
@@ -350,10 +368,13 @@ function toSuspend(index: number): Command {
   });
 }
 
-function toRequest([index, kind]: readonly [number, string]): Command {
-  return command(`request ${kind} of ${index}`, async (model, real) => {
-    const annotations = { [`kluctl.io/request-${kind}`]: `request-${++model.pushes}` };
-    await real.stage.people.patch(planOf(real, index), { metadata: { annotations } });
+/** As `kluctl gitops` writes it. */
+function toRequest({ deployment, kind, dryRun }: RequestOrder): Command {
+  return command(`request ${kind} of ${deployment}${dryRun ? " as a dry run" : ""}`, async (model, real) => {
+    const overrides = dryRun && { overridesPatch: { spec: { dryRun } } };
+    const request = JSON.stringify({ requestValue: `request-${++model.pushes}`, ...overrides });
+    const annotations = { [`kluctl.io/request-${kind}`]: request };
+    await real.stage.people.patch(planOf(real, deployment), { metadata: { annotations } });
   });
 }
 
@@ -482,10 +503,9 @@ function toReplace(index: number): Command {
 
 /** The API server is unreachable for all replicas; requests made meanwhile must be carried out afterwards. */
 function toOutage(ms: number): Command {
-  return command(`the API server is away for ${ms / seconds} s`, async (_, { stage }) => {
-    for (const { api } of stage.replicas) await api.close();
-    await sleep(ms);
-    for (const { api } of stage.replicas) await api.open();
+  return command(`the API server is away for ${ms / seconds} s`, async (_, { faults, signal }) => {
+    await faults.strike({ name: "API away", victim: 0, forMs: ms, buries: false });
+    await sleep(ms, undefined, { signal });
   });
 }
 

@@ -1,15 +1,18 @@
 /** One episode: builds a world, runs the commands in it, ends all faults and checks the invariants. */
 import { createHash } from "node:crypto";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import type { GiteaLogin } from "../parts/gitea.ts";
-import { always, atRest, checkAlways, checkAtRest, type Violation } from "./checker.ts";
+import { always, atRest, type Violation } from "./checker.ts";
 import { aStory, type Command, type Real } from "./commands.ts";
+import { readMe, writeEvidence } from "./evidence.ts";
 import { createFaults } from "./faults.ts";
 import type { Traits } from "./orders.ts";
-import { deployAll, settleMs, type Stage, type StageOptions, startStage } from "./stage.ts";
+import { settle } from "./settle.ts";
+import { deployAll, type Stage, type StageOptions, startStage } from "./stage.ts";
+import { collectStrays, describeError } from "./strays.ts";
+import { tryStories } from "./tries.ts";
 
 export interface EpisodeOptions extends Pick<StageOptions, "kubeconfig" | "redisServer" | "kluctl" | "versions"> {
   /** Starts a Gitea or finds a running one; without it, there are no pull requests. */
@@ -23,6 +26,8 @@ export interface EpisodeOptions extends Pick<StageOptions, "kubeconfig" | "redis
   readonly replicas?: number | undefined;
   /** Searches for a shorter story that fails as well; each attempt is an episode. */
   readonly shrinks?: boolean | undefined;
+  /** Plays the shorter story that an earlier search found, by its path. */
+  readonly path?: string | undefined;
   /** Halves the number of commands. */
   readonly isShort?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -40,17 +45,11 @@ export interface EpisodeReport {
   readonly seconds: number;
   /** The folder with the evidence of a failed episode. */
   readonly folder?: string | undefined;
+  /** The command that plays the failed story again. */
+  readonly replay?: string | undefined;
 }
 
 export const invariants = [...always, ...atRest].length;
-
-/**
- * A violation counts only if the very same one persists this long: longer than a stuck request waits before it is
- * repeated. On a busy machine something is always in progress, but never the same thing for this long.
- */
-const atMostMs = 150_000;
-/** Limit for an episode whose violations keep changing. */
-const neverMs = 600_000;
 
 interface Settings {
   readonly replicas: number;
@@ -60,7 +59,7 @@ interface Settings {
 }
 
 /** The settings, whether all servers live to the end and, with pull requests, the Gitea that has them. */
-type Scene = Settings & Pick<Traits, "keepsServers"> & Pick<StageOptions, "gitea">;
+export type Scene = Settings & Pick<Traits, "keepsServers"> & Pick<StageOptions, "gitea">;
 
 const hour = 3_600_000;
 const settings = fc.record<Settings>({
@@ -73,32 +72,36 @@ const settings = fc.record<Settings>({
   sweeps: fc.boolean(),
 });
 
-export async function playEpisode(options: EpisodeOptions): Promise<EpisodeReport> {
+/**
+ * Keeps the folder of an episode that fails, and removes all others. Resolves to `undefined` if it was aborted before
+ * anything failed.
+ */
+export async function playEpisode(options: EpisodeOptions): Promise<EpisodeReport | undefined> {
   const startedAt = performance.now();
-  let last: Omit<EpisodeReport, "seconds"> | undefined;
-  let tries = 0;
   const traits = traitsOf(options);
   const gitea = traits.proposes ? await options.findGitea?.() : undefined;
-  const property = fc.asyncProperty(settings, aStory(traits), async (chosen, commands) => {
-    const replicas = options.replicas ?? chosen.replicas;
-    // Pull requests are only guaranteed to be right after a sweep has listed the open ones. Without a sweep, Redis may lose
-    // nothing, and it is for what Redis loses that servers are kept.
-    const sweeps = chosen.sweeps || traits.proposes || traits.keepsServers;
-    last = await play(
-      { ...chosen, keepsServers: traits.keepsServers, replicas, sweeps, gitea },
-      commands,
-      options,
-      tries++,
-    );
-    return last.violations.length === 0 && last.broken === undefined;
-  });
-  const details = await fc.check(property, {
+  const tried = await tryStories<[Settings, readonly Command[]], Played>({
+    stories: fc.tuple(settings, aStory(traits)),
     seed: seedOf(options),
-    numRuns: 1,
-    endOnFailure: options.shrinks !== true,
+    path: options.path,
+    shrinks: options.shrinks === true,
+    isFailure: ({ folder }) => folder !== undefined,
+    async play([chosen, commands], tryNumber) {
+      const replicas = options.replicas ?? chosen.replicas;
+      // Pull requests are only guaranteed to be right after a sweep has listed the open ones. Without a sweep, Redis may
+      // lose nothing, and it is for what Redis loses that servers are kept.
+      const sweeps = chosen.sweeps || traits.proposes || traits.keepsServers;
+      const scene = { ...chosen, keepsServers: traits.keepsServers, replicas, sweeps, gitea };
+      return play(scene, commands, options, tryNumber);
+    },
   });
-  if (last === undefined) throw new Error("no episode could be played", { cause: details.errorInstance });
-  return { ...last, seconds: (performance.now() - startedAt) / 1_000 };
+  if (tried === undefined) return undefined;
+  const { report, path } = tried;
+  const { folder } = report;
+  const isShorter = path?.includes(":") === true;
+  const replay = isShorter ? `${options.replay} --path ${path}` : options.replay;
+  if (folder !== undefined && isShorter) await appendFile(join(folder, readMe), `\nReplay this story: ${replay}\n`);
+  return { ...report, seconds: (performance.now() - startedAt) / 1_000, ...(folder !== undefined && { replay }) };
 }
 
 function traitsOf(options: EpisodeOptions): Traits {
@@ -109,6 +112,7 @@ function traitsOf(options: EpisodeOptions): Traits {
     replaces,
     proposes: options.findGitea !== undefined && seed % 3 === 0,
     keepsServers: !replaces && seed % 2 === 0,
+    isReal: options.kluctl !== undefined,
   };
 }
 
@@ -117,14 +121,14 @@ function seedOf({ seed, episode }: EpisodeOptions): number {
   return createHash("sha256").update(`${seed} ${episode}`).digest().readInt32BE(0);
 }
 
-type Played = Omit<EpisodeReport, "seconds">;
+type Played = Omit<EpisodeReport, "seconds" | "replay">;
 
 async function play(
   { gitea, ...chosen }: Scene,
   commands: readonly Command[],
   options: EpisodeOptions,
   tryNumber: number,
-): Promise<Played> {
+): Promise<Played | undefined> {
   const { seed, episode, signal } = options;
   const name = `chaos-${seed}-${episode}${tryNumber === 0 ? "" : `-${tryNumber}`}`;
   const folder = join(options.dir, name);
@@ -136,10 +140,11 @@ async function play(
   let faults: readonly string[] = [];
   let violations: Violation[] = [];
   let broken: string | undefined;
+  const strays = collectStrays();
   try {
     stage = await startStage({ ...options, ...chosen, gitea, dir: folder, namespace });
     await deployAll(stage);
-    const acting = createFaults(stage);
+    const acting = createFaults(stage, (words) => void story.push(words));
     faults = acting.struck;
     const real: Real = { stage, faults: acting, namespace, late: [], pending: [], story, signal };
     const model = { suspended: new Set<string>(), pushes: 0 };
@@ -151,12 +156,17 @@ async function play(
     await Promise.all(real.pending);
     violations = await settle(stage, signal);
   } catch (error) {
-    broken = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    broken = describeError(error);
   }
   const deploys = stage?.journal.runs().filter((run) => run.mutating).length ?? 0;
-  const failed = violations.length > 0 || broken !== undefined;
-  if (failed && stage) await writeEvidence(folder, { stage, chosen, story, faults, violations, broken }, options);
+  if (strays.errors.length > 0) broken = [...(broken === undefined ? [] : [broken]), ...strays.errors].join("\n");
+  if (stage && (violations.length > 0 || broken !== undefined))
+    await writeEvidence(folder, { stage, chosen, story, faults, violations, broken }, options.replay);
   await stage?.stop().catch((error: unknown) => (broken ??= `could not be put away: ${String(error)}`));
+  strays.stop();
+  const failed = !signal?.aborted && (violations.length > 0 || broken !== undefined);
+  if (!failed) await rm(folder, { recursive: true, force: true });
+  if (signal?.aborted) return undefined;
   const report = {
     violations,
     commands: commands.length,
@@ -179,63 +189,4 @@ function describeScene(
     ...(keepsServers ? ["no restarts"] : []),
     ...(pullRequests === undefined ? [] : [`${pullRequests} pull requests`]),
   ];
-}
-
-/** Waits two sweeps and one Lease before judging anything; the server must be right by itself after that. */
-async function settle(stage: Stage, signal: AbortSignal | undefined): Promise<Violation[]> {
-  const from = performance.now();
-  let since = new Map<string, number>();
-  await sleep(settleMs, undefined, { signal });
-  for (;;) {
-    const left = checkAtRest(stage.history(), await stage.rest());
-    const now = performance.now();
-    since = new Map(left.map(({ what }) => [what, since.get(what) ?? now]));
-    const stays = left.filter(({ what }) => now - (since.get(what) ?? now) > atMostMs);
-    const isOver = left.length === 0 || stays.length > 0 || now - from > neverMs;
-    if (isOver) return [...checkAlways(stage.history()), ...(stays.length > 0 ? stays : left)];
-    if (signal?.aborted) throw new Error(`ended while ${left.map(({ what }) => what).join("; ")}`);
-    await sleep(stage.pullRequests ? 3_000 : 500, undefined, { signal }).catch(() => undefined);
-  }
-}
-
-interface Evidence {
-  readonly stage: Stage;
-  readonly chosen: Scene;
-  readonly story: readonly string[];
-  readonly faults: readonly string[];
-  readonly violations: readonly Violation[];
-  readonly broken: string | undefined;
-}
-
-/** Writes the evidence beside the logs, which are in the folder already. */
-async function writeEvidence(
-  folder: string,
-  { stage, chosen, story, faults, violations, broken }: Evidence,
-  { replay }: EpisodeOptions,
-): Promise<void> {
-  const history = stage.history();
-  const pullRequests = (await stage.pullRequests?.facts().catch(() => undefined)) ?? [];
-  const lines = (all: readonly unknown[]) => all.map((one) => `${JSON.stringify(one)}\n`).join("");
-  const words = [
-    `Replay: ${replay}`,
-    `Settings: ${JSON.stringify(chosen)}`,
-    "",
-    ...violations.map(({ invariant, what }) => `VIOLATED: ${invariant}\n  ${what}`),
-    ...(broken === undefined ? [] : [`BROKEN: ${broken}`]),
-    "",
-    "Story:",
-    ...story,
-    "",
-    "Faults that struck:",
-    ...faults,
-  ];
-  await Promise.all([
-    writeFile(join(folder, "README.txt"), `${words.join("\n")}\n`),
-    writeFile(join(folder, "journal.jsonl"), lines(history.runs)),
-    writeFile(join(folder, "objects.jsonl"), lines(history.objects)),
-    writeFile(join(folder, "leases.jsonl"), lines(history.leases)),
-    writeFile(join(folder, "statuses.jsonl"), lines(history.statuses)),
-    writeFile(join(folder, "pull-requests.jsonl"), lines(pullRequests)),
-    writeFile(join(folder, "pushes.jsonl"), lines([...history.pushes, ...history.deliveries])),
-  ]);
 }

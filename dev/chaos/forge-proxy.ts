@@ -41,13 +41,13 @@ export async function startForgeProxy({ host, onComment }: ForgeProxyOptions): P
       answer.pipe(res);
     };
     const onward = httpRequest({ hostname, port, path: req.url, method: req.method, headers });
-    onward.on("response", (answer) => void passOn(answer));
+    onward.on("response", (answer) => void orHangUp(passOn(answer), res));
     onward.on("error", () => res.destroy());
     res.on("close", () => onward.destroy());
     req.pipe(onward);
   }
 
-  const server = createServer((req, res) => void handle(req, res));
+  const server = createServer((req, res) => void orHangUp(handle(req, res), res));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const network = await startTcpProxy({ host: "127.0.0.1", port: (server.address() as AddressInfo).port });
@@ -67,4 +67,12 @@ export async function startForgeProxy({ host, onComment }: ForgeProxyOptions): P
       server.closeAllConnections();
     },
   };
+}
+
+/** A listener that fails is the caller's to report; the server must not wait for the answer for ever. */
+function orHangUp(work: Promise<void>, res: ServerResponse): Promise<void> {
+  return work.catch((error: unknown) => {
+    res.destroy();
+    throw error;
+  });
 }

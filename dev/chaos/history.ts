@@ -22,7 +22,7 @@ export interface Run {
   readonly exitCode?: number | undefined;
   /** Hash of the rendered objects. */
   readonly hash?: string | undefined;
-  /** Number of objects that the run wrote. */
+  /** Number of objects that the run wrote; always 0 with the real kluctl. */
   readonly wrote: number;
 }
 
@@ -36,7 +36,7 @@ export interface ObjectWrite extends Written {
   readonly name: string;
   readonly deleted: boolean;
   readonly data: Readonly<Record<string, string>>;
-  /** The run of kluctl that wrote it; `person` for a user; absent if unknown. */
+  /** The run of kluctl that wrote it; `person` for a user; absent if unknown, as with the real kluctl and for deletions. */
   readonly run?: string | undefined;
 }
 
@@ -90,7 +90,8 @@ export interface Push {
 /** A webhook delivery and the server's answer. */
 export interface Delivery {
   readonly repo: string;
-  readonly commit: string;
+  /** Absent if the branch was deleted. */
+  readonly commit: string | undefined;
   readonly at: number;
   /** HTTP status; 0 if there was no answer. */
   readonly status: number;
@@ -107,6 +108,8 @@ export interface DeploymentFacts {
   readonly includes?: string | undefined;
   /** The deployment is checked every few seconds, so that drift is found soon. */
   readonly often: boolean;
+  /** The server deletes its orphans. */
+  readonly prunes: boolean;
   readonly dependsOn?: string | undefined;
 }
 
@@ -153,13 +156,33 @@ export interface Rest {
   readonly expected: ReadonlyMap<string, Expected>;
   /** Jobs that are waiting, active or delayed. */
   readonly queued: readonly string[];
-  /** Jobs that failed because they stalled. */
-  readonly failed: readonly string[];
+  /** Jobs that were given up, of the last day. */
+  readonly failed: readonly FailedJob[];
+  /** Runs and jobs that began within the last seconds. */
+  readonly begun: readonly Begun[];
+  /** When the last fault had ended. */
+  readonly healedAt: number;
   /** Keys in Redis that belong to jobs that no longer exist. */
   readonly strayKeys: readonly string[];
-  /** Processes of dead replicas, and work directories without a run. */
+  /** Processes of servers that have ended, and work directories without a run. */
   readonly leftovers: readonly string[];
   readonly pullRequests: readonly PullRequestFacts[];
   /** Open files and sockets of the live servers: at the end, and before anything happened. */
   readonly descriptors: readonly { readonly replica: string; readonly first: number; readonly last: number }[];
+}
+
+export interface FailedJob {
+  readonly lane: string;
+  /** Name of the deployment, or what else the job is about. */
+  readonly subject: string;
+  readonly reason: string;
+  /** Absent if it was too long ago. */
+  readonly at?: number | undefined;
+}
+
+export interface Begun {
+  /** In words. */
+  readonly what: string;
+  /** Name of the deployment, or what else it is about. */
+  readonly subject: string;
 }

@@ -79,8 +79,14 @@ export async function startJournal({ socket: path, replicaOf, deploymentOf }: Jo
       for (const listener of listeners) await listener(event);
       if (!socket.destroyed) socket.write("on\n");
     };
+    /** A listener that fails is the caller's to report; the run must not wait for the answer for ever. */
+    const hearOrHangUp = (line: string) =>
+      hear(line).catch((error: unknown) => {
+        socket.destroy();
+        throw error;
+      });
     createInterface(socket)
-      .on("line", (line) => void hear(line))
+      .on("line", (line) => void hearOrHangUp(line))
       .on("error", () => undefined); // the process was killed: `close` follows
     socket.on("error", () => undefined);
     socket.on("close", () => {

@@ -5,6 +5,7 @@ import { createKubeClient } from "../../src/kube/client.ts";
 import { startWatch } from "../../src/kube/watch.ts";
 import { createLogger } from "../../src/log.ts";
 import type { Condition, LeaseWrite, ObjectWrite, StatusWrite } from "./history.ts";
+import { createWriters, stamp } from "./stamps.ts";
 
 export interface Ledger {
   readonly objects: readonly ObjectWrite[];
@@ -56,12 +57,15 @@ export async function startLedger(kubeconfig: string, namespace: string): Promis
     });
   const written = ({ metadata }: Live) => ({ version: Number(metadata.resourceVersion), at: Date.now() });
 
+  const writerOf = createWriters();
+
   const watches = [
     watch(`/api/v1/namespaces/${namespace}/configmaps`, (type, object) => {
       const { name, annotations } = object.metadata;
       if (name === "kube-root-ca.crt") return;
-      const run = annotations?.["chaos.towline.dev/run"];
-      objects.push({ ...written(object), name, deleted: type === "DELETED", data: object.data ?? {}, run });
+      const deleted = type === "DELETED";
+      const run = writerOf({ name, text: annotations?.[stamp], version: object.metadata.resourceVersion, deleted });
+      objects.push({ ...written(object), name, deleted, data: object.data ?? {}, run });
     }),
     watch(`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`, (type, object) => {
       const { name } = object.metadata;

@@ -12,6 +12,8 @@ export interface Traits {
   readonly proposes: boolean;
   /** No server ends or starts. One that starts compares everything, and so repairs what the others have forgotten. */
   readonly keepsServers: boolean;
+  /** The real kluctl deploys, which does not report when it writes what. */
+  readonly isReal: boolean;
 }
 
 const pushKinds = [
@@ -22,6 +24,9 @@ const pushKinds = [
   "revert",
   "change outside",
   "change and back",
+  "add object",
+  "add object",
+  "remove object",
   "change included",
   "break",
   "mend",
@@ -48,6 +53,7 @@ const processFaults = [
   "freeze",
   "kill kluctl",
   "kill starter",
+  "end starter",
 ] as const satisfies readonly Fault["name"][];
 /** They end a server, which is started again. */
 const endings: readonly Fault["name"][] = ["kill", "kill and flush", "terminate"];
@@ -64,6 +70,8 @@ const lasting = [5 * seconds, 12 * seconds, 20 * seconds] as const;
 
 /** Index of a deployment. */
 const deployment = fc.nat({ max: 11 });
+/** Index of a deployment whose deletion deletes its objects. */
+const deleting = fc.constant(9);
 const replica = fc.nat({ max: 2 });
 const object = fc.nat({ max: objectNames.length - 1 });
 
@@ -101,6 +109,21 @@ export interface PairOrder {
   readonly waits: boolean;
 }
 
+/** A branch is deleted and created again. */
+export interface BranchOrder {
+  readonly deployment: number;
+  /** How the deletion is delivered. */
+  readonly delivery: DeliveryKind;
+  /** The new branch has another commit. */
+  readonly moves: boolean;
+}
+
+export interface RequestOrder {
+  readonly deployment: number;
+  readonly kind: (typeof requests)[number];
+  readonly dryRun: boolean;
+}
+
 export interface PullOrder {
   /** Index among the pull requests opened so far; if there is none, one is opened. */
   readonly pull: number;
@@ -118,6 +141,8 @@ export function createOrders(traits: Traits) {
     ...deliveryKinds.filter((kind) => !traits.keepsServers || kind !== "killed while delivered"),
   );
   const { fault, pair } = createFaultOrders(traits);
+  const unreported: readonly string[] = traits.isReal ? ["patched", "writing"] : [];
+  const moment = fc.constantFrom(...moments.filter(({ event }) => !unreported.includes(event)));
   const pull = fc.record<PullOrder>({ pull: fc.nat({ max: 5 }), deployment, object, delivery, to: replica });
   return {
     delivery,
@@ -125,31 +150,37 @@ export function createOrders(traits: Traits) {
     fault,
     replica,
     object,
-    request: fc.constantFrom(...requests),
+    deleting,
+    branch: fc.record<BranchOrder>({ deployment, delivery, moves: fc.boolean() }),
+    request: fc.record<RequestOrder>({
+      deployment,
+      kind: fc.constantFrom(...requests),
+      dryRun: fc.constantFrom(false, false, false, true),
+    }),
     push: fc.record<PushOrder>({
       kind: fc.constantFrom(...pushKinds),
       deployment,
       object,
       delivery,
       to: replica,
-      until: fc.constantFrom(...waits),
+      until: fc.constantFrom(...waits.filter((wait) => !traits.isReal || wait !== "an object")),
     }),
     regret: fc.record<RegretOrder>({ deployment, delivery, to: replica }),
     strike: fc.record<StrikeOrder>({
-      fault: fc.tuple(fault, fc.constantFrom(...moments)).map(([drawn, moment]) => ({ ...drawn, moment })),
+      fault: fc.tuple(fault, moment).map(([drawn, at]) => ({ ...drawn, moment: at })),
       deployment,
       regrets: fc.constantFrom(true, false, false),
       delivery,
     }),
     pair: fc.record<PairOrder>({
-      fault: fc.tuple(pair, fc.constantFrom(...moments)).map(([drawn, moment]) => ({ ...drawn, moment })),
+      fault: fc.tuple(pair, moment).map(([drawn, at]) => ({ ...drawn, moment: at })),
       deployments: fc.uniqueArray(deployment, { minLength: 1, maxLength: 4, size: "max" }),
       waits: fc.boolean(),
     }),
     pull,
     pullStrike: fc.tuple(
       pull,
-      fc.tuple(fault, fc.constantFrom(...commentMoments)).map(([drawn, moment]): Fault => ({ ...drawn, moment })),
+      fc.tuple(fault, fc.constantFrom(...commentMoments)).map(([drawn, at]): Fault => ({ ...drawn, moment: at })),
     ),
   };
 }

@@ -22,6 +22,8 @@ export interface Plan {
 
 /** In the order in which they are applied; the last one comes after a barrier. */
 export const objectNames = ["a", "b", "c"] as const;
+/** An object that a project gains and loses. */
+export const extraObject = "extra";
 /** The repository whose files other repositories include. */
 const library = "base";
 /** Holds a path for the project that includes it, which thereby reads a directory above itself without naming it. */
@@ -43,6 +45,7 @@ export function createPlan(namespace: string, urlOf: (repo: string) => string): 
     repo,
     path: name,
     often: more.spec?.["interval"] === often,
+    prunes: more.spec?.["prune"] === true,
     annotations: {},
     ...more,
     spec: {
@@ -68,7 +71,7 @@ export function createPlan(namespace: string, urlOf: (repo: string) => string): 
     }),
     plan("shop-clash", "shop", { group: "shop" }),
     plan("base", library),
-    plan("site", "site"),
+    plan("site", "site", { spec: { delete: true } }),
     plan("site-includes", "site", { includes: library, spec: { interval: often } }),
     plan("site-prune", "site", { spec: { prune: true } }),
   ];

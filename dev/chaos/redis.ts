@@ -9,17 +9,23 @@ export interface EpisodeRedis {
   /** The server's own socket, without a proxy. */
   readonly socket: string;
   start(): Promise<void>;
-  /** Kills Redis like a power failure. Data written to disk is there again after the start, unless `loses` is set. */
-  kill(options?: { readonly loses?: boolean }): Promise<void>;
-  freeze(): void;
+  /**
+   * Kills Redis like a power failure. Data written to disk is there again after the start, unless `loses` is set. Like
+   * the other faults, returns whether there was a Redis that it could strike.
+   */
+  kill(options?: { readonly loses?: boolean }): Promise<boolean>;
+  freeze(): boolean;
   thaw(): void;
-  flush(): Promise<void>;
+  flush(): Promise<boolean>;
   /** With `true`, refuses writes until it is called with `false`. */
-  fill(on: boolean): Promise<void>;
-  /** Saves the present data; the returned function restores it, like a failover to a lagging replica. */
-  remember(): Promise<() => Promise<void>>;
+  fill(on: boolean): Promise<boolean>;
+  /**
+   * Saves the present data; the returned function restores it, like a failover to a lagging replica. `undefined` while
+   * Redis is dead.
+   */
+  remember(): Promise<(() => Promise<void>) | undefined>;
   /** Makes it a replica of an unreachable master, as during a failover: it refuses writes. */
-  demote(on: boolean): Promise<void>;
+  demote(on: boolean): Promise<boolean>;
   /** Runs a question on a connection of its own; `undefined` if Redis does not answer. */
   ask<T>(question: (client: Redis) => Promise<T>): Promise<T | undefined>;
   stop(): Promise<void>;
@@ -55,30 +61,41 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
     }
   }
 
-  function signal(name: NodeJS.Signals): void {
-    if (running) process.kill(findCommand(running.pid, program), name);
+  function signal(name: NodeJS.Signals): boolean {
+    try {
+      return running !== undefined && process.kill(findCommand(running.pid, program), name);
+    } catch {
+      return false; // it has just ended, or is only about to begin
+    }
   }
 
   async function launch(): Promise<void> {
     const args = ["--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes"];
     args.push("--appendfsync", "always", "--maxmemory-policy", "noeviction", "--loglevel", "warning");
     args.push("--set-proc-title", "no"); // the process is found by its command line
-    running = await startProcess({ name: "redis", command: program, args, logFile });
-    await running.ready(async () => (await ask((client) => client.ping())) === "PONG");
+    const started = await startProcess({ name: "redis", command: program, args, logFile });
+    running = started;
+    try {
+      await started.ready(async () => (await ask((client) => client.ping())) === "PONG");
+    } catch (error) {
+      if (running === started) throw error; // otherwise another fault killed it while it started
+    }
   }
 
   async function start(): Promise<void> {
-    if (!running) await (starting ??= launch().finally(() => (starting = undefined)));
+    if (!running || starting) await (starting ??= launch().finally(() => (starting = undefined)));
   }
 
-  async function kill({ loses = false } = {}): Promise<void> {
+  async function kill({ loses = false } = {}): Promise<boolean> {
     const killed = running;
-    if (!killed) return;
-    signal("SIGKILL");
+    if (!killed) return false;
+    const isStruck = signal("SIGKILL");
     running = undefined;
-    await killed.exited;
-    await killed.stop();
+    if (isStruck) await killed.exited;
+    await killed.stop(0);
+    await starting;
     if (loses) await rm(written, { recursive: true, force: true });
+    return true;
   }
 
   return {
@@ -87,6 +104,7 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
     start,
     kill,
     async remember() {
+      if (!running) return undefined;
       const memory = join(dir, `redis-as-it-was-${++memories}`);
       await cp(written, memory, { recursive: true });
       return async () => {
@@ -97,11 +115,11 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
       };
     },
     demote: async (on) =>
-      void (await ask((client) => (on ? client.replicaof("127.0.0.1", 1) : client.replicaof("NO", "ONE")))),
+      isDone(await ask((client) => (on ? client.replicaof("127.0.0.1", 1) : client.replicaof("NO", "ONE")))),
     freeze: () => signal("SIGSTOP"),
-    thaw: () => signal("SIGCONT"),
-    flush: async () => void (await ask((client) => client.flushall())),
-    fill: async (on) => void (await ask((client) => client.config("SET", "maxmemory", on ? "1mb" : "0"))),
+    thaw: () => void signal("SIGCONT"),
+    flush: async () => isDone(await ask((client) => client.flushall())),
+    fill: async (on) => isDone(await ask((client) => client.config("SET", "maxmemory", on ? "1mb" : "0"))),
     async stop() {
       if (!running) return;
       signal("SIGCONT");
@@ -109,4 +127,9 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
       running = undefined;
     },
   };
+}
+
+/** Whether Redis answered that it carried out the command. */
+function isDone(answer: unknown): boolean {
+  return typeof answer === "string" && answer.startsWith("OK");
 }

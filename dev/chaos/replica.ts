@@ -8,7 +8,7 @@ import { findCommand } from "../bench/usage.ts";
 import { type FaultProxy, startFaultProxy } from "../parts/kube-fault-proxy.ts";
 import { freePort } from "../parts/port.ts";
 import { type RunningProcess, startProcess } from "../parts/process.ts";
-import { findProcessesOf, type FoundProcess } from "../parts/processes.ts";
+import { findProcessesOf, type FoundProcess, startedBefore } from "../parts/processes.ts";
 import { aShiftedClock } from "../parts/shifted-clock.ts";
 import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
 import { type CommentEvent, type ForgeProxy, startForgeProxy } from "./forge-proxy.ts";
@@ -67,20 +67,24 @@ export interface Replica {
   /** Index of the version that runs or is started next. */
   version(): number;
   isReady(): Promise<boolean>;
-  kill(signal: NodeJS.Signals): void;
+  /** Returns whether it was alive. */
+  kill(signal: NodeJS.Signals): boolean;
   /** Whether it ever had no time to finish what it had begun. */
   wasKilled(): boolean;
-  /** Signals the small process that starts git and kluctl. */
-  signalStarter(signal: NodeJS.Signals): void;
-  setClock(ms: number): Promise<void>;
+  /** Signals the small process that starts git and kluctl. Returns whether there is one. */
+  signalStarter(signal: NodeJS.Signals): boolean;
+  /** Returns whether its clock was set differently. */
+  setClock(ms: number): Promise<boolean>;
   /** Writes the currently valid token to its token file. */
   writeToken(): Promise<void>;
-  /** Fills the disk of its data directory; does nothing if that is not a disk of its own. */
-  fillDisk(on: boolean): Promise<void>;
+  /** Fills the disk of its data directory, or frees it. Returns whether that is a disk of its own. */
+  fillDisk(on: boolean): Promise<boolean>;
   /** Ends all network faults. */
   heal(): Promise<void>;
   /** The processes it has started that are still alive. */
   processes(): readonly FoundProcess[];
+  /** The processes of its previous lives that are still alive; if it is dead, of all. */
+  orphans(): readonly FoundProcess[];
   /** Number of open files and sockets of the server; `undefined` while it is dead. */
   descriptors(): number | undefined;
   logs(): readonly LogLine[];
@@ -144,6 +148,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
   const lives: RunningProcess[] = [];
   let running: RunningProcess | undefined;
   let apiIsOpen = true;
+  let { clockMs } = options;
   let version = options.version;
 
   const node = () => {
@@ -219,17 +224,26 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
     kill(signal) {
       killed ||= signal === "SIGKILL";
       const pid = node();
-      if (pid !== undefined) process.kill(pid, signal);
+      const isStruck = pid !== undefined && signalIfThere(pid, signal);
       if (signal === "SIGKILL") running = undefined;
+      return isStruck;
     },
     signalStarter(signal) {
       const pid = node();
       const starter = findProcessesOf(dataDir, [pid]).find(({ command }) => command.includes("starter-process"));
-      if (starter) signalIfThere(starter.pid, signal);
+      return starter !== undefined && signalIfThere(starter.pid, signal);
     },
-    setClock: clock.set,
+    async setClock(ms) {
+      const differs = ms !== clockMs;
+      clockMs = ms;
+      if (differs) await clock.set(ms);
+      return differs;
+    },
     writeToken,
-    fillDisk: async (on) => disk?.fill(on),
+    async fillDisk(on) {
+      await disk?.fill(on);
+      return disk !== undefined;
+    },
     async heal() {
       for (const { pid } of findProcessesOf(dataDir)) signalIfThere(pid, "SIGCONT");
       await disk?.fill(false);
@@ -240,6 +254,10 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       await replica.api.open();
     },
     processes: () => findProcessesOf(dataDir).filter(({ command }) => !command.startsWith("/bin/sh -c")),
+    orphans() {
+      const [all, pid] = [replica.processes(), node()];
+      return running === undefined ? all : all.filter((one) => pid !== undefined && startedBefore(one.pid, pid));
+    },
     descriptors() {
       const pid = node();
       return pid === undefined ? undefined : countDescriptors(pid);
@@ -248,7 +266,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
     async stop() {
       replica.kill("SIGCONT");
       await Promise.all(lives.map((life) => life.stop(10_000)));
-      for (const { pid } of findProcessesOf(dataDir)) process.kill(pid, "SIGKILL");
+      for (const { pid } of findProcessesOf(dataDir)) signalIfThere(pid, "SIGKILL");
       api.stop();
       await forge?.stop();
       await redis.stop();
@@ -258,11 +276,12 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
   return replica;
 }
 
-function signalIfThere(pid: number, signal: NodeJS.Signals): void {
+/** Returns whether the process was there. */
+function signalIfThere(pid: number, signal: NodeJS.Signals): boolean {
   try {
-    process.kill(pid, signal);
+    return process.kill(pid, signal);
   } catch {
-    // The process has just ended.
+    return false; // it has just ended
   }
 }
 

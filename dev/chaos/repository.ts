@@ -3,6 +3,9 @@ import type { WorkCopy } from "../parts/work-copy.ts";
 import type { Push } from "./history.ts";
 import type { Tree } from "./render.ts";
 
+/** Path → content; `undefined` removes the file. */
+export type Changes = ReadonlyMap<string, string | undefined>;
+
 export interface Repository {
   readonly name: string;
   /** The URL that a KluctlDeployment names. */
@@ -15,12 +18,12 @@ export interface Repository {
   /** Commits of the branch, oldest first. */
   commits(): readonly string[];
   /** Makes a commit of each change and pushes all of them at once. */
-  push(changes: readonly ReadonlyMap<string, string>[], message: string): Promise<Push>;
+  push(changes: readonly Changes[], message: string): Promise<Push>;
   /** Force-pushes an earlier commit of the branch. */
   setBack(commit: string): Promise<Push>;
   /** Replaces the last commit with a new one that has the same files, and force-pushes. */
   rewrite(): Promise<Push>;
-  deleteBranch(): Promise<void>;
+  deleteBranch(): Promise<Push>;
   restoreBranch(): Promise<Push>;
   /**
    * Commits on top of the branch's head, or of the other branch's, and pushes the result as the head of that other
@@ -62,10 +65,11 @@ export async function createRepository({ name, url, copy, files, onPush }: Repos
     return push;
   }
 
-  async function commitFiles(changes: ReadonlyMap<string, string>, message: string): Promise<string> {
+  async function commitFiles(changes: Changes, message: string): Promise<string> {
     const before = trees.get(line.at(-1) ?? "") ?? new Map<string, string>();
     const commit = await copy.commit(Object.fromEntries(changes), message);
-    trees.set(commit, new Map([...before, ...changes]));
+    const files = [...new Map([...before, ...changes])];
+    trees.set(commit, new Map(files.flatMap(([path, text]) => (text === undefined ? [] : [[path, text] as const]))));
     line.push(commit);
     return commit;
   }
@@ -99,7 +103,8 @@ export async function createRepository({ name, url, copy, files, onPush }: Repos
     commits: () => line,
     async push(changes, message) {
       for (const change of changes) await commitFiles(change, message);
-      return upload([...new Set(changes.flatMap((change) => [...change.keys()]))]);
+      // Hosts list no files of a branch that is new.
+      return upload(deleted ? [] : [...new Set(changes.flatMap((change) => [...change.keys()]))]);
     },
     async setBack(commit) {
       line = line.slice(0, line.indexOf(commit) + 1);
@@ -115,9 +120,11 @@ export async function createRepository({ name, url, copy, files, onPush }: Repos
       return upload();
     },
     async deleteBranch() {
-      onPush({ repo: name, commit: undefined, at: Date.now(), paths: [] });
+      const push: Push = { repo: name, commit: undefined, at: Date.now(), paths: [] };
+      onPush(push);
       deleted = true;
       await copy.git("push", "--quiet", "origin", ":refs/heads/main");
+      return push;
     },
     restoreBranch: () => upload(),
     async propose(branch, changes, from) {

@@ -1,17 +1,23 @@
 /** The world of one episode: repositories, replicas, everything between them, and the actions of users. */
 import { randomUUID } from "node:crypto";
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { wrongSkip } from "../../src/skipping/skip-audit.ts";
-import { createDelivery, createPullRequestDelivery, type Delivery as SignedDelivery } from "../bench/delivery.ts";
+import {
+  createDeleteDelivery,
+  createDelivery,
+  createPullRequestDelivery,
+  type Delivery as SignedDelivery,
+} from "../bench/delivery.ts";
 import type { GiteaLogin } from "../parts/gitea.ts";
 import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
 import { createWorkCopy } from "../parts/work-copy.ts";
 import type { CommentEvent } from "./forge-proxy.ts";
 import { type GitHost, otherBranch, startBareHost, useGiteaHost } from "./git-host.ts";
 import type { Delivery, Expected, History, Push, Rest } from "./history.ts";
+import { findLeftovers } from "./leftovers.ts";
+import { readQueue } from "./queue-state.ts";
 import { startJournal, type Journal } from "./journal.ts";
 import { type Ledger, startLedger } from "./ledger.ts";
 import { writeModelKluctl } from "./model-program.ts";
@@ -21,6 +27,7 @@ import { createEpisodeRedis, type EpisodeRedis } from "./redis.ts";
 import { hashOf, RenderError, renderProject, type Tree } from "./render.ts";
 import { createReplica, leaseMs, type Replica, sweeps, type Version } from "./replica.ts";
 import { createRepository, type Repository } from "./repository.ts";
+import { stampOfPerson } from "./stamps.ts";
 
 export interface StageOptions {
   /** An empty directory; logs and configurations are written to it. */
@@ -59,6 +66,8 @@ export interface Stage {
   /** Replicas that are not started again. */
   readonly buried: Set<Replica>;
   readonly sweeps: boolean;
+  /** The real kluctl deploys, which does not report when it writes what. */
+  readonly isReal: boolean;
   /** Sends a push event to a replica; never throws. Resolves to the HTTP status, or 0 without an answer. */
   deliver(push: Push, to: Replica): Promise<number>;
   /** Sends a pull request event to a replica, likewise. */
@@ -182,6 +191,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       gitea && createPullRequests({ gitea, plan, repositories, treeOf, liveObjects: () => ledger.liveObjects() });
     const buried = new Set<Replica>();
     const firstDescriptors = new Map<string, number>();
+    let healedAt = Infinity;
 
     return {
       plan,
@@ -197,6 +207,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       buried,
       stop,
       sweeps: options.sweeps,
+      isReal: options.kluctl !== undefined,
       deliver,
       deliverPullRequest: ({ action, number, pullRequest, repository: { name } }, to) => {
         const names = { url: urlOf(name), repoName: `${gitHost.prefix}${name}` };
@@ -230,6 +241,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
           return ready.every(Boolean);
         });
         if (!options.sweeps) await redeliver(living);
+        healedAt = Date.now();
       },
       history: () => ({
         sweeps: options.sweeps,
@@ -249,23 +261,17 @@ export async function startStage(options: StageOptions): Promise<Stage> {
           replica.logs().flatMap((line) => (line.msg === wrongSkip ? [JSON.stringify(line)] : [])),
         ),
       }),
-      rest: async () => ({
-        expected: new Map(plan.deployments.map((one) => [one.name, expect(one)])),
-        ...(await readQueue()),
-        leftovers: await findLeftovers(),
-        pullRequests: (await pullRequests?.facts()) ?? [],
-        descriptors: replicas.flatMap(({ name, descriptors }) => {
-          const [first, last] = [firstDescriptors.get(name), descriptors()];
-          return first === undefined || last === undefined ? [] : [{ replica: name, first, last }];
-        }),
-      }),
+      rest,
     };
 
     async function deliver({ repo, commit, paths }: Push, to: Replica): Promise<number> {
-      if (commit === undefined) return 0;
-      const pushed = { url: urlOf(repo), commit, paths, ...(gitea && { repoName: `${gitHost.prefix}${repo}` }) };
+      const names = { url: urlOf(repo), ...(gitea && { repoName: `${gitHost.prefix}${repo}` }) };
       const at = Date.now();
-      const status = await send(createDelivery(pushed, webhookSecret), to);
+      const delivery =
+        commit === undefined
+          ? createDeleteDelivery(names, webhookSecret)
+          : createDelivery({ ...names, commit, paths }, webhookSecret);
+      const status = await send(delivery, to);
       deliveries.push({ repo, commit, at, status });
       return status;
     }
@@ -331,13 +337,17 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       const ignoreMissing = (error: { status?: number }) => {
         if (error.status !== 404) throw error as Error;
       };
-      const touch: People["touch"] = async (deployment, one) => {
-        const metadata = { annotations: { "chaos.towline.dev/run": "person" } };
+      let touches = 0;
+      /** Returns the version it wrote; `undefined` if there is no such object. */
+      const write = async (deployment: DeploymentPlan, one: string): Promise<string | undefined> => {
+        const metadata = { annotations: stampOfPerson(++touches) };
         const body = { metadata, data: { color: `of a person, ${Date.now()}` } };
-        await client.request({ method: "PATCH", path: object(deployment, one), body }).catch(ignoreMissing);
+        const path = object(deployment, one);
+        const written = await client.request({ method: "PATCH", path, body }).catch(ignoreMissing);
+        return (written as { metadata: { resourceVersion: string } } | undefined)?.metadata.resourceVersion;
       };
       return {
-        touch,
+        touch: async (deployment, one) => void (await write(deployment, one)),
         async create({ name, spec, annotations }) {
           const body = {
             apiVersion: "gitops.kluctl.io/v1beta1",
@@ -346,16 +356,17 @@ export async function startStage(options: StageOptions): Promise<Stage> {
             spec,
           };
           const path = resource({ name }).replace(/\/[^/]+$/, "");
-          // A deployment that is still being deleted causes a conflict: wait for its end.
-          await waitFor(`${name} to be created`, () =>
+          const create = () =>
             client.request({ method: "POST", path, body, totalMs: 0 }).then(
               () => true,
               (error: { status?: number }) => {
                 if (error.status !== 409) throw error as Error;
                 return !isBeingDeleted(name);
               },
-            ),
-          );
+            );
+          // A deployment that is still being deleted causes a conflict: wait for its end, which may have to wait for that of
+          // the faults.
+          await waitFor(`${name} to be created`, create, episodeMs);
         },
         async remove(deployment) {
           await client.request({ method: "DELETE", path: resource(deployment) }).catch(ignoreMissing);
@@ -364,8 +375,13 @@ export async function startStage(options: StageOptions): Promise<Stage> {
           await client.request({ method: "PATCH", path: resource(deployment), body }).catch(ignoreMissing);
         },
         async destroy(deployment, one) {
-          await touch(deployment, one);
-          await client.request({ method: "DELETE", path: object(deployment, one) }).catch(ignoreMissing);
+          const resourceVersion = await write(deployment, one);
+          if (resourceVersion === undefined) return;
+          // If a run has written it meanwhile, the deletion would be taken for that run's.
+          const body = { apiVersion: "v1", kind: "DeleteOptions", preconditions: { resourceVersion } };
+          await client
+            .request({ method: "DELETE", path: object(deployment, one), body })
+            .catch((error: { status?: number }) => error.status === 409 || ignoreMissing(error));
         },
       };
     }
@@ -374,57 +390,26 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       return ledger.liveStatuses().get(name)?.deleting === true;
     }
 
-    async function readQueue(): Promise<Pick<Rest, "queued" | "failed" | "strayKeys">> {
-      const found = await redis.ask(async (redisClient) => {
-        const keys = await redisClient.keys("chaos:*");
-        const queued: string[] = [];
-        const known = new Set<string>();
-        for (const key of keys) {
-          const [, lane, state] = jobStates.exec(key) ?? [];
-          if (state === undefined) continue;
-          const isList = (await redisClient.type(key)) === "list";
-          const ids = isList ? await redisClient.lrange(key, 0, -1) : await redisClient.zrange(key, "0", "-1");
-          const jobs = ids.filter((id) => !id.startsWith("0:"));
-          for (const id of jobs) known.add(`${lane}:${id}`);
-          if (!/completed|failed/.test(state)) queued.push(...jobs.map((id) => `${lane} job ${id} (${state})`));
-        }
-        const mayLeaveCauses = versions.length > 1 || replicas.some((replica) => replica.wasKilled());
-        // Checked only while no job is queued: otherwise the keys may belong to jobs that arrived in between.
-        const strayKeys = queued.length > 0 ? [] : keys.filter((key) => isStray(key, known, mayLeaveCauses));
-        const failed: string[] = [];
-        for (const key of keys.filter((one) => /^chaos:\w+:failed$/.test(one))) {
-          for (const id of await redisClient.zrange(key, "0", "-1")) {
-            const reason = (await redisClient.hget(key.replace(/failed$/, id), "failedReason")) ?? "";
-            if (/stalled/.test(reason)) failed.push(`${id}: ${reason}`);
-          }
-        }
-        return { queued, failed, strayKeys };
-      });
-      return found ?? { queued: ["Redis does not answer"], failed: [], strayKeys: [] };
-    }
-
-    async function findLeftovers(): Promise<string[]> {
-      const dead = replicas.filter((replica) => !replica.isAlive());
-      const processes = dead.flatMap((replica) =>
-        replica.processes().map(({ pid, command }) => `${replica.name}: process ${pid}: ${command.slice(0, 100)}`),
-      );
-      // Only live servers count: they removed leftovers when they started. A dead one does so when it comes back.
-      const living = replicas.filter((replica) => replica.isAlive());
-      const alive = journal.runs().filter(({ endedAt }) => endedAt === undefined).length;
-      const findDirectories = async (): Promise<string[]> => {
-        const work = living.map(async ({ name, dataDir }) =>
-          (await jobsOf(dataDir)).map((job) => `${name}: work directory ${job}`),
-        );
-        return (await Promise.all(work)).flat();
+    async function rest(): Promise<Rest> {
+      const mayLeaveCauses = versions.length > 1 || replicas.some((replica) => replica.wasKilled());
+      const { begun, ...queue } = await readQueue(redis, restMs, mayLeaveCauses);
+      const since = Date.now() - restMs;
+      const runs = journal.runs().filter(({ startedAt }) => startedAt >= since);
+      return {
+        expected: new Map(plan.deployments.map((one) => [one.name, expect(one)])),
+        ...queue,
+        begun: [
+          ...runs.map(({ command, deployment }) => ({ what: `a kluctl ${command}`, subject: deployment })),
+          ...begun.map(({ lane, subject }) => ({ what: `a ${lane} job`, subject })),
+        ],
+        healedAt,
+        leftovers: await findLeftovers(replicas, journal),
+        pullRequests: (await pullRequests?.facts()) ?? [],
+        descriptors: replicas.flatMap(({ name, descriptors }) => {
+          const [first, last] = [firstDescriptors.get(name), descriptors()];
+          return first === undefined || last === undefined ? [] : [{ replica: name, first, last }];
+        }),
       };
-      let left = alive > 0 ? [] : await findDirectories();
-      if (left.length > 0) {
-        // A check that audits a skip may be about to start: it has a directory before the journal knows of it.
-        await sleep(betweenLooksMs);
-        const still = await findDirectories();
-        left = left.filter((one) => still.includes(one));
-      }
-      return [...processes, ...left];
     }
 
     async function removeNamespace(): Promise<void> {
@@ -442,36 +427,15 @@ export async function startStage(options: StageOptions): Promise<Stage> {
   }
 }
 
-const jobStates = /^chaos:(\w+):(wait|active|paused|prioritized|delayed|completed|failed)$/;
-
-/**
- * True for a key that Redis holds for a job besides the job lists and that must not outlive the job. The causes of
- * requests may stay until the subject's next job, or for seven days: if an older version took the job, because only versions that
- * know them remove them, or if a server was killed after it recorded a cause and before it created the job.
- */
-function isStray(key: string, known: ReadonlySet<string>, mayLeaveCauses: boolean): boolean {
-  const [, lane, id] = /^chaos:(\w+):([0-9a-f]{8}-[0-9a-f-]{27})$/.exec(key) ?? [];
-  if (id !== undefined) return !known.has(`${lane}:${id}`);
-  if (key.startsWith("chaos:causes:")) return !mayLeaveCauses;
-  return /^chaos:\w+:(?:[^:]+:lock$|de:|dn:)/.test(key);
-}
-
-/** The work directories of kluctl runs. */
-async function jobsOf(dataDir: string): Promise<string[]> {
-  const found = await readdir(join(dataDir, "kluctl-work"), { withFileTypes: true }).catch(() => []);
-  return found.filter((entry) => entry.isDirectory() && /^\d+-/.test(entry.name)).map(({ name }) => name);
-}
-
 /** Sorted by revision, because the events of three watches arrive in no common order. */
 function inOrder<T extends { readonly version: number }>(writes: readonly T[]): T[] {
   return writes.toSorted((a, b) => a.version - b.version);
 }
 
-/** Longer than any run of kluctl in an episode. */
-const betweenLooksMs = 20_000;
-
 /** Long enough for a busy machine. */
 const patienceMs = 180_000;
+/** No episode takes longer. */
+const episodeMs = 1_800_000;
 
 async function waitFor(what: string, is: () => Promise<boolean> | boolean, withinMs = patienceMs): Promise<void> {
   const until = performance.now() + withinMs;
@@ -480,6 +444,9 @@ async function waitFor(what: string, is: () => Promise<boolean> | boolean, withi
     await sleep(100);
   }
 }
+
+/** For this long nothing may begin, except for checks by the interval, so that the system counts as at rest. */
+const restMs = 8_000;
 
 /** Two sweeps and one Lease. */
 export const settleMs = 2 * sweeps.soon + leaseMs;

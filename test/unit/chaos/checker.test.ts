@@ -2,7 +2,9 @@
 import { expect, test } from "vitest";
 import { always, atRest, checkAlways, checkAtRest } from "../../../dev/chaos/checker.ts";
 import type {
+  DeploymentFacts,
   Expected,
+  FailedJob,
   History,
   ObjectWrite,
   PullRequestFacts,
@@ -88,11 +90,15 @@ const pulls = (facts: Partial<PullRequestFacts>) => aRest({ pullRequests: [aPull
 
 const redContent: Expected = { objects: new Map([["shop-a", { color: "red" }]]), hash: "hash-red" };
 
+function aDeployment(facts: Partial<DeploymentFacts> = {}): DeploymentFacts {
+  return { name: "shop", repo: "shop", path: "shop", often: true, prunes: false, ...facts };
+}
+
 /** One deployment that was deployed once and is ready. */
 function aHistory(history: Partial<History> = {}): History {
   return {
     sweeps: true,
-    deployments: [{ name: "shop", repo: "shop", path: "shop", often: true }],
+    deployments: [aDeployment()],
     runs: [aRun()],
     objects: [aWrite()],
     leases: [
@@ -109,8 +115,16 @@ function aHistory(history: Partial<History> = {}): History {
 }
 
 function aRest(rest: Partial<Rest> = {}): Rest {
-  const nothing = { queued: [], failed: [], strayKeys: [], leftovers: [], descriptors: [], pullRequests: [] };
-  return { expected: new Map([["shop", redContent]]), ...nothing, ...rest };
+  const nothing = {
+    queued: [],
+    failed: [],
+    begun: [],
+    strayKeys: [],
+    leftovers: [],
+    descriptors: [],
+    pullRequests: [],
+  };
+  return { expected: new Map([["shop", redContent]]), healedAt: 1_000, ...nothing, ...rest };
 }
 
 function violated(history: History, rest: Rest = aRest()): string[] {
@@ -119,6 +133,52 @@ function violated(history: History, rest: Rest = aRest()): string[] {
 }
 
 const brokenBefore = aStatus({ status: { ready: { status: "False", reason: "DeployFailed", message: "no" } } });
+
+/** A job that was given up long after all faults had ended. */
+function aFailure(job: Partial<FailedJob> = {}): FailedJob {
+  return { lane: "reconcile", subject: "shop", reason: "failed too often", at: 100_000, ...job };
+}
+
+/** An object that only blue renders. */
+const [extra, blueContent] = [
+  aWrite({ name: "shop-extra", data: { color: "blue" } }),
+  { objects: new Map([["shop-extra", { color: "blue" }]]), hash: "hash-blue" },
+];
+const rendersBoth = new Map([
+  [
+    "shop",
+    new Map<string, Expected>([
+      [red, redContent],
+      [blue, blueContent],
+    ]),
+  ],
+]);
+
+/** Two deployments with the same discriminator. */
+function aGroup(first: StatusOverrides, second: StatusOverrides): History {
+  const group = "shops";
+  return aHistory({
+    deployments: [aDeployment({ group }), aDeployment({ name: "copy", path: "copy", group })],
+    statuses: [aStatus(first), aStatus({ deployment: "copy", ...second })],
+  });
+}
+const refused: StatusOverrides = {
+  status: {
+    ready: { status: "False", reason: "DeployFailed", message: "not deployed: same discriminator" },
+  },
+};
+const inBoth = aRest({ expected: new Map([["shop", redContent]]) });
+
+/** Without sweeps, a delivery about blue was accepted, and the deployment has been suspended much later. */
+function anAcceptedDelivery(history: Partial<History> = {}): History {
+  return aHistory({
+    sweeps: false,
+    pushes: [aPush(), aPush({ commit: blue, at: 310, paths: ["shop/a.yml"] })],
+    deliveries: [{ repo: "shop", commit: blue, at: 320, status: 202 }],
+    statuses: [aStatus(), aStatus({ at: 400_000, spec: { suspend: true } })],
+    ...history,
+  });
+}
 
 /** The histories that violate an invariant, and no other, by the name of the invariant. */
 const planted: Readonly<Record<string, readonly (readonly [string, History, Rest?])[]>> = {
@@ -147,6 +207,32 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
         ],
       }),
     ],
+    [
+      "an object was pruned after another took the Lease",
+      aHistory({
+        objects: [
+          aWrite(),
+          aWrite({ ...extra, version: 12, run: "run-1" }),
+          aWrite({ ...extra, version: 30, at: 310, run: undefined, deleted: true }),
+        ],
+        rendered: rendersBoth,
+        leases: [
+          { version: 10, at: 90, deployment: "shop", holder: "r1-holder" },
+          { version: 29, at: 305, deployment: "shop", holder: "r2-holder" },
+        ],
+      }),
+    ],
+    [
+      "a kluctl that does not name itself wrote after another took the Lease",
+      aHistory({
+        runs: [aRun({ wrote: 0 })],
+        objects: [aWrite({ run: undefined })],
+        leases: [
+          { version: 9, at: 90, deployment: "shop", holder: "r1-holder" },
+          { version: 10, at: 140, deployment: "shop", holder: "r2-holder" },
+        ],
+      }),
+    ],
   ],
   "what is applied never goes back to an older push": [
     [
@@ -154,6 +240,18 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
       aHistory({
         pushes: [aPush({ at: 10 }), aPush({ commit: blue, at: 20 })],
         runs: [aRun({ commit: blue }), aRun({ id: "run-2", startedAt: 210, endedAt: 220 })],
+        statuses: [aStatus({ status: { observedCommit: blue } })],
+      }),
+    ],
+    [
+      "the same, by a kluctl that does not report what it writes",
+      aHistory({
+        pushes: [aPush({ at: 10 }), aPush({ commit: blue, at: 20 })],
+        runs: [aRun({ commit: blue, wrote: 0 }), aRun({ id: "run-2", startedAt: 4_000, endedAt: 4_100, wrote: 0 })],
+        objects: [
+          aWrite({ run: undefined, data: { color: "blue" } }),
+          aWrite({ run: undefined, version: 15, at: 4_050 }),
+        ],
         statuses: [aStatus({ status: { observedCommit: blue } })],
       }),
     ],
@@ -178,6 +276,21 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
     ["a reconciliation that nobody ends", aHistory({ statuses: [aStatus({ status: { reconciling: true } })] })],
     ["a kluctl that nobody ends", aHistory({ runs: [aRun({ endedAt: undefined, exitCode: undefined })] })],
   ],
+  "nothing begins by itself": [
+    [
+      "two jobs request each other endlessly",
+      aHistory(),
+      aRest({ begun: ["preview", "report"].map((kind) => ({ what: `a ${kind} job`, subject: `${kind}:shop#1` })) }),
+    ],
+    [
+      "a deployment that is not checked by the interval is reconciled again",
+      aHistory({ deployments: [aDeployment({ often: false })] }),
+      aRest({ begun: [{ what: "a kluctl diff", subject: "shop" }] }),
+    ],
+  ],
+  "every 202 is followed by its work": [
+    ["the deployment had minutes, and never read the commit", anAcceptedDelivery()],
+  ],
   "each deployment is ready at its head, or says why not": [
     [
       "it stays at an older commit",
@@ -190,6 +303,7 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
       aHistory({ sweeps: false, pushes: [aPush(), aPush({ commit: blue, at: 60, paths: ["shop/a.yml"] })] }),
     ],
     ["it is not ready, and its head is fine", aHistory({ statuses: [brokenBefore] })],
+    ["it is refused, and no other deployment has its discriminator", aHistory({ statuses: [aStatus(refused)] })],
     ["a change of the spec is not seen", aHistory({ statuses: [aStatus({ generation: 2 })] })],
     [
       "its head cannot be rendered, and no error is named",
@@ -197,12 +311,40 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
       aRest({ expected: new Map([["shop", { error: "not YAML" }]]) }),
     ],
   ],
+  "one of the deployments with the same discriminator is deployed": [
+    ["each is refused because of the other", aGroup(refused, refused), inBoth],
+    ["both are deployed", aGroup({}, {}), inBoth],
+  ],
   "what is ready is what its head renders": [
+    [
+      "an object that only an older commit renders was not pruned",
+      aHistory({
+        deployments: [aDeployment({ prunes: true })],
+        objects: [aWrite(), extra],
+        rendered: rendersBoth,
+        statuses: [aStatus({ status: { drift: "1 orp" } })],
+      }),
+    ],
+    [
+      "there is an object that no commit renders",
+      aHistory({ objects: [aWrite(), extra], statuses: [aStatus({ status: { drift: "1 orp" } })] }),
+    ],
+    [
+      "a user changed an object, and the next deploy left it so",
+      aHistory({
+        objects: [aWrite(), aWrite({ version: 25, at: 350, run: "person", data: { color: "of a person" } })],
+        runs: [aRun(), aRun({ id: "run-2", startedAt: 400, endedAt: 500, wrote: 0 })],
+        statuses: [aStatus({ status: { drift: "1 chg" } })],
+      }),
+    ],
     [
       "half of another commit stayed",
       aHistory({ objects: [aWrite(), aWrite({ version: 25, run: "run-0", data: { color: "blue" } })] }),
     ],
-    ["an object is missing", aHistory({ objects: [aWrite(), aWrite({ version: 25, deleted: true })] })],
+    [
+      "an object is missing",
+      aHistory({ objects: [aWrite(), aWrite({ version: 15, run: undefined, deleted: true })], rendered: new Map() }),
+    ],
   ],
   "what people changed is reported as drift": [
     [
@@ -210,9 +352,30 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
       aHistory({ objects: [aWrite(), aWrite({ version: 30, run: "person", data: { color: "of a person" } })] }),
     ],
     ["an object was deleted", aHistory({ objects: [aWrite(), aWrite({ version: 30, run: "person", deleted: true })] })],
+    [
+      "an object that the head does not render is left of an older commit",
+      aHistory({ objects: [aWrite(), extra], rendered: rendersBoth }),
+    ],
   ],
   "the queue is empty": [["a job waits", aHistory(), aRest({ queued: ["reconcile job 1 (wait)"] })]],
-  "no job was given up": [["a job was given up", aHistory(), aRest({ failed: ["1: stalled"] })]],
+  "no job was given up without a reason": [
+    [
+      "a job stalled",
+      aHistory(),
+      aRest({ failed: [aFailure({ reason: "job stalled more than allowable limit", at: 500 })] }),
+    ],
+    ["a job failed too often long after the faults", aHistory(), aRest({ failed: [aFailure()] })],
+    [
+      "a job failed permanently, and the head is fine",
+      aHistory(),
+      aRest({ failed: [aFailure({ reason: "failed permanently: a change is needed" })] }),
+    ],
+    [
+      "a job failed permanently during the faults, and no status ever said why",
+      aHistory(),
+      aRest({ failed: [aFailure({ reason: "failed permanently: a change is needed", at: 500 })] }),
+    ],
+  ],
   "nothing in Redis outlives its job": [["a lock", aHistory(), aRest({ strayKeys: ["chaos:reconcile:1:lock"] })]],
   "nothing of a dead replica is left": [["a process", aHistory(), aRest({ leftovers: ["r1: process 7"] })]],
   "no server keeps files and sockets open": [
@@ -324,6 +487,80 @@ const allowed: readonly (readonly [string, History, Rest?])[] = [
       ],
     }),
     aRest({ expected: new Map([["shop", { error: "not YAML" }]]) }),
+  ],
+  [
+    "one of two deployments with the same discriminator is refused",
+    aGroup({}, refused),
+    aRest({ failed: [aFailure({ subject: "copy", reason: "failed permanently: a change is needed" })] }),
+  ],
+  [
+    "a delivery was accepted, and the deployment was suspended soon",
+    anAcceptedDelivery({
+      statuses: [aStatus(), aStatus({ at: 1_000, spec: { suspend: true } })],
+    }),
+  ],
+  [
+    "a delivery was accepted, and a newer commit was read",
+    anAcceptedDelivery({
+      pushes: [aPush(), aPush({ commit: blue, at: 310 }), aPush({ at: 330 })],
+      statuses: [aStatus(), aStatus({ at: 340 }), aStatus({ at: 400_000, spec: { suspend: true } })],
+    }),
+  ],
+  [
+    "a delivery was not accepted",
+    anAcceptedDelivery({
+      deliveries: [{ repo: "shop", commit: blue, at: 320, status: 503 }],
+    }),
+  ],
+  [
+    "a deployment is checked by the interval",
+    aHistory(),
+    aRest({ begun: [{ what: "a reconcile job", subject: "shop" }] }),
+  ],
+  [
+    "a job failed too often during the faults",
+    aHistory(),
+    aRest({ failed: [aFailure({ at: 500 }), aFailure({ at: undefined })] }),
+  ],
+  [
+    "an orphan stays without prune",
+    aHistory({
+      deployments: [aDeployment({ often: false })],
+      objects: [aWrite(), extra],
+      rendered: rendersBoth,
+    }),
+  ],
+  [
+    "a large prune waits for its confirmation",
+    aHistory({
+      deployments: [aDeployment({ prunes: true, often: false })],
+      objects: [aWrite(), extra],
+      rendered: rendersBoth,
+      statuses: [
+        aStatus({ status: { ready: { status: "True", reason: "Succeeded", message: "They are not pruned until" } } }),
+      ],
+    }),
+  ],
+  [
+    "an object is pruned under the Lease of the deploy before it",
+    aHistory({
+      objects: [aWrite(), extra, aWrite({ ...extra, version: 15, at: 210, run: undefined, deleted: true })],
+      rendered: rendersBoth,
+    }),
+  ],
+  [
+    "a user deletes an object while nobody holds the Lease",
+    aHistory({
+      objects: [aWrite(), aWrite({ version: 30, at: 310, run: "person", deleted: true })],
+      statuses: [aStatus({ status: { drift: "1 new" } })],
+    }),
+  ],
+  [
+    "a user changed an object after the last deploy",
+    aHistory({
+      objects: [aWrite(), aWrite({ version: 30, at: 310, run: "person", data: { color: "of a person" } })],
+      statuses: [aStatus({ status: { drift: "1 chg" } })],
+    }),
   ],
   [
     "a suspended deployment is left alone",

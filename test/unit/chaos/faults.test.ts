@@ -18,22 +18,32 @@ const run: Run = {
 };
 
 /** A world that records what is done to it; `reach` resolves when the run may continue. */
-function aStage({ sweeps = true } = {}) {
+function aStage({ sweeps = true, isAlive = true } = {}) {
   const done: string[] = [];
+  const story: string[] = [];
   let listener: ((event: JournalEvent) => void | Promise<void>) | undefined;
   const replicas = ["r1", "r2"].map((name) => ({
     name,
     api: { close: () => Promise.resolve(done.push(`${name} cannot reach the API server`)), open: () => undefined },
-    kill: () => undefined,
+    redis: { cut: () => done.push(`${name} lost its connection to Redis`) },
+    isAlive: () => isAlive,
+    kill: () => isAlive,
+    signalStarter: () => isAlive,
+    setClock: (ms: number) => Promise.resolve(ms !== 0),
+    fillDisk: () => Promise.resolve(false),
+    processes: () => [],
   }));
+  const act = (what: string) => Promise.resolve(isAlive && done.push(what) > 0);
   const redis = {
-    flush: () => Promise.resolve(done.push("Redis is empty")),
-    kill: () => Promise.resolve(done.push("Redis is dead")),
+    flush: () => act("Redis is empty"),
+    kill: () => act("Redis is dead"),
+    remember: () => Promise.resolve(undefined),
   };
   const journal = { onEvent: (given: typeof listener) => (listener = given), runs: () => [] };
-  const stage = { sweeps, replicas, redis, journal, onComment: () => undefined, buried: new Set() };
+  const stage = { sweeps, replicas, redis, journal, gitHost: {}, onComment: () => undefined, buried: new Set() };
   const reach = async (event: JournalEvent["event"]) => listener?.({ event, number: 0, run });
-  return { faults: createFaults(stage as unknown as Stage), done, reach };
+  const faults = createFaults(stage as unknown as Stage, (words) => void story.push(words));
+  return { faults, done, story, reach };
 }
 
 const pair: Fault = {
@@ -74,4 +84,32 @@ test("without sweeps, the second of two faults makes Redis lose nothing either",
   await reach("end");
   faults.disarm();
   expect(done).toEqual([...away, "Redis is dead"]);
+});
+
+test.each([
+  "kill",
+  "terminate",
+  "kill starter",
+  "freeze kluctl",
+  "kill renderers",
+  "Redis lost",
+  "Redis goes back",
+  "Redis cut",
+  "git lags",
+  "forge away",
+  "token rotated",
+  "disk full",
+] as const)("%s does not count as a fault that struck if there is nothing to strike", async (name) => {
+  const { faults, done, story } = aStage({ isAlive: false });
+  await faults.strike({ name, victim: 0, buries: true });
+  faults.disarm();
+  expect(done).toEqual([]);
+  expect(faults.struck).toEqual([]);
+  expect(story).toEqual([`  ${name} (r1): nothing to strike`]);
+});
+
+test("each victim's clock is set to another time", async () => {
+  const { faults } = aStage();
+  for (const victim of [0, 1, 2]) await faults.strike({ name: "clock set", victim, buries: false });
+  expect(faults.struck).toEqual(["clock set (r1)", "clock set (r2)", "clock set (r1)"]);
 });

@@ -2,12 +2,14 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { aStory } from "../../../dev/chaos/commands.ts";
 import type { Traits } from "../../../dev/chaos/orders.ts";
+import { createPlan } from "../../../dev/chaos/projects.ts";
 
 const count = 100;
 
 /** The commands of some episodes in words. */
 function stories(traits: Partial<Traits>): string[][] {
-  const story = aStory({ isShort: false, replaces: false, proposes: false, keepsServers: false, ...traits });
+  const usual = { isShort: false, replaces: false, proposes: false, keepsServers: false, isReal: false };
+  const story = aStory({ ...usual, ...traits });
   return fc.sample(story, { numRuns: count, seed: 1 }).map((commands) => commands.map(String));
 }
 
@@ -52,4 +54,29 @@ test("in one of six episodes or more, Redis loses jobs while the API server is a
     /Redis (?:flushed|lost|goes back)/.test(words) && /API (?:away|silent)/.test(words);
   const ends = stories({}).filter((story) => isLossInOutage(story.at(-1)));
   expect(ends.length).toBeGreaterThan(count / 6);
+});
+
+test("projects gain and lose objects, branches move while they are deleted, and users request as kluctl does", () => {
+  const words = stories({}).flat().join("\n");
+  for (const action of [
+    /^push add object of/m,
+    /^push remove object of/m,
+    /^delete \d+'s branch \(delivered\), and make it again at another commit/m,
+    /^delete \d+'s branch \(dropped\), and make it again as it was/m,
+    /^delete and create 9 again/m,
+    /^request deploy of \d+ as a dry run/m,
+    /fault: end starter/,
+  ])
+    expect(words).toMatch(action);
+});
+
+test("the deployment that is deleted with its objects, and created again, is one with `delete`", () => {
+  const { deployments } = createPlan("chaos", (repo) => repo);
+  expect(deployments[9]?.spec["delete"]).toBe(true);
+});
+
+test("with the real kluctl, no fault waits for a moment that only the model reports", () => {
+  const words = stories({ isReal: true }).flat().join("\n");
+  expect(words).toMatch(/ at start/);
+  expect(words).not.toMatch(/ at (?:patched|writing)|until an object/);
 });
