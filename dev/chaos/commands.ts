@@ -208,13 +208,14 @@ function changesOf(
   }
 }
 
-/** The changes that restore the files of the previous commit. */
-function changesBack(repository: Repository): Changes {
-  const [before, now] = [repository.treeAt(repository.commits().at(-2) ?? ""), repository.tree()];
+/** The changes that restore the files of the previous commit; none if there is no other. */
+export function changesBack(repository: Repository): Changes {
+  const commit = repository.commits().at(-2);
+  if (commit === undefined) return new Map();
+  const [before, now] = [repository.treeAt(commit), repository.tree()];
   const paths = [...new Set([...before.keys(), ...now.keys()])];
-  return new Map(
-    paths.map((path) => [path, before.get(path)] as const).filter(([path, text]) => now.get(path) !== text),
-  );
+  const pairs = paths.map((path) => [path, before.get(path)] as const);
+  return new Map(pairs.filter(([path, text]) => now.get(path) !== text));
 }
 
 /** Changes all objects of a deployment and reverts the change while kluctl is applying it. */
