@@ -24,7 +24,7 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
   includedCommits:
     "The branches that the project includes from repositories in `towline.dev/preview-in`, one a line with the commit that the last reconciliation rendered, or an older one, as the server has recorded them. [Libraries](pull-requests.md#pull-requests-in-a-library)",
   reads:
-    "The files and directories outside of the deployment's directory that its files name, one a line, as the server has recorded them. [Monorepos](monorepos.md#files-outside-the-directory)",
+    "The deployment's directory, and what its project may read outside of it (`*`: anything), one a line, as the server has recorded it. [Monorepos](monorepos.md#files-outside-the-directory)",
   preview:
     '`"false"`: this deployment is not previewed on pull requests. [Pull requests](pull-requests.md#which-deployments-are-previewed)',
   previewIn:

@@ -3,7 +3,8 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { parseFluxSource } from "../apis/flux/git-repository.ts";
-import { annotation, type AnyDeployment, type FluxSource, keyText } from "../model.ts";
+import { annotation, type AnyDeployment, type FluxSource, followsGit, keyText } from "../model.ts";
+import { assumeNoReads } from "../model/outside-reads.ts";
 import { type FoundDeployment, toFound } from "./cluster.ts";
 
 /** The `uid` of a resource whose manifest has none. */
@@ -14,6 +15,14 @@ export function readManifests(places: readonly string[]): readonly FoundDeployme
   return readResources(places).flatMap((resource) =>
     toFound(asStored(resource, "KluctlDeployment", "gitops.kluctl.io/")),
   );
+}
+
+/**
+ * As if they had been reconciled already: before that, any file may concern a deployment, which says nothing about its
+ * paths.
+ */
+export function asReconciled(deployment: AnyDeployment): AnyDeployment {
+  return followsGit(deployment) ? assumeNoReads(deployment, deployment.spec.source.path) : deployment;
 }
 
 /** Every GitRepository of Flux in the files and below the directories; other resources are ignored. */
@@ -71,7 +80,10 @@ export function withManifests(
       return value === undefined ? [] : [[key, value] as const];
     });
     const uid = deployment.uid === manifestUid ? (present?.uid ?? manifestUid) : deployment.uid;
-    all.set(name, { ...deployment, uid, annotations: { ...Object.fromEntries(kept), ...deployment.annotations } });
+    all.set(
+      name,
+      asReconciled({ ...deployment, uid, annotations: { ...Object.fromEntries(kept), ...deployment.annotations } }),
+    );
   }
   return [...all.values()];
 }

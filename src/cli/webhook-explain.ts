@@ -17,7 +17,7 @@ import type { Define, ProgramDeps } from "./commands.ts";
 import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
 import { openDelivery, refuseBoth, withDeliveryFlags } from "./delivery-command.ts";
 import { createExplainer, type Explanation, type GivenEvent } from "./explain-delivery.ts";
-import { readFluxManifests, readManifests } from "./manifests.ts";
+import { asReconciled, readFluxManifests, readManifests } from "./manifests.ts";
 import { dataOption, toData } from "./output.ts";
 import { withRedis } from "./redis.ts";
 import { plain } from "./table.ts";
@@ -62,7 +62,7 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, 
           ? await read(file, flags, config, { stdin })
           : await recall(flags.delivery, flags.forge, config);
       const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(cluster, err);
-      const deployments = found.map(({ deployment }) => deployment);
+      const deployments = found.map(({ deployment }) => (flags.manifests ? asReconciled(deployment) : deployment));
       const fluxSources = config.flux.trigger ? await fluxSourcesOf(cluster, flags.manifests, err) : [];
       const explanation = await createExplainer({ deployments, fluxSources, config })(given);
       out(flags.output === "text" ? describeExplanation(explanation) : toData(flags.output, explanation));

@@ -15,6 +15,7 @@ import {
   keyText,
 } from "../model.ts";
 import { parsePathGlobs } from "../kit/glob.ts";
+import { parseReads } from "../model/outside-reads.ts";
 import { reposOfUrls } from "../model/repo-url.ts";
 
 export interface Matched {
@@ -23,8 +24,6 @@ export interface Matched {
   readonly ignored: readonly Ignored[];
 }
 
-/** More than are ever written. */
-const mostReads = 100;
 /** The maximum number of ignored deployments in a log line. */
 const maxLogged = 20;
 
@@ -94,23 +93,27 @@ function follows(event: PushEvent, ref: GitDeployment["spec"]["source"]["ref"]):
 }
 
 /**
- * Why the changes do not affect the deployment: no changed path is below its project or matches the globs of its
- * annotation. `undefined` if they do.
+ * Why the changes do not affect the deployment: no changed path is below its project, is one that the project may read, or
+ * matches the globs of its annotation. `undefined` if they do, or may.
  */
-export function reasonUntouched(changed: ChangedPaths, { spec, annotations }: GitDeployment): string | undefined {
-  const directory = spec.source.path;
-  const globs = annotations[annotation.paths];
-  // What the user says wins over what was found.
-  const reads = globs === undefined ? parseReads(annotations[annotation.reads]) : [];
-  if (touches(changed, [directory, ...reads], globs)) return undefined;
+export function reasonUntouched(changed: ChangedPaths, deployment: GitDeployment): string | undefined {
+  const { directory, globs, reads } = placesOf(deployment);
+  if (reads === undefined || touches(changed, [directory, ...reads], globs)) return undefined;
   const others = globs === undefined ? reads.map((path) => `, ${path}`).join("") : ` or annotation ${annotation.paths}`;
   return `no changed path under ${directory}/${others}`;
 }
 
-/** Users may write the annotation too, so any text is valid. */
-function parseReads(text = ""): string[] {
-  const lines = text.split("\n").map((line) => line.trim());
-  return lines.filter((line) => line !== "").slice(0, mostReads);
+/** Whether a changed path is one that the project is known to read. */
+export function touchesKnown(changed: ChangedPaths, deployment: GitDeployment): boolean {
+  const { directory, globs, reads = [] } = placesOf(deployment);
+  return touches(changed, [directory, ...reads], globs);
+}
+
+/** What the user says wins over what was found. */
+function placesOf({ spec, annotations }: GitDeployment) {
+  const directory = spec.source.path;
+  const globs = annotations[annotation.paths];
+  return { directory, globs, reads: globs === undefined ? parseReads(directory, annotations[annotation.reads]) : [] };
 }
 
 /** An incomplete list affects everything, and so do invalid globs: a typo must not prevent a deploy. */

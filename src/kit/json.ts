@@ -10,3 +10,13 @@ export function parseJson(text: string): unknown {
     return undefined;
   }
 }
+
+/** The fields of an object; none for any other value. */
+export function fieldsOf(value: unknown): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** The items of a list; none for any other value. */
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

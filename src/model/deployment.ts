@@ -123,7 +123,7 @@ export const annotation = {
   includes: "towline.dev/includes",
   /** The commits of these repositories that were rendered last, as the server has written it; see included-commits.ts. */
   includedCommits: "towline.dev/included-commits",
-  /** The files and directories outside of its path that its project names, a line each; see outside-reads.ts. */
+  /** The files and directories outside of its path that its project may read, as the server has written it; see outside-reads.ts. */
   reads: "towline.dev/reads",
   /** `"false"`: pull requests are not previewed for this deployment. */
   preview: "towline.dev/preview",

@@ -3,6 +3,7 @@
  * as projects. Each deploy records them in an annotation of the deployment, so that every server knows from its watch
  * which deployments a push to such a repository, or a moved tag, concerns. Pure.
  */
+import { fieldsOf, type JsonObject, listOf } from "../kit/json.ts";
 import { annotation, type AnyDeployment } from "./deployment.ts";
 import type { OciSource, RepoId } from "./source.ts";
 import { repoId, reposOfUrls, withoutLogin } from "./repo-url.ts";
@@ -16,8 +17,6 @@ export interface Include {
   readonly refs: readonly string[];
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** More than any project has. Whatever is left out waits for the interval. */
 const mostIncludes = 100;
 const longestUrl = 500;
@@ -28,7 +27,7 @@ const [mostRefs, longestRef] = [10, 300];
  * repository at another ref as well: a preview cannot tell the two apart. A form that is not known is ignored: its pushes
  * are found at the interval.
  */
-export function includesOf({ deployment }: Fields): Include[] {
+export function includesOf({ deployment }: JsonObject): Include[] {
   const found = new Map<string, Include>();
   const pinned = new Map<string, Include>();
 
@@ -58,7 +57,7 @@ export function includesOf({ deployment }: Fields): Include[] {
     }
   }
 
-  function walk(project: Fields): void {
+  function walk(project: JsonObject): void {
     addVars(project["vars"]);
     for (const item of listOf(project["deployments"]).map(fieldsOf)) {
       addVars(item["vars"]);
@@ -148,12 +147,4 @@ function isCommit(ref: string): boolean {
 
 function isName(ref: string): boolean {
   return ref.length <= longestRef && !/\s/.test(ref);
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }

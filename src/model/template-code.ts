@@ -42,3 +42,27 @@ export function mayLeadOutside(text: string): boolean {
 export function mayBecomeParent(code: string): boolean {
   return /\.["'`]/.test(code);
 }
+
+/** Returns the code between `{{ }}` and `{% %}` without comments, in a single pass over untrusted text. */
+export function codeOf(text: string): string {
+  const parts: string[] = [];
+  for (let at = nextBlock(text, 0); at !== -1;) {
+    const isComment = /^\{\{-?[ \t\r\n]*\/\*/.test(text.slice(at, at + 100));
+    const close = isComment ? "*/" : text.startsWith("{{", at) ? "}}" : "%}";
+    const end = text.indexOf(close, at + 2);
+    const block = text.slice(at, end === -1 ? undefined : end);
+    // With a quote still open, the apparent end is inside a string, and the real end of the code is unknown.
+    const isOpen = end === -1 || (!isComment && (block.match(/["'`]/g) ?? []).length % 2 === 1);
+    if (isOpen) return [...parts, text.slice(at)].join("\n");
+    if (!isComment) parts.push(block);
+    at = nextBlock(text, end + 2);
+  }
+  return parts.join("\n");
+}
+
+function nextBlock(text: string, from: number): number {
+  for (let at = text.indexOf("{", from); at !== -1; at = text.indexOf("{", at + 1)) {
+    if (text[at + 1] === "{" || text[at + 1] === "%") return at;
+  }
+  return -1;
+}

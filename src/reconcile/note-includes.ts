@@ -2,6 +2,7 @@
  * Wraps reconciliations: records what the project includes and reads outside of its directory, for the next push that
  * changes some of it.
  */
+import { hash } from "node:crypto";
 import type { Interceptor } from "../kit/around.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
@@ -11,13 +12,14 @@ import type { LoopFindings } from "./loop.ts";
 import type { Parts } from "./parts.ts";
 import type { JsonObject } from "../kit/json.ts";
 import { formatIncludes, includesOf } from "../model/includes.ts";
+import { formatReads, type NamedElsewhere, type OutsideReads, renderedPaths } from "../model/outside-reads.ts";
 import type { Work } from "./work.ts";
 
 export interface NoteIncludesDeps {
   readonly deployments: Pick<Deployments, "setAnnotation">;
   readonly queue: Pick<Queue, "enqueue">;
-  /** Searches a directory of a checkout. */
-  readonly findReads: (root: string, path: string, signal: AbortSignal) => Promise<readonly string[]>;
+  /** Searches a directory of a checkout. `named`: what names paths elsewhere than in its files. */
+  readonly findReads: (root: string, path: string, named: NamedElsewhere, signal: AbortSignal) => Promise<OutsideReads>;
   readonly log: Logger;
 }
 
@@ -35,7 +37,7 @@ export function notesIncludes({ deployments, queue, findReads, log }: NoteInclud
       // One-off overrides say nothing about the next deploy.
       if (found === undefined || asked?.overridesPatch !== undefined || signal.aborted) return report;
       await attempt(work, () => noteIncludes(work, found.rendered.document));
-      await attempt(work, () => noteReads(work, found.checkout));
+      await attempt(work, () => noteReads(work, found));
       return report;
     },
   };
@@ -56,14 +58,14 @@ export function notesIncludes({ deployments, queue, findReads, log }: NoteInclud
   }
 
   /** A push in the meantime is found by the sweep. */
-  async function noteReads({ deployment, signal }: Work, checkout: LoopFindings["checkout"]): Promise<void> {
+  async function noteReads({ deployment, signal }: Work, { checkout, rendered }: LoopFindings): Promise<void> {
     if (!followsGit(deployment)) return;
     const { path } = deployment.spec.source;
-    const isTold = deployment.annotations[annotation.paths] !== undefined;
-    const subject = JSON.stringify([checkout.commit, path, isTold]);
+    const isTold = path === "" || deployment.annotations[annotation.paths] !== undefined;
+    const named = { paths: renderedPaths(rendered.document), texts: [JSON.stringify(deployment.spec.args)] };
+    const subject = hash("sha1", JSON.stringify([checkout.commit, path, isTold, named]));
     if (checkout.commit !== "" && searched.get(deployment.uid) === subject) return;
-    const reads = isTold ? [] : await findReads(checkout.root, path, signal);
-    const text = reads.length === 0 ? undefined : reads.join("\n");
+    const text = isTold ? undefined : formatReads(path, await findReads(checkout.root, path, named, signal));
     if (text !== deployment.annotations[annotation.reads]) {
       await deployments.setAnnotation(deployment, annotation.reads, text);
     }

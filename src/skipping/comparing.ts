@@ -4,7 +4,7 @@
  * does, deploying them changes nothing; if not, they have to be deployed. Either way the deploy alone gives the answer,
  * and the project is rendered only once. Pure.
  */
-import { reasonUntouched } from "../intake/match.ts";
+import { touchesKnown } from "../intake/match.ts";
 import {
   annotation,
   type ChangedPaths,
@@ -82,7 +82,7 @@ function isKnownReady(spec: DeploymentSpec, status: DeploymentStatus): boolean {
  */
 export function whyUnlikely(deployment: GitDeployment, changed: ChangedPaths): string | undefined {
   if (!changed.complete || changed.paths.length === 0) return "git does not report what changed";
-  if (reasonUntouched(changed, deployment) !== undefined) return "no files of the project changed";
+  if (!touchesKnown(changed, deployment)) return "no files of the project changed";
   const { path } = deployment.spec.source;
   const named = changed.paths.find((changedPath) => isFoundByName(changedPath, path));
   // .kluctl.yaml also contains the discriminator, and another deployment may already use the new one.

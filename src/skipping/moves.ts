@@ -1,14 +1,14 @@
 /**
  * Decides whether a project that reads nothing outside its directory can render differently at another commit. Pure.
  */
-import { reasonUntouched } from "../intake/match.ts";
+import { touchesKnown } from "../intake/match.ts";
 import type { ChangedPaths, GitDeployment } from "../model.ts";
 
 /** Returns the reason; `undefined`: none of its inputs changed. `changed` comes from git itself, not from a host. */
 export function whyConcerned(changed: ChangedPaths, deployment: GitDeployment): string | undefined {
   if (!changed.complete) return "too many files changed";
   if (changed.paths.length === 0) return undefined;
-  if (reasonUntouched(changed, deployment) === undefined) return "files of the project changed";
+  if (touchesKnown(changed, deployment)) return "files of the project changed";
   const { path } = deployment.spec.source;
   const found = changed.paths.find((changedPath) => isFoundByName(changedPath, path));
   return found === undefined ? undefined : `${found} may be read without being referenced`;

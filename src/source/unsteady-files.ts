@@ -5,7 +5,7 @@
 import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { UnsteadyFiles } from "../model.ts";
-import { hasUnsteadyWords, isUnsteadyCode, mayBecomeParent, mayLeadOutside } from "../model/template-code.ts";
+import { codeOf, hasUnsteadyWords, isUnsteadyCode, mayBecomeParent, mayLeadOutside } from "../model/template-code.ts";
 import { findTemplatedResource } from "./kustomization.ts";
 
 /** A larger project is not searched and counts as unsteady. */
@@ -68,30 +68,6 @@ function whyUnsteady(name: string, text: string, code: string): string | undefin
   if (remoteResource.test(text)) return `${name} may reference files outside the project`;
   const line = findTemplatedResource(text);
   return line && `${name} has a template that may reference files outside the project: ${line}`;
-}
-
-/** Returns the code between `{{ }}` and `{% %}` without comments, in a single pass over untrusted text. */
-function codeOf(text: string): string {
-  const parts: string[] = [];
-  for (let at = nextBlock(text, 0); at !== -1;) {
-    const isComment = /^\{\{-?[ \t\r\n]*\/\*/.test(text.slice(at, at + 100));
-    const close = isComment ? "*/" : text.startsWith("{{", at) ? "}}" : "%}";
-    const end = text.indexOf(close, at + 2);
-    const block = text.slice(at, end === -1 ? undefined : end);
-    // With a quote still open, the apparent end is inside a string, and the real end of the code is unknown.
-    const isOpen = end === -1 || (!isComment && (block.match(/["'`]/g) ?? []).length % 2 === 1);
-    if (isOpen) return [...parts, text.slice(at)].join("\n");
-    if (!isComment) parts.push(block);
-    at = nextBlock(text, end + 2);
-  }
-  return parts.join("\n");
-}
-
-function nextBlock(text: string, from: number): number {
-  for (let at = text.indexOf("{", from); at !== -1; at = text.indexOf("{", at + 1)) {
-    if (text[at + 1] === "{" || text[at + 1] === "%") return at;
-  }
-  return -1;
 }
 
 /** Lists all files except git's own, or returns the reason why they cannot all be searched. */

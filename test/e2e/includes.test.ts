@@ -86,7 +86,7 @@ test("a push to files outside of its path that a project names deploys it at onc
     aSpec(repo.url, { ...daily, source: { git: { url: repo.url, ref: { branch: "main" }, path: "apps/shop" } } }),
   );
   const { metadata } = await shop.reaches("Ready");
-  expect(metadata?.annotations?.[annotation.reads]).toBe("base");
+  expect(metadata?.annotations?.[annotation.reads]).toBe("apps/shop/\nbase");
 
   const pushed = await repo.push(base("blue"));
   const paths = ["base/shared/shared.yml"];

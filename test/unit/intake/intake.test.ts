@@ -159,7 +159,7 @@ test("each spelling of the repository is looked up once, and deployments under e
 
 test("files outside of its path that a project names affect it, unless the user says what does", async () => {
   const source = { ...aSpec().source, path: "apps/shop" };
-  const reads = { [annotation.reads]: "base\nshared/vars.yaml" };
+  const reads = { [annotation.reads]: "apps/shop/\nbase\nshared/vars.yaml" };
   const own = named("own", { spec: { source }, annotations: reads });
   const told = named("told", { spec: { source }, annotations: { ...reads, [annotation.paths]: "charts/**" } });
   const matchedBy = async (path: string) =>

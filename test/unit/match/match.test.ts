@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { describeIgnored, match, reposOf } from "../../../src/intake/match.ts";
+import { describeIgnored, match, reposOf, touchesKnown } from "../../../src/intake/match.ts";
 import { annotation, type GitDeployment, type GitSource, type PushEvent } from "../../../src/model.ts";
+import { formatReads } from "../../../src/model/outside-reads.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
 
@@ -25,7 +26,8 @@ function push(overrides: Partial<PushEvent> = {}): PushEvent {
 function following(source: Partial<GitSource>, overrides: Partial<GitDeployment> = {}): GitDeployment {
   const { source: usual } = aSpec();
   const whole = { ...usual, url, ...source };
-  return aDeployment({ ...overrides, spec: { source: whole }, repo: repoId(whole.url)! });
+  const annotations = { [annotation.reads]: formatReads(whole.path, []), ...overrides.annotations };
+  return aDeployment({ ...overrides, annotations, spec: { source: whole }, repo: repoId(whole.url)! });
 }
 
 /** "matched", "elsewhere", or the reason why the deployment was ignored. */
@@ -142,6 +144,43 @@ describe("the changed paths", () => {
     expect(outcome(paths("charts/db/x.yaml", "shared2/x"), deployment)).toBe(
       "no changed path under shop/ or annotation towline.dev/paths",
     );
+  });
+
+  test("match a deployment whose project reads them from outside of its path", () => {
+    const reading = (...reads: string[]) =>
+      following({ path: "shop" }, { annotations: { [annotation.reads]: formatReads("shop", reads) } });
+    expect(outcome(paths("base/a.yaml"), reading("base", "vars.yaml"))).toBe("matched");
+    expect(outcome(paths("vars.yaml"), reading("base", "vars.yaml"))).toBe("matched");
+    expect(outcome(paths("base2/a.yaml", "vars.yaml2"), reading("base", "vars.yaml"))).toBe(
+      "no changed path under shop/, base, vars.yaml",
+    );
+  });
+
+  test("match a deployment of which nobody knows what it reads, unless its annotation says what counts", () => {
+    const unknown = aDeployment({
+      spec: { source: { ...aSpec().source, url, path: "shop" } },
+      repo: repoId(url)!,
+      annotations: {},
+    });
+    expect(outcome(paths("docs/a"), unknown)).toBe("matched");
+    const anything = { [annotation.reads]: formatReads("shop", undefined) };
+    expect(outcome(paths("docs/a"), following({ path: "shop" }, { annotations: anything }))).toBe("matched");
+    const told = { ...anything, [annotation.paths]: "base/**" };
+    expect(outcome(paths("docs/a"), following({ path: "shop" }, { annotations: told }))).toBe(
+      "no changed path under shop/ or annotation towline.dev/paths",
+    );
+  });
+
+  test("are known to be read, or only may be", () => {
+    const known = (names: string[], annotations: Record<string, string>) => {
+      const spec = { source: { ...aSpec().source, path: "shop" } };
+      return touchesKnown({ complete: true, paths: names }, aDeployment({ spec, annotations, repo: repoId(url)! }));
+    };
+    expect(known(["shop/a"], {})).toBe(true);
+    expect(known(["base/a"], {})).toBe(false);
+    expect(known(["base/a"], { [annotation.reads]: formatReads("shop", undefined) })).toBe(false);
+    expect(known(["base/a"], { [annotation.reads]: formatReads("shop", ["base"]) })).toBe(true);
+    expect(known(["base/a"], { [annotation.paths]: "base/**" })).toBe(true);
   });
 
   test("are not filtered by an invalid glob", () => {

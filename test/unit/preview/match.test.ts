@@ -80,3 +80,10 @@ test("only the paths that the merge changes count, once they are known", () => {
 test("a merge that changes no file affects no deployment", () => {
   expect(outcome(following({ path: "" }), changing())).toBe("the merge changes no file");
 });
+
+test("a deployment that was never reconciled is affected by any change: nobody knows yet what it reads", () => {
+  const suspended = following({ path: "app" }, { spec: { suspend: true } });
+  expect(outcome(suspended, changing("base/settings.yaml"))).toBe("concerned");
+  const reconciled = following({ path: "app" }, { annotations: { [annotation.reads]: "app/" } });
+  expect(outcome(reconciled, changing("base/settings.yaml"))).toBe("no changed path under app/");
+});

@@ -6,6 +6,7 @@ import {
   QueueUnavailableError,
   SourceError,
 } from "../../../src/errors.ts";
+import { annotation } from "../../../src/model.ts";
 import type { PreviewDeps } from "../../../src/preview/preview.ts";
 import { anObject, aResult } from "../../support/deployments.ts";
 import { fakeSecrets } from "../../support/fakes.ts";
@@ -90,7 +91,10 @@ describe("a failure", () => {
     const { run, previews, sources } = aPreviewWorld([
       named("a", { spec: { gitCredentials: [{ secretName: "git" }] } }),
       named("b"),
-      named("c", { spec: { ...inFolder("elsewhere"), gitCredentials: [{ secretName: "git" }] } }),
+      named("c", {
+        spec: { ...inFolder("elsewhere"), gitCredentials: [{ secretName: "git" }] },
+        annotations: { [annotation.reads]: "elsewhere/" },
+      }),
     ]);
     sources.nextMerge.changed = { complete: true, paths: ["app/a.yaml"] };
     expect(await run()).toEqual({ kind: "done" });

@@ -96,7 +96,8 @@ describe("if no deployment is affected", () => {
   });
 
   test("because only other files change, the report still names the base", async () => {
-    const { run, told, sources, kluctl } = aPreviewWorld([named("prod", { spec: inFolder("app") })]);
+    const annotations = { [annotation.reads]: "app/" };
+    const { run, told, sources, kluctl } = aPreviewWorld([named("prod", { spec: inFolder("app"), annotations })]);
     sources.nextMerge.changed = { complete: true, paths: ["README.md"] };
     await run();
     expect(told).toMatchObject([{ state: "done", base, previews: [] }]);

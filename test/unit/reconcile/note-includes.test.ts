@@ -4,7 +4,7 @@ import { annotation, type Cause, type Deployment, type Request } from "../../../
 import type { LoopReport } from "../../../src/reconcile/loop.ts";
 import type { Project } from "../../../src/reconcile/project.ts";
 import type { Work } from "../../../src/reconcile/work.ts";
-import { aDeployment, aResult } from "../../support/deployments.ts";
+import { aDeployment, aResult, aSpec } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 const url = "https://git.example.com/org/library";
@@ -12,6 +12,8 @@ const document = { deployment: { deployments: [{ git: { url, ref: { branch: "mai
 
 /** The values of the annotation for files outside of the path that the last run wrote. */
 const noted: (string | undefined)[] = [];
+/** What the searches of the last run were given besides the files. */
+const named: unknown[] = [];
 /** What the last run queued. */
 const queued: Request[] = [];
 
@@ -23,7 +25,7 @@ interface Options {
   readonly fails?: boolean;
   readonly cause?: Cause;
   readonly away?: boolean;
-  readonly reads?: readonly string[];
+  readonly reads?: readonly string[] | undefined;
 }
 
 /** Runs one reconciliation and returns what was written. */
@@ -35,10 +37,11 @@ async function run({
   fails,
   cause = "push",
   away = false,
-  reads = [],
+  ...more
 }: Options) {
   queued.length = 0;
   noted.length = 0;
+  named.length = 0;
   const written: (string | undefined)[] = [];
   const rendered = aResult({ document: document ?? {} });
   const report = {
@@ -60,9 +63,10 @@ async function run({
         return Promise.resolve({ queued: requests.length });
       },
     },
-    findReads: (root, path) => {
+    findReads: (root, path, given) => {
       expect([root, path]).toEqual(["/checkout", deployment.spec.source.path]);
-      return Promise.resolve(reads);
+      named.push(given);
+      return Promise.resolve("reads" in more ? more.reads : []);
     },
     log: silentLog,
   });
@@ -109,15 +113,36 @@ test("after a new include, the deployment is looked at again: a push to it may h
   expect(queued).toEqual([]);
 });
 
-test("the files outside of its path that a project names are recorded, unless the user says what counts", async () => {
+const inShop = (overrides: Parameters<typeof aDeployment>[0] = {}) =>
+  aDeployment({ ...overrides, spec: { ...overrides.spec, source: { ...aSpec().source, path: "apps/shop" } } });
+
+test("the files outside of its path that a project may read are recorded, unless the user says what counts", async () => {
   const reads = ["base", "shared/vars.yaml"];
-  await run({ reads });
-  expect(noted).toEqual(["base\nshared/vars.yaml"]);
-  await run({ reads, deployment: aDeployment({ annotations: { [annotation.reads]: "base\nshared/vars.yaml" } }) });
+  const text = "apps/shop/\nbase\nshared/vars.yaml";
+  await run({ reads, deployment: inShop() });
+  expect(noted).toEqual([text]);
+  await run({ reads, deployment: inShop({ annotations: { [annotation.reads]: text } }) });
   expect(noted).toEqual([]);
   const annotations = { [annotation.reads]: "base", [annotation.paths]: "other/**" };
-  await run({ reads, deployment: aDeployment({ annotations }) });
+  await run({ reads, deployment: inShop({ annotations }) });
   expect(noted).toEqual([undefined]);
+});
+
+test("that a project reads nothing outside of its path, or nobody knows what, is recorded too", async () => {
+  await run({ deployment: inShop() });
+  expect(noted).toEqual(["apps/shop/"]);
+  await run({ reads: undefined, deployment: inShop() });
+  expect(noted).toEqual(["apps/shop/\n*"]);
+  await run({ deployment: aDeployment() });
+  expect([noted, named]).toEqual([[], []]);
+});
+
+test("paths in the arguments and in kluctl's result are searched as well", async () => {
+  const deployment = inShop({ spec: { args: { config: "../../config.yaml" } } });
+  await run({ deployment, document: { deployment: { deployments: [{ include: "../../base" }] } } });
+  expect(named).toEqual([
+    { paths: [{ directory: "", path: "../../base" }], texts: ['{"config":"../../config.yaml"}'] },
+  ]);
 });
 
 test("nothing is recorded before the second look is queued, so that the next reconciliation queues it if Redis is away", async () => {
