@@ -146,6 +146,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     kluctl: deps.kluctl,
     readIdentity: deps.readIdentity,
     references: createKnownReferences(),
+    allDeployments: () => deployments.all(),
     reports,
     queue,
     limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => comparisons.run(work, options),

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { keyText } from "../model.ts";
 import type { Preview, PreviewObject, Risk } from "../model/report.ts";
+import { sortByOrder } from "../preview/order.ts";
 import { isChanged } from "../preview/summary.ts";
 
 export interface Group {
@@ -16,9 +17,9 @@ export interface Group {
 /** The urgency of a preview; smaller comes first. */
 export type Urgency = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
 
-/** Returns the groups, the most urgent first, then the largest, otherwise in the order of the report. */
+/** Returns the groups, the most urgent first, then the largest, then in the order in which they would be deployed. */
 export function groupPreviews(previews: readonly Preview[]): Group[] {
-  const groups = Map.groupBy(previews, (preview) =>
+  const groups = Map.groupBy(sortByOrder(previews), (preview) =>
     isWhole(preview) ? contentId(preview) : keyText(preview.deployment),
   );
   return [...groups.values()]

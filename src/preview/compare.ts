@@ -15,7 +15,6 @@ import { credentialSecrets } from "../access/credentials.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
-import { dependenciesOf } from "../guards/depends-on.ts";
 import { findLargePrune, type LargePrune, type PruneGuard } from "../guards/pruning.ts";
 import type { Include } from "../model/includes.ts";
 import { countUncounted, type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
@@ -224,7 +223,6 @@ export function toWorking(
   { isolated = false, includes = false } = {},
 ): Preview {
   const { key, spec, status } = deployment;
-  const { keys: dependsOn } = dependenciesOf(deployment);
   const drifted = status.lastDriftDetectionResult?.document["objects"];
   return {
     deployment: key,
@@ -239,7 +237,6 @@ export function toWorking(
     objectsLeftOut: 0,
     errors: [],
     warnings: [],
-    ...(dependsOn.length > 0 && { dependsOn: [...dependsOn] }),
     ...(isolated && { isolated }),
     ...(includes && { includes }),
   };

@@ -2,6 +2,7 @@
 import { QueueUnavailableError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import {
+  type AnyDeployment,
   type Attempt,
   type Deployment,
   followsGit,
@@ -14,9 +15,10 @@ import {
   type RepoId,
 } from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
-import type { Report } from "../model/report.ts";
+import { dependenciesOf } from "../guards/depends-on.ts";
+import type { Preview, Report } from "../model/report.ts";
 import { findAllowance } from "./allowances.ts";
-import { compare, type CompareDeps, toWorking } from "./compare.ts";
+import { compare, type CompareDeps, type PreviewTarget, toWorking } from "./compare.ts";
 import { redactVisibly } from "./visible-text.ts";
 import { addChildren } from "./children/add-children.ts";
 import type { ParentDeployment } from "./children/compare-children.ts";
@@ -26,11 +28,14 @@ import { compareIsolated } from "./isolated.ts";
 import { matchPullRequest } from "./match.ts";
 import { matchConsumers, mostConsumers } from "./match-consumers.ts";
 import { HeadNotProposed, HeadOnNoBranch, mergeForEachLogin, type MergedOrNot, type MergesDeps } from "./merges.ts";
+import { findDependencies } from "./order.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
 
 export interface OpenDeps extends MergesDeps, CompareDeps {
   /** The name of the cluster for users. */
   readonly clusterName: () => Promise<string>;
+  /** From the watch's cache. Absent: dependencies are only followed from the deployments that are shown. */
+  readonly allDeployments?: (() => readonly AnyDeployment[]) | undefined;
   /** Called before an allowed commit of a fork is rendered. */
   readonly audit?: ((rendered: AllowedFork) => void) | undefined;
 }
@@ -221,8 +226,12 @@ export async function compareMerges(
 
     const cluster = await deps.clusterName();
     const isIsolated = (deployment: GitDeployment) => isolated.includes(deployment);
+    const withDependencies = dependenciesIn(targets, deps);
     const previews = targets.map(({ deployment, consumer }) =>
-      toWorking(deployment, cluster, { isolated: isIsolated(deployment), includes: consumer !== undefined }),
+      withDependencies(
+        deployment,
+        toWorking(deployment, cluster, { isolated: isIsolated(deployment), includes: consumer !== undefined }),
+      ),
     );
     findings.previews = previews;
     early.again();
@@ -230,7 +239,7 @@ export async function compareMerges(
       targets.map(async (target, at) => {
         const compareIt = isIsolated(target.deployment) ? compareIsolated : compare;
         const result = await compareIt(target, cluster, deps, log, signal);
-        previews[at] = result.preview;
+        previews[at] = withDependencies(target.deployment, result.preview);
         if (result.mendable) findings.mendable = true;
         return { ...result, target };
       }),
@@ -244,4 +253,15 @@ export async function compareMerges(
   } finally {
     await release(merges);
   }
+}
+
+function dependenciesIn(targets: readonly PreviewTarget[], { allDeployments }: OpenDeps) {
+  const shown = new Set(targets.map(({ deployment }) => keyText(deployment.key)));
+  const depends = targets.some(({ deployment }) => dependenciesOf(deployment).keys.length > 0);
+  const all = depends ? (allDeployments?.() ?? []) : [];
+  const byName = new Map(all.map((deployment) => [keyText(deployment.key), deployment]));
+  return (deployment: GitDeployment, preview: Preview): Preview => {
+    const dependsOn = findDependencies(deployment, shown, (name) => byName.get(name));
+    return dependsOn.length === 0 ? preview : { ...preview, dependsOn: [...dependsOn] };
+  };
 }

@@ -43,6 +43,7 @@ interface Options extends Partial<
     | "forges"
     | "speaksFor"
     | "kluctl"
+    | "allDeployments"
     | "limit"
     | "readIdentity"
     | "settings"

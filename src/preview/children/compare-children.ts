@@ -90,7 +90,7 @@ async function toChildPreview(child: PlannedChild, { key, changed }: Parent, clu
   const side = after ?? before;
   if (side === undefined) throw new Error("a child has neither a spec before the merge nor one after it");
   // Of a new one, any annotation is the branch's.
-  const { dependsOn: _, target, ...preview } = toWorking(side.deployment, cluster, { isolated: true });
+  const { target, ...preview } = toWorking(side.deployment, cluster, { isolated: true });
   const shown = target && (await redactVisibly(target, changed.knownSecrets));
   return {
     ...{ parent: key, action, unread: [...unread] },

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { samplePreview, sampleReport } from "../../../dev/comment-pictures/samples.ts";
+import { groupPreviews } from "../../../src/comment/groups.ts";
 import { describeNotes } from "../../../src/comment/frame.ts";
 import { markdown } from "../../../src/comment/text.ts";
 import { annotation } from "../../../src/model.ts";
@@ -49,4 +50,33 @@ test("a preview knows the dependencies of its deployment", async () => {
     { namespace: "shop", name: "db" },
     { namespace: "infra", name: "dns" },
   ]);
+});
+
+test("a dependency that is not shown leads to those that are", async () => {
+  const depending = (name: string, on: string) => named(name, { annotations: { [annotation.dependsOn]: on } });
+  const hidden = [
+    depending("queue", "broker, db"),
+    depending("broker", "db, queue, nowhere"),
+    depending("infra", "other"),
+  ];
+  const shown = [depending("web", "queue, infra"), named("db"), depending("other", "db")];
+  const { run, previews, told } = aPreviewWorld(shown, { allDeployments: () => [...shown, ...hidden] });
+  await run();
+  const dependsOn = new Map(previews().map((preview) => [preview.deployment.name, preview.dependsOn]));
+  const inShop = (...names: string[]) => names.map((name) => ({ namespace: "shop", name }));
+  expect(dependsOn.get("web")).toEqual(inShop("queue", "infra", "db", "other"));
+  expect(dependsOn.get("db")).toBeUndefined();
+  expect(describeNotes(told.at(-1)!, markdown)).toContain(
+    "Deployed in this order, because of their dependencies: `shop/db` → `shop/other` → `shop/web`.",
+  );
+});
+
+test("deployments of the same risk and size are listed in the order in which they would be deployed", () => {
+  const risky = { ...of("risky", "api"), state: "failed" as const };
+  const previews = [of("web", "api"), of("api", "db"), of("db"), risky].map((preview, at) => ({
+    ...preview,
+    warnings: [{ ref: { kind: "ConfigMap", name: `only-${at}` }, message: "differs" }],
+  }));
+  const listed = groupPreviews(previews).map(({ preview }) => preview.deployment.name);
+  expect(listed).toEqual(["risky", "db", "api", "web"]);
 });
