@@ -130,6 +130,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     kubernetesVersion: deps.kubernetesVersion,
   });
   const comparisons = createLimit(live.now.preview.concurrency);
+  const lastMove = queue.lastMove.bind(queue);
   const previewing = {
     get enabled() {
       return live.now.preview.enabled;
@@ -146,6 +147,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     kluctl: deps.kluctl,
     readIdentity: deps.readIdentity,
     references: createKnownReferences(),
+    lastMove,
     allDeployments: () => deployments.all(),
     reports,
     queue,
@@ -208,7 +210,6 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     clock,
     log,
   });
-  const lastMove = queue.lastMove.bind(queue);
   const writeEnvironments = createEnvironmentWriter({
     posted: deps.posted,
     isEnabled: (id) => live.now.forges.some((forge) => forge.id === id && forge.deployments),

@@ -10,7 +10,7 @@ import {
   type Heads,
   type Merged,
 } from "../model.ts";
-import type { Clock, Kluctl } from "../ports.ts";
+import type { Clock, Kluctl, Queue } from "../ports.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import type { ReadIdentity } from "../access/identity.ts";
 import { changeWaits } from "../reconcile/decide.ts";
@@ -20,6 +20,7 @@ import type { Include } from "../model/includes.ts";
 import { countUncounted, type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
 import { BrokenBaseError } from "./broken-base.ts";
 import { type ChangedChildren, findChangedChildren } from "./children/find-changes.ts";
+import type { ConsumerCommits } from "./consumer-merges.ts";
 import { describeSafely } from "./describe-diff.ts";
 import { diffDecrypted, diffUndecrypted } from "./diffs.ts";
 import { locateError } from "./locate-error.ts";
@@ -42,8 +43,8 @@ export interface PreviewTarget {
 }
 
 export interface ConsumerFacts {
-  /** See ConsumerMerge; absent if there is no merge. */
-  readonly ownCommit?: ((signal: AbortSignal) => Promise<string>) | undefined;
+  /** Absent if there is no merge. */
+  readonly commits?: ConsumerCommits | undefined;
   /** Why a render with these includes is not what the merge would give; `undefined` if it is. */
   readonly findOthers?: ((included: readonly Include[]) => string | undefined) | undefined;
 }
@@ -52,6 +53,8 @@ export interface CompareDeps {
   readonly kluctl: Pick<Kluctl, "diff" | "render">;
   readonly readIdentity: ReadIdentity;
   readonly references: KnownReferences;
+  /** See Queue. Absent: moves of what projects include are not announced. */
+  readonly lastMove?: Queue["lastMove"] | undefined;
   /** Limits how many previews this process computes at once, over all pull requests. Waits for a free place. */
   readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
   readonly settings: {

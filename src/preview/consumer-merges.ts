@@ -15,7 +15,8 @@ import {
   type Stubbed,
 } from "../model.ts";
 import { commitOf } from "../model/git-ref.ts";
-import { includesFrom } from "../model/includes.ts";
+import { includedCommitsOf } from "../model/included-commits.ts";
+import { includesFrom, isOf } from "../model/includes.ts";
 import { toRepoKey } from "../model/repo-key.ts";
 import { repoId } from "../model/repo-url.ts";
 import type { Sources } from "../ports.ts";
@@ -28,8 +29,26 @@ export interface ConsumerMerges {
 
 export interface ConsumerMerge {
   readonly merge: Merged;
+  readonly commits: ConsumerCommits;
+}
+
+/** Other commits of the two repositories than those of the merge. */
+export interface ConsumerCommits {
   /** The commit of the deployment's own repository that is rendered. Throws SourceError. */
-  readonly ownCommit: (signal: AbortSignal) => Promise<string>;
+  readonly own: (signal: AbortSignal) => Promise<string>;
+  /**
+   * The commit of the included repository that the last reconciliation rendered, or an older one. `undefined`: it is not
+   * recorded, or there are several.
+   */
+  readonly included: string | undefined;
+  /** The project at a commit of its own repository, with another commit of the included one. */
+  at(own: string, included: string): Sides;
+}
+
+/** Both throw like Merged. */
+interface Sides {
+  project(path: string, signal: AbortSignal): Promise<Placed>;
+  stubbed(path: string, signal: AbortSignal): Promise<Stubbed>;
 }
 
 export interface ConsumerMergesInput {
@@ -86,35 +105,41 @@ export function createConsumerMerges({ library, repos, credentials, sources }: C
         return repoKey === undefined ? [] : [{ repoKey, isGroup: false, path }];
       });
 
+    /** Without a commit: the merge, or what it is deployed from. */
+    function place(own?: string, included?: string): Sides {
+      return {
+        async project(path, signal) {
+          const project = await (await open(deployment, signal)).project(path, signal, own);
+          const { projectDir } = await library.project("", signal, included);
+          return { ...project, overrides: toOverrides(projectDir) };
+        },
+        async stubbed(path, signal) {
+          const project = await (await open(deployment, signal)).stubbed(path, signal, own);
+          const { projectDir, encrypted } = await library.stubbed("", signal, included);
+          // As if it were below the project, of which it is a part.
+          const below = join(path, repoId(urls[0] ?? "") ?? "included");
+          const files = [...encrypted].map(([file, digest]) => [join(below, file), digest] as const);
+          return {
+            ...project,
+            encrypted: new Map([...project.encrypted, ...files]),
+            overrides: toOverrides(projectDir),
+          };
+        },
+      };
+    }
+
     /** `of`: the base of the pull request's merge, or another commit of the own repository, which gets that base. */
-    function sides(of: string | undefined) {
+    function placeSides(of: string | undefined): Sides {
       const isMerge = of === undefined;
-      return { own: isMerge || of === library.base ? undefined : of, included: isMerge ? undefined : library.base };
+      return place(isMerge || of === library.base ? undefined : of, isMerge ? undefined : library.base);
     }
 
     const merge: Merged = {
       kind: "merged",
       base: library.base,
       changed: library.changed,
-      async project(path, signal, of): Promise<Placed> {
-        const { own, included } = sides(of);
-        const project = await (await open(deployment, signal)).project(path, signal, own);
-        const { projectDir } = await library.project("", signal, included);
-        return { ...project, overrides: toOverrides(projectDir) };
-      },
-      async stubbed(path, signal, of): Promise<Stubbed> {
-        const { own, included } = sides(of);
-        const project = await (await open(deployment, signal)).stubbed(path, signal, own);
-        const { projectDir, encrypted } = await library.stubbed("", signal, included);
-        // As if it were below the project, of which it is a part.
-        const below = join(path, repoId(urls[0] ?? "") ?? "included");
-        const files = [...encrypted].map(([file, digest]) => [join(below, file), digest] as const);
-        return {
-          ...project,
-          encrypted: new Map([...project.encrypted, ...files]),
-          overrides: toOverrides(projectDir),
-        };
-      },
+      project: (path, signal, of) => placeSides(of).project(path, signal),
+      stubbed: (path, signal, of) => placeSides(of).stubbed(path, signal),
       async baseHosts(signal) {
         const own = await open(deployment, signal);
         return [...(await own.baseHosts(signal)), ...(await library.baseHosts(signal))];
@@ -123,7 +148,14 @@ export function createConsumerMerges({ library, repos, credentials, sources }: C
       line: () => Promise.resolve(undefined),
       release: () => Promise.resolve(),
     };
-    return { merge, ownCommit: (signal) => findCommit(deployment, signal) };
+    const recorded = includedCommitsOf(deployment).filter(({ url }) => isOf(url, repos));
+    const [included, ...others] = new Set(recorded.map(({ commit }) => commit));
+    const commits: ConsumerCommits = {
+      own: (signal) => findCommit(deployment, signal),
+      included: others.length > 0 ? undefined : included,
+      at: place,
+    };
+    return { merge, commits };
   }
 
   return {

@@ -9,7 +9,7 @@ import {
   manualResultField,
   type Placed,
 } from "../model.ts";
-import { includesOf } from "../model/includes.ts";
+import { includedBy, includesOf } from "../model/includes.ts";
 import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
 import type { Preview } from "../model/report.ts";
 import { loopTimeoutMs } from "../reconcile/decide.ts";
@@ -19,7 +19,7 @@ import { BrokenBaseError } from "./broken-base.ts";
 import type { CompareDeps, PreviewTarget } from "./compare.ts";
 import { describeEncrypted, explainUndecrypted } from "./encrypted-files.ts";
 import { hostsOf } from "./reach.ts";
-import { findReferences } from "./references.ts";
+import { findReferences, type ReferencesInput } from "./references.ts";
 import type { Undecrypted } from "./undecrypted.ts";
 
 export interface Comparing {
@@ -47,7 +47,9 @@ export async function diffDecrypted(comparing: Comparing): Promise<PreviewDiffs>
     comparing,
     () => merge.project(path, comparing.signal, base),
   );
-  const place = (commit: string) => merge.project(path, comparing.signal, commit);
+  const place = (commit: string, included?: string) =>
+    atCommits(comparing, commit, included)?.project(path, comparing.signal) ??
+    merge.project(path, comparing.signal, commit);
   return { result, ...(await compareReferences(result, base, place, comparing)) };
 }
 
@@ -74,7 +76,8 @@ export async function diffUndecrypted(comparing: Comparing): Promise<PreviewDiff
   if (before.includes(undefined)) mayHaveBeenEncrypted = true;
   const isPlain = [merged, base, ...before].every((placed) => (placed?.encrypted.size ?? 0) === 0);
   if (isPlain && !mayHaveBeenEncrypted) {
-    const place = (other: string) => merge.stubbed(path, signal, other);
+    const place = (other: string, included?: string) =>
+      atCommits(comparing, other, included)?.stubbed(path, signal) ?? merge.stubbed(path, signal, other);
     return { result, ...(await compareReferences(result, commit, place, comparing)) };
   }
   const reference = base && (await diff(base, comparing).catch((error: unknown) => giveUp(error)));
@@ -158,23 +161,32 @@ function openMerge({ target: { deployment, merge, base } }: Comparing) {
   return { merge, base: base ?? merge.base, path: deployment.spec.source.path };
 }
 
+/** `included`: a commit of the repository of the merge, which the project only includes. */
+function atCommits({ target: { consumer } }: Comparing, commit: string, included: string | undefined) {
+  return included === undefined ? undefined : consumer?.commits?.at(commit, included);
+}
+
 /** What the base changes is known, or why it is not: the preview says so, but does not fail. */
 async function compareReferences(
   merged: CommandResult,
   base: string,
-  place: (commit: string) => Promise<Placed>,
+  place: ReferencesInput["place"],
   comparing: Comparing,
 ): Promise<Pick<PreviewDiffs, "references" | "referenceError">> {
   const { target, identity, deps, log, signal } = comparing;
   const { deployment } = target;
   try {
-    const own = await target.consumer?.ownCommit?.(signal);
+    const { commits } = target.consumer ?? {};
+    const own = await commits?.own(signal);
+    // An announced push to what the project includes: since then, the base renders anew.
+    const moves = await Promise.all([...includedBy(deployment)].map((repo) => deps.lastMove?.(repo)));
+    const variant = [identity.decryption !== undefined, deps.settings.serviceAccount, own, moves];
     const references = await findReferences({
       deployment,
-      own,
+      library: own === undefined ? undefined : { own, rendered: commits?.included },
       merged,
       base,
-      variant: JSON.stringify([identity.decryption !== undefined, deps.settings.serviceAccount, own]),
+      variant: JSON.stringify(variant),
       known: deps.references,
       signal,
       place,

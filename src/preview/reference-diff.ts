@@ -4,6 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { parseJson } from "../kit/json.ts";
+import { inputsOf } from "../model/project-inputs.ts";
 import { type CommandResult, type FieldChange, refId, type ResultError, type ResultObject } from "../model.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 
@@ -14,6 +15,8 @@ export interface ReferenceDiff {
   readonly errors: ReadonlySet<string>;
   /** Of all rendered objects, see CommandResult. */
   readonly objectsHash: string;
+  /** Whether masks may be part of what was rendered: the hash is then another one than that of a deploy. */
+  readonly isMasked: boolean;
   /** Approximate size in characters. */
   readonly size: number;
 }
@@ -27,13 +30,20 @@ export interface ReferenceObject extends Pick<ResultObject, "ref" | "changes" | 
   readonly applied: string | undefined;
 }
 
-export function toReferenceDiff({ objects, errors, objectsHash }: CommandResult): ReferenceDiff {
+export function toReferenceDiff(result: CommandResult): ReferenceDiff {
+  const { objects, errors, objectsHash } = result;
   const kept = objects.map((object) => [refId(object.ref), toReferenceObject(object)] as const);
   const said = errors.map(errorId);
   const size =
     kept.reduce((sum, [id, object]) => sum + id.length + sizeOf(object), 0) +
     said.reduce((sum, { length }) => sum + length, 0);
-  return { objects: new Map(kept), errors: new Set(said), objectsHash, size };
+  return { objects: new Map(kept), errors: new Set(said), objectsHash, isMasked: mayBeMasked(result), size };
+}
+
+/** A template may change a mask beyond recognition, but only where variables come from Secrets. */
+function mayBeMasked({ objects, maskedValues = [], document }: CommandResult): boolean {
+  if (objects.some(({ rendered }) => isMasked(rendered))) return true;
+  return maskedValues.length > 0 && inputsOf(document).reason !== undefined;
 }
 
 function toReferenceObject(object: ResultObject): ReferenceObject {

@@ -2,9 +2,10 @@
 import { SourceError } from "../errors.ts";
 import { beforeAbort } from "../kit/deadline.ts";
 import { type BoundedMap, createBoundedMap } from "../kit/bounded-map.ts";
-import type { CommandResult, GitDeployment, Placed, ResultObject } from "../model.ts";
+import { annotation, type CommandResult, type DeploymentStatus, type GitDeployment, type Placed } from "../model.ts";
 import { parseJson } from "../kit/json.ts";
 import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
+import { inputsOf } from "../model/project-inputs.ts";
 import { hasShared, type DiffReferences } from "./attribute.ts";
 import { isCurrent, isTouched, type ReferenceDiff, toReferenceDiff } from "./reference-diff.ts";
 
@@ -36,23 +37,36 @@ export interface ReferencesInput {
   readonly merged: CommandResult;
   /** The base's commit. */
   readonly base: string;
-  /**
-   * If the base is that of a repository which the project includes: the commit of its own repository. At which commit of
-   * the other one it was deployed is not recorded.
-   */
-  readonly own?: string | undefined;
+  /** Only if the base is that of a repository which the project includes. */
+  readonly library?: IncludedLibrary | undefined;
   /** Whatever else a diff depends on. */
   readonly variant: string;
   readonly known: KnownReferences;
-  /** Throws SourceError if there is no such commit, or no such project in it. */
-  readonly place: (commit: string) => Promise<Placed>;
+  /**
+   * `library`: the commit of the included repository, if not the base. Throws SourceError if there is no such commit, or no
+   * such project in it.
+   */
+  readonly place: (commit: string, library?: string) => Promise<Placed>;
   readonly diff: (placed: Placed) => Promise<CommandResult>;
   readonly signal: AbortSignal;
   /** Called if the deployed commit cannot be compared. May throw. */
   readonly onUnknown: () => void;
 }
 
-const nothing: ReferenceDiff = { objects: new Map(), errors: new Set(), objectsHash: "", size: 0 };
+export interface IncludedLibrary {
+  /** The commit of the deployment's own repository that is rendered. */
+  readonly own: string;
+  /** The commit of the library that the last reconciliation rendered, as far as is known. */
+  readonly rendered: string | undefined;
+}
+
+const nothing: ReferenceDiff = {
+  objects: new Map(),
+  errors: new Set(),
+  objectsHash: "",
+  isMasked: false,
+  size: 0,
+};
 
 /**
  * Throws if the base cannot be compared. Without the deployed commit, whatever the base changes counts as not deployed.
@@ -60,30 +74,38 @@ const nothing: ReferenceDiff = { objects: new Map(), errors: new Set(), objectsH
  */
 export async function findReferences(input: ReferencesInput): Promise<DiffReferences> {
   const { merged, base: commit, deployment } = input;
-  if (isInSync(deployment, commit, merged.objects)) return { base: nothing, deployed: undefined };
+  if (isInSync(deployment, commit, merged)) return { base: nothing, deployed: undefined };
   const base = await compareReference(commit, input).catch((error: unknown) => {
     if (isNewProject(error)) return nothing;
     throw error;
   });
   if (!hasShared(merged.objects, base)) return { base, deployed: undefined };
-  return { base, deployed: await findDeployed(base, deployment, input) };
+  return { base, deployed: await findDeployed(base, input) };
 }
 
 /**
- * Whether the last check of the deployment found no difference between the base and the cluster, and no object that the
- * merge touches was written since. An object that was deleted since is not noticed.
+ * Whether the base renders what the last check of the deployment rendered, that check found no difference to the cluster,
+ * and no object that the merge touches was written since.
  */
-function isInSync({ status, generation }: GitDeployment, base: string, merged: readonly ResultObject[]): boolean {
+function isInSync(deployment: GitDeployment, base: string, { objects, document }: CommandResult): boolean {
+  const { status, annotations } = deployment;
   const checked = status.lastDriftDetectionResult;
   const isReady = status.conditions.some((one) => one.type === "Ready" && one.status === "True");
-  if (!isReady || checked === undefined) return false;
-  if (status.observedCommit !== base || status.observedGeneration !== generation) return false;
-  const { objects, errors, renderedObjectsHash } = checked.document;
+  if (!isReady || checked === undefined || !isObserved(deployment, base)) return false;
+  const { objects: drifted, errors, renderedObjectsHash } = checked.document;
   // The hash is unknown after an interrupted deploy.
   if (status.lastObjectsHash === undefined || renderedObjectsHash !== status.lastObjectsHash) return false;
-  if (!isEmpty(objects) || !isEmpty(errors)) return false;
-  const checkedAt = Date.parse(checked.endTime);
-  return merged.filter(isTouched).every(({ remote }) => remote === undefined || writtenAt(remote) <= checkedAt);
+  if (!isEmpty(drifted) || !isEmpty(errors)) return false;
+  // What comes from elsewhere may have changed since, and nothing says that it has.
+  const inputs = inputsOf(document);
+  if (annotations[annotation.includes] !== undefined || inputs.reason !== undefined || inputs.includes.length > 0) {
+    return false;
+  }
+  return objects.filter(isTouched).every(({ remote }) => remote !== undefined && isOlder(remote, status));
+}
+
+function isObserved({ status, generation }: GitDeployment, commit: string): boolean {
+  return status.observedCommit === commit && status.observedGeneration === generation;
 }
 
 function isEmpty(list: unknown): boolean {
@@ -91,38 +113,78 @@ function isEmpty(list: unknown): boolean {
 }
 
 interface ManagedFields {
+  readonly manager?: string;
   readonly time?: string;
   readonly subresource?: string;
 }
 
-/** When anything but its status was written last, to the second; infinite if that is unknown. */
-function writtenAt(json: string): number {
+/** The name under which kluctl writes objects. */
+const kluctlManager = "kluctl";
+
+/**
+ * Whether nothing but its status was written since the last check, which began within some second and saw what was written
+ * in earlier ones. What the deploy itself wrote, from whose result the check follows, is part of it.
+ */
+function isOlder(json: string, { lastDriftDetectionResult: checked, lastDeployResult: deployed }: DeploymentStatus) {
   const { metadata } = (parseJson(json) ?? {}) as { metadata?: { managedFields?: readonly ManagedFields[] } };
   const entries = metadata?.managedFields?.filter(({ subresource }) => subresource !== "status") ?? [];
-  const times = entries.map(({ time = "" }) => Date.parse(time));
-  return times.length === 0 || times.some(Number.isNaN) ? Infinity : Math.max(...times);
+  const beganAt = toSecond(checked?.document["startTime"]);
+  const { startTime } = (deployed?.document["commandInfo"] ?? {}) as { startTime?: unknown };
+  const isDeploy = startTime !== undefined && startTime === checked?.document["startTime"];
+  const endedAt = isDeploy ? toSecond(checked?.endTime) : NaN;
+  const isKnown = ({ time, manager }: ManagedFields) =>
+    toSecond(time) < beganAt || (manager === kluctlManager && toSecond(time) <= endedAt);
+  return entries.length > 0 && entries.every(isKnown);
 }
 
-async function findDeployed(
-  base: ReferenceDiff,
-  { status }: GitDeployment,
-  input: ReferencesInput,
-): Promise<ReferenceDiff | undefined> {
-  const last = status.lastDeployResult;
+/** Whole seconds, which is how the API server records them. `NaN`, which is neither before nor after anything: unknown. */
+function toSecond(time: unknown): number {
+  return typeof time === "string" ? Math.floor(Date.parse(time) / 1_000) : NaN;
+}
+
+async function findDeployed(base: ReferenceDiff, input: ReferencesInput): Promise<ReferenceDiff | undefined> {
+  const { deployment, library } = input;
+  const last = deployment.status.lastDeployResult;
   if (last === undefined || last.errors > 0 || wasDryRun(last)) return undefined;
-  const commit = deployedCommitOf(last);
   // Most commits change nothing in most deployments.
-  if (commit === input.base || last.document["renderedObjectsHash"] === base.objectsHash) return base;
-  if (commit === undefined || commit === input.own) return undefined;
-  return compareReference(commit, input).catch(() => {
-    input.onUnknown();
-    return undefined;
-  });
+  if (last.document["renderedObjectsHash"] === base.objectsHash) return base;
+  const commit = deployedCommitOf(last);
+  if (commit === undefined) return undefined;
+  if (library !== undefined && library.rendered === undefined) return undefined;
+  const isBase = commit === (library?.own ?? input.base) && (library?.rendered ?? input.base) === input.base;
+  const deployed = isBase
+    ? base
+    : await compareReference(commit, input, library?.rendered).catch(() => {
+        input.onUnknown();
+        return undefined;
+      });
+  return deployed !== undefined && wasDeployed(deployed, commit, deployment, library) ? deployed : undefined;
 }
 
-async function compareReference(commit: string, input: ReferencesInput): Promise<ReferenceDiff> {
+/**
+ * Whether the commit still renders what was deployed from it. If the spec, a library or a variable has changed since, it does
+ * not. The hash of a preview is no evidence if it may contain masks: then that of the last check is, if it was of the
+ * same commit.
+ */
+function wasDeployed(
+  reference: ReferenceDiff,
+  commit: string,
+  deployment: GitDeployment,
+  library?: IncludedLibrary,
+): boolean {
+  const { lastDeployResult, lastDriftDetectionResult } = deployment.status;
+  const hash = lastDeployResult?.document["renderedObjectsHash"];
+  if (!reference.isMasked && hash !== undefined) return hash === reference.objectsHash;
+  // Which commit of a library was deployed, only the hash shows.
+  if (library !== undefined) return false;
+  const checked = lastDriftDetectionResult?.document["renderedObjectsHash"];
+  if (hash === undefined || checked === undefined || !isObserved(deployment, commit)) return true;
+  return hash === checked;
+}
+
+async function compareReference(commit: string, input: ReferencesInput, included?: string): Promise<ReferenceDiff> {
   const { deployment, variant, known, merged, place, diff, signal } = input;
-  const id = JSON.stringify([deployment.uid, deployment.generation, variant, commit]);
+  const id = JSON.stringify([deployment.uid, deployment.generation, variant, commit, included]);
   for (;;) {
     const earlier = known.made.get(id) ?? known.running.get(id);
     if (earlier === undefined) break;
@@ -144,7 +206,7 @@ async function compareReference(commit: string, input: ReferencesInput): Promise
   }
 
   async function makeReference(): Promise<ReferenceDiff> {
-    return toReferenceDiff(await diff(await place(commit)));
+    return toReferenceDiff(await diff(await place(commit, included)));
   }
 }
 

@@ -76,7 +76,7 @@ function toConsumer(
   const { credentials } = one;
   if (one.kind === "failed") return { deployment, credentials, merge: { error: one.error }, consumer: {} };
   if (one.consumers === undefined) throw new Error("a group that includes the repository has no merges");
-  const { merge, ownCommit } = one.consumers.mergeFor(deployment);
+  const { merge, commits } = one.consumers.mergeFor(deployment);
   const repos = reposOfUrls(repoUrls);
   const findOthers = (included: readonly Include[]) =>
     describeOthers(
@@ -86,7 +86,7 @@ function toConsumer(
         one.known.defaultRef,
       ),
     );
-  return { deployment, credentials, merge, base: one.tip ?? one.base, consumer: { ownCommit, findOthers } };
+  return { deployment, credentials, merge, base: one.tip ?? one.base, consumer: { commits, findOthers } };
 }
 
 /** The base commit of the merge; if there are several merges, that of the first. */

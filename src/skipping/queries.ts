@@ -10,7 +10,7 @@ import type { ChangedPaths, Checkout, Deployment, Freshness, GitDeployment, Unst
 import type { Clock, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../access/credentials.ts";
 import { mayBecomeParent, mayLeadOutside } from "../model/template-code.ts";
-import type { GitPlace, KnownInputs } from "./inputs.ts";
+import type { GitPlace, KnownInputs } from "../model/project-inputs.ts";
 
 export interface QueriesDeps {
   readonly sources: Pick<Sources, "heads" | "checkout" | "changes">;

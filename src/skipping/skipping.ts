@@ -29,7 +29,7 @@ import { createBoundedMap } from "../kit/bounded-map.ts";
 import { rfc3339 } from "../kit/time.ts";
 import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "./comparing.ts";
 import { createQueries, type QueriesDeps, mostRemembered, placeText } from "./queries.ts";
-import { type GitPlace, inputsOf, waitsForItems } from "./inputs.ts";
+import { type GitPlace, inputsOf, waitsForItems } from "../model/project-inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
 import { whyConcerned } from "./moves.ts";
 import { fullIntervalOf, whySettings } from "./settings.ts";

@@ -44,6 +44,7 @@ interface Options extends Partial<
     | "speaksFor"
     | "kluctl"
     | "allDeployments"
+    | "lastMove"
     | "limit"
     | "readIdentity"
     | "settings"

@@ -8,7 +8,7 @@ import { startJournal } from "../../../dev/chaos/journal.ts";
 import { writeModelKluctl } from "../../../dev/chaos/model-program.ts";
 import { createPlan } from "../../../dev/chaos/projects.ts";
 import { createWorkCopy, type WorkCopy } from "../../../dev/parts/work-copy.ts";
-import { inputsOf } from "../../../src/skipping/inputs.ts";
+import { inputsOf } from "../../../src/model/project-inputs.ts";
 import type { CommandResult } from "../../../src/model.ts";
 import { fakeHeld, newKluctl, newRun, noDeployOptions } from "../../support/fake-kluctl.ts";
 import { patience } from "../../support/patience.ts";

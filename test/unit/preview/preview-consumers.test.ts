@@ -4,7 +4,7 @@ import { PrepareError } from "../../../src/errors.ts";
 import { annotation, type CommandResult, type Deployment, type PullRequest, type Run } from "../../../src/model.ts";
 import type { PreviewDeps } from "../../../src/preview/preview.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
-import { aResult } from "../../support/deployments.ts";
+import { anObject, aResult, aSummary } from "../../support/deployments.ts";
 import { fakeReadIdentity } from "../../support/fakes.ts";
 import { aChange, aPreviewWorld, aRender, base, head, inFolder, named } from "../../support/preview.ts";
 
@@ -174,3 +174,42 @@ test("without isolated forks, nothing of a fork is rendered for a consumer", asy
   expect(runs).toEqual([]);
   expect(told.at(-1)).toMatchObject({ obstacle: { kind: "fork" }, previews: [] });
 });
+
+test.each<[string, { included?: string; hash: string }, object]>([
+  ["is recorded", { included: "d".repeat(40), hash: "hash-of-deployed" }, { drift: 1, undeployed: ["moved"] }],
+  ["is recorded, but not what was deployed", { included: "d".repeat(40), hash: "other" }, { drift: 0 }],
+  ["is not recorded", { hash: "hash-of-deployed" }, { drift: 0 }],
+])(
+  "drift and commits of a library that are not deployed are told apart if its commit %s",
+  async (_, { included, hash }, expected) => {
+    const ref = (name: string) => ({ kind: "ConfigMap", namespace: "shop", name });
+    const aMap = (name: string, live: string, value: string) =>
+      anObject({
+        ref: ref(name),
+        changes: live === value ? [] : [{ type: "update", jsonPath: "data.a", oldValue: live, newValue: value }],
+        rendered: JSON.stringify({ metadata: { name }, data: { a: value } }),
+        remote: JSON.stringify({ data: { a: live } }),
+      });
+    const document = { gitInfo: { commit: own }, renderedObjectsHash: hash };
+    const prod = consumer("prod");
+    const annotations = {
+      ...prod.annotations,
+      ...(included !== undefined && { [annotation.includedCommits]: `${library} refs/heads/main ${included}` }),
+    };
+    const deployment = { ...prod, annotations, status: { ...prod.status, lastDeployResult: aSummary({ document }) } };
+    const { run, runs, previews } = aLibraryWorld([deployment], {
+      diff({ localOverrides = [] }) {
+        const isDeployed = included !== undefined && localOverrides[0]?.path.startsWith(`/${included}`) === true;
+        const objects = [aMap("edited", "by hand", "1"), aMap("moved", "0", isDeployed ? "0" : "1")];
+        return aResult({ objects, objectsHash: isDeployed ? "hash-of-deployed" : "hash-now" });
+      },
+    });
+    await run();
+    const names = previews()[0]?.undeployed?.objects.map(({ ref }) => ref.name);
+    expect({ drift: previews()[0]?.drift, undeployed: names }).toEqual({
+      undeployed: ["edited", "moved"],
+      ...expected,
+    });
+    expect(runs).toHaveLength(included === undefined ? 2 : 3);
+  },
+);

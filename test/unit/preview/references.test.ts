@@ -1,6 +1,12 @@
 import { expect, test, vi } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
-import type { CommandResult, DeploymentStatus, ResultObject, Run } from "../../../src/model.ts";
+import {
+  annotation,
+  type CommandResult,
+  type DeploymentStatus,
+  type ResultObject,
+  type Run,
+} from "../../../src/model.ts";
 import { aResult, anObject, aSummary } from "../../support/deployments.ts";
 import { aPreviewWorld, base, inFolder, named } from "../../support/preview.ts";
 import { patience } from "../../support/patience.ts";
@@ -21,12 +27,13 @@ interface Options {
   readonly diffs: Record<string, CommandResult | Error>;
   readonly status?: Parameters<typeof named>[1];
   readonly confined?: boolean;
+  readonly lastMove?: (repo: string) => Promise<string | undefined>;
 }
 
 /** One deployment whose project is in all commits. */
-function aWorld({ diffs, status, confined = false }: Options) {
+function aWorld({ diffs, status, confined = false, lastMove }: Options) {
   const deployment = named("prod", { spec: inFolder("app"), ...status });
-  const world = aPreviewWorld([deployment], { settings: { confined } });
+  const world = aPreviewWorld([deployment], { settings: { confined }, lastMove });
   world.sources.nextMerge.inBase = true;
   const compared: string[] = [];
   world.kluctl.diff = (run: Run) => {
@@ -47,7 +54,9 @@ const lastDeploy = (commit: string, renderedObjectsHash = "hash-of-deployed") =>
   status: { lastDeployResult: aSummary({ document: { gitInfo: { commit }, renderedObjectsHash } }) },
 });
 
-const of = (object: ResultObject, objectsHash = "hash-1") => aResult({ objects: [object], objectsHash });
+/** A result that shows that nothing comes from elsewhere, unless `deployment` says so. */
+const of = (object: ResultObject, objectsHash = "hash-1", deployment: unknown = { deployments: [{ path: "app" }] }) =>
+  aResult({ objects: [object], objectsHash, document: { deployment } });
 
 test.each([false, true])("the base is compared once for all pull requests (confined: %s)", async (confined) => {
   const diffs = { merge: of(config("1", "2")), base: of(config("1", "1")) };
@@ -81,21 +90,25 @@ test("a merge that takes back what the base changes is reported, without the bas
   expect(JSON.stringify(preview)).not.toMatch(/(base|live)-value/);
 });
 
-const checkedAt = "2026-01-01T00:00:10Z";
+const [beganAt, checkedAt] = ["2026-01-01T00:00:05Z", "2026-01-01T00:00:10Z"];
 
 /** A ready deployment whose last check found no difference to the base. */
 function inSync(more: Partial<DeploymentStatus> = {}, document: Record<string, unknown> = {}) {
+  const checked = { startTime: beganAt, renderedObjectsHash: "h", ...document };
   return {
     status: {
       observedCommit: base,
       observedGeneration: 1,
       lastObjectsHash: "h",
       conditions: [aCondition("True")],
-      lastDriftDetectionResult: { endTime: checkedAt, document: { renderedObjectsHash: "h", ...document } },
+      lastDriftDetectionResult: { endTime: checkedAt, document: checked },
       ...more,
     },
   };
 }
+
+/** What the last check knows follows from the result of a deploy. */
+const justDeployed = { lastDeployResult: aSummary({ document: { commandInfo: { startTime: beganAt } } }) };
 
 const aCondition = (status: "True" | "Unknown") => ({
   type: "Ready",
@@ -109,27 +122,36 @@ const writtenAt = (managedFields: unknown, object = config("1", "2")): ResultObj
   ...object,
   remote: JSON.stringify({ metadata: { managedFields } }),
 });
-const kluctlWrote = { manager: "kluctl", time: "2026-01-01T00:00:10Z" };
+const wrote = (time: string, manager = "kluctl") => ({ manager, time });
+const before = wrote("2026-01-01T00:00:04Z");
 
-test.each<[string, ResultObject]>([
-  ["nothing was written since", writtenAt([kluctlWrote])],
-  [
-    "only the status was written since",
-    writtenAt([kluctlWrote, { time: "2026-01-01T00:01:00Z", subresource: "status" }]),
-  ],
-  ["it is new", anObject({ new: true, rendered: "{}" })],
-])("the base of a deployment that is in sync is not compared if of the object %s", async (_, object) => {
-  const { run, compared, previews } = aWorld({ diffs: { merge: of(object) }, status: inSync() });
-  await run();
-  expect(compared()).toEqual(["merge"]);
-  expect(previews()[0]).toMatchObject({ drift: 0 });
-  expect(previews()[0]?.objects).toHaveLength(1);
-});
+test.each<[string, ResultObject, ReturnType<typeof inSync>?]>([
+  ["nothing was written since", writtenAt([before, wrote("2026-01-01T00:00:04Z", "kubectl-edit")])],
+  ["only the status was written since", writtenAt([before, { time: "2026-01-01T00:01:00Z", subresource: "status" }])],
+  ["only the last deploy itself has written", writtenAt([wrote(checkedAt)]), inSync(justDeployed)],
+])(
+  "the base of a deployment that is in sync is not compared if of the object %s",
+  async (_, object, status = inSync()) => {
+    const { run, compared, previews } = aWorld({ diffs: { merge: of(object) }, status });
+    await run();
+    expect(compared()).toEqual(["merge"]);
+    expect(previews()[0]).toMatchObject({ drift: 0 });
+    expect(previews()[0]?.objects).toHaveLength(1);
+  },
+);
+
+const withIncludes = { annotations: { [annotation.includes]: "https://git.example.com/org/library" } };
 
 test.each<[string, Parameters<typeof named>[1], ResultObject?]>([
-  ["it was written since", inSync(), writtenAt([kluctlWrote, { time: "2026-01-01T00:00:11Z", subresource: "scale" }])],
+  ["it was written since", inSync(), writtenAt([before, { time: "2026-01-01T00:00:11Z", subresource: "scale" }])],
+  ["it was written in the second of the check", inSync(), writtenAt([wrote(beganAt)])],
+  ["another deploy has written since the last one", inSync(justDeployed), writtenAt([wrote("2026-01-01T00:00:11Z")])],
+  ["it was edited while it was deployed", inSync(justDeployed), writtenAt([wrote(beganAt, "kubectl-edit")])],
+  ["nobody knows when the check began", inSync({}, { startTime: undefined })],
   ["nobody knows when it was written", inSync(), writtenAt(undefined)],
-  ["a time is missing", inSync(), writtenAt([kluctlWrote, {}])],
+  ["a time is missing", inSync(), writtenAt([before, {}])],
+  ["it is not in the cluster, from where it may have been deleted", inSync(), anObject({ new: true, rendered: "{}" })],
+  ["the project includes a library, which may have moved", { ...inSync(), ...withIncludes }],
   ["the check was of another commit", inSync({ observedCommit: other })],
   ["the spec has changed since", inSync({ observedGeneration: 0 })],
   ["a reconciliation is in progress", inSync({ conditions: [aCondition("Unknown")] })],
@@ -138,8 +160,29 @@ test.each<[string, Parameters<typeof named>[1], ResultObject?]>([
   ["the check found a difference", inSync({}, { objects: [{}] })],
   ["the check had an error", inSync({}, { errors: [{}] })],
   ["it was never checked", inSync({ lastDriftDetectionResult: undefined })],
-])("the base is compared if %s", async (_, status, object = writtenAt([kluctlWrote])) => {
+])("the base is compared if %s", async (_, status, object = writtenAt([before])) => {
   const { run, compared } = aWorld({ diffs: { merge: of(object) }, status });
+  await run();
+  expect(compared()).toEqual(["merge", "base"]);
+});
+
+test.each([
+  ["a library", { deployments: [{ git: { url: "https://git.example.com/org/library" } }] }],
+  ["variables of the cluster", { vars: [{ clusterConfigMap: { name: "settings" } }] }],
+])("the base is compared if the merge renders %s, which may have changed since", async (_, deployment) => {
+  const { run, compared } = aWorld({ diffs: { merge: of(writtenAt([before]), "h", deployment) }, status: inSync() });
+  await run();
+  expect(compared()).toEqual(["merge", "base"]);
+});
+
+test("a known base is compared again once a push to what the project includes was announced", async () => {
+  const moves = ["1", "1", "2"];
+  const diffs = { merge: of(config("1", "2")), base: of(config("1", "1")) };
+  const { run, compared } = aWorld({ diffs, status: withIncludes, lastMove: () => Promise.resolve(moves.shift()) });
+  await run();
+  expect(compared()).toEqual(["merge", "base"]);
+  await run();
+  expect(compared()).toEqual(["merge"]);
   await run();
   expect(compared()).toEqual(["merge", "base"]);
 });
@@ -148,7 +191,7 @@ test("drift is what the commit that was deployed last would change as well", asy
   const diffs = {
     merge: of(config("by hand", "1")),
     base: of(config("by hand", "1")),
-    [deployed]: of(config("by hand", "1")),
+    [deployed]: of(config("by hand", "1"), "hash-of-deployed"),
   };
   const { run, compared, previews } = aWorld({ diffs, status: lastDeploy(deployed) });
   await run();
@@ -162,7 +205,7 @@ test("drift is what the commit that was deployed last would change as well", asy
 });
 
 test.each([
-  ["is the base", lastDeploy(base)],
+  ["is the base", lastDeploy(base, "hash-1")],
   ["rendered the same objects", lastDeploy(other, "hash-1")],
 ])("the deployed commit is not compared if it %s", async (_, status) => {
   const diffs = { merge: of(config("by hand", "1")), base: of(config("by hand", "1")) };
@@ -171,6 +214,55 @@ test.each([
   expect(compared()).toEqual(["merge", "base"]);
   expect(previews()[0]).toMatchObject({ drift: 1 });
 });
+
+test.each([
+  ["the base", base, ["merge", "base"]],
+  ["another commit", deployed, ["merge", "base", deployed]],
+])(
+  "nothing drifted if %s was deployed, but renders other objects by now: a spec or a library has changed",
+  async (_, commit, all) => {
+    const diffs = {
+      merge: of(config("0", "1")),
+      base: of(config("0", "1"), "hash-now"),
+      [deployed]: of(config("0", "1"), "hash-now"),
+    };
+    const { run, compared, previews } = aWorld({ diffs, status: lastDeploy(commit) });
+    await run();
+    expect(compared()).toEqual(all);
+    expect(previews()[0]).toMatchObject({ drift: 0, undeployed: { objects: [{ action: "changed" }] } });
+  },
+);
+
+const mask = `masked-${"0".repeat(44)}`;
+const masked = { ...config("0", "1"), rendered: JSON.stringify({ data: { a: "1", token: mask } }) };
+const reads = { vars: [{ clusterSecret: { name: "settings" } }] };
+
+test.each<[string, ResultObject, { maskedValues?: string[]; lastCheck?: string; drift: number; deployment?: unknown }]>(
+  [
+    ["the last check rendered what was deployed", masked, { lastCheck: "hash-of-deployed", drift: 1 }],
+    ["the last check rendered something else", masked, { lastCheck: "hash-now", drift: 0 }],
+    ["there was no check of it", masked, { drift: 1 }],
+    ["a Secret may be in it in another form", config("0", "1"), { maskedValues: ["x"], deployment: reads, drift: 1 }],
+    ["Secrets are in the cluster only", config("0", "1"), { maskedValues: ["x"], drift: 0 }],
+  ],
+)(
+  "the hash of a base with masks says nothing: %s",
+  async (_, object, { maskedValues, lastCheck, drift, deployment }) => {
+    const diffs = {
+      merge: of(object),
+      base: { ...of(object, "hash-of-masks", deployment), maskedValues },
+    };
+    const { status } = lastDeploy(base);
+    const checked = { endTime: checkedAt, document: { renderedObjectsHash: lastCheck } };
+    const known = { observedCommit: base, observedGeneration: 1, lastDriftDetectionResult: checked };
+    const { run, previews } = aWorld({
+      diffs,
+      status: { status: { ...status, ...(lastCheck !== undefined && known) } },
+    });
+    await run();
+    expect(previews()[0]?.drift).toBe(drift);
+  },
+);
 
 test.each([
   ["nothing was deployed", {}],

@@ -1,5 +1,5 @@
 /** Derives a project's inputs from kluctl's result. Pure. Anything unknown here is a reason to check. */
-import type { GitRef } from "../model.ts";
+import type { GitRef } from "./source.ts";
 
 /** A ref of another repository. */
 export interface GitPlace {
