@@ -125,6 +125,8 @@ test("a preview follows the cluster: drift that appears after it, and a new spec
   const pull = await pulls.open(aProject({ namespace, data: { color: "blue", size: "small" } }));
   const first = await pull.comment("merging changes 1 deployment: 1 object changed");
   expect(first).not.toContain(drift);
+  // Just deployed, so that the base need not be compared.
+  expect(pulls.towline.lines.filter(({ msg }) => msg === "preview compared")).toHaveLength(1);
 
   const settings = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings", namespace } };
   await cluster.patch(Object.assign({}, settings, { data: { size: "by-hand" } }));
