@@ -6,6 +6,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { createBoundedMap } from "../kit/bounded-map.ts";
+import { createPlanned } from "../kit/planned.ts";
 import type { Logger } from "../log.ts";
 import {
   type DeploymentChange,
@@ -49,17 +50,10 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
   /** Requests beyond the budget, by pull request. */
   const owed = new Map<string, PreviewRequest>();
   const previewedAt = createBoundedMap<number[]>({ entries: mostPullRequests, maxAgeMs: perMs });
-  let planned: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
+  const { plan, stop } = createPlanned(flush);
 
   /** The outdated report of each pull request whose comment says so, by its start. */
   const marked = new Map<string, number>();
-
-  function plan(afterMs: number): void {
-    const at = performance.now() + afterMs;
-    if (planned !== undefined && planned.at <= at) return;
-    clearTimeout(planned?.timer);
-    planned = { at, timer: setTimeout(() => void flush(), afterMs).unref() };
-  }
 
   /** Milliseconds until the pull request may be previewed; 0: it is counted as previewed now. */
   function spend(pullRequest: string): number {
@@ -72,7 +66,6 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
   }
 
   async function flush(): Promise<void> {
-    planned = undefined;
     const gathered = [...changed.values()];
     changed.clear();
     const due: PreviewRequest[] = [];
@@ -156,7 +149,7 @@ export function startPreviewWatch({ deployments, reports, queue, log }: PreviewW
     plan(gatherMs);
   });
 
-  return () => clearTimeout(planned?.timer);
+  return stop;
 }
 
 function join(earlier: Changed, later: Changed): Changed {
