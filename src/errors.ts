@@ -28,12 +28,13 @@ export class ConfigError extends Error {
 export class RemoteBusyError extends Error {
   override name = "RemoteBusyError";
 
-  /** For how long the other job had been fetching. */
-  readonly slowForMs: number;
+  /** When to try again, in milliseconds: the slower the remote, the later. */
+  readonly retryAfterMs: number;
 
+  /** `slowForMs`: for how long the other job has been fetching. */
   constructor(repo: string, slowForMs: number) {
     super(`${repo} responds slowly; waiting for the fetch in progress`);
-    this.slowForMs = slowForMs;
+    this.retryAfterMs = Math.min(slowForMs / 5, 10_000);
   }
 }
 

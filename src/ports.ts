@@ -159,7 +159,13 @@ export interface Sources {
   /** The files in which two commits differ, in either order. Throws SourceError. */
   changes(repository: Repository, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
   /** Whether `commit` is, or leads back to, `ancestor`. Throws SourceError; `ref-not-found` if there is no such commit. */
-  contains(repository: Repository, commit: string, ancestor: string, signal?: AbortSignal): Promise<boolean>;
+  contains(
+    repository: Repository,
+    commit: string,
+    ancestor: string,
+    signal?: AbortSignal,
+    options?: Leaving,
+  ): Promise<boolean>;
   /** Who wrote a commit, and the first line of its message. Throws SourceError. */
   authorship(repository: Repository, commit: string, signal: AbortSignal): Promise<Authorship>;
 }

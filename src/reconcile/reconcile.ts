@@ -35,9 +35,6 @@ export interface ReconcileDeps extends LoopDeps, FreshnessDeps {
 /** `busy`: another worker holds the deployment's lease; try again soon. */
 export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise<Outcome | "busy">;
 
-/** The longest delay while another job fetches from the same slow remote. */
-const maxDelayMs = 10_000;
-
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, parts, log } = deps;
   const dependencies = createDependencyGate(deps);
@@ -46,18 +43,14 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     try {
       return await reconcileUnlessFulfilled(request, attempt);
     } catch (error) {
-      if (error instanceof RemoteBusyError) return postpone(error);
+      // The job waits without occupying a slot.
+      if (error instanceof RemoteBusyError) return { kind: "later", afterMs: error.retryAfterMs, why: error.message };
       if (!(error instanceof ApiError)) throw error;
       // Nothing can be read or recorded now: the only option is to try again.
       log.warn({ ...request.deployment, error: error.message }, "request to the Kubernetes API failed");
       return { kind: "failed", retry: "soon", message: error.message };
     }
   };
-
-  /** The job waits without occupying a slot; the slower the remote, the longer. */
-  function postpone({ slowForMs, message }: RemoteBusyError): Outcome {
-    return { kind: "later", afterMs: Math.min(slowForMs / 5, maxDelayMs), why: message };
-  }
 
   /** Postpones the job if the remote is slow, except for requests and deletions. */
   function throwIfSlow(deployment: Deployment | MalformedDeployment): void {

@@ -6,7 +6,15 @@ import { readGitCredentials } from "../access/credentials.ts";
 import type { Logger } from "../log.ts";
 import { SourceError, type SourceProblem } from "../errors.ts";
 import type { BoundedMap } from "../kit/bounded-map.ts";
-import { annotation, followsGit, type GitDeployment, keyText, type PullRequest, type Repository } from "../model.ts";
+import {
+  annotation,
+  followsGit,
+  type GitDeployment,
+  keyText,
+  type Leaving,
+  type PullRequest,
+  type Repository,
+} from "../model.ts";
 import { includedCommitsOf } from "../model/included-commits.ts";
 import { includesFrom, isOf } from "../model/includes.ts";
 import { wasDryRun } from "../model/last-deploy.ts";
@@ -43,6 +51,9 @@ export interface Consumer {
   readonly commit?: string | undefined;
 }
 
+/** A slow host must not occupy the workers that report to all hosts: until it answers, its state is unknown. */
+const leaving: Leaving = { leaves: true };
+
 /** Users write the record too. A project includes a repository under one URL, or perhaps a second one. */
 const mostCommits = 3;
 
@@ -77,7 +88,7 @@ export async function findConsumers(
     const branch = `refs/heads/${baseBranch}`;
     try {
       const library = { url, credentials: await readGitCredentials(deployment, deps.secrets) };
-      const { defaultRef } = await deps.sources.heads(library, {}, signal);
+      const { defaultRef } = await deps.sources.heads(library, {}, signal, leaving);
       if (!matchConsumers({ repoUrls, baseBranch }, [deployment], { defaultRef }).concerned.includes(deployment)) {
         return undefined;
       }
@@ -89,9 +100,9 @@ export async function findConsumers(
       if (commits.length > 0 && !contain.includes(false)) {
         return { deployment, has: commit === mergeCommit ? "merge" : "newer", commit };
       }
-      const { commits: now } = await deps.sources.heads(library, undefined, signal);
+      const { commits: now } = await deps.sources.heads(library, undefined, signal, leaving);
       const tip = now.get(branch);
-      const isThere = tip !== undefined && (await deps.sources.contains(library, tip, mergeCommit, signal));
+      const isThere = tip !== undefined && (await deps.sources.contains(library, tip, mergeCommit, signal, leaving));
       return { deployment, has: isThere ? "older" : "lost", commit };
     } catch (error) {
       signal?.throwIfAborted();
@@ -105,7 +116,7 @@ export async function findConsumers(
     const asked = `${keyText(deployment.key)} ${library.url} ${commit}`;
     if (deps.missing.get(asked)) return false;
     try {
-      return await deps.sources.contains(library, commit, mergeCommit, signal);
+      return await deps.sources.contains(library, commit, mergeCommit, signal, leaving);
     } catch (error) {
       if (!(error instanceof SourceError && error.problem === "ref-not-found")) throw error;
       deps.missing.set(asked, true);

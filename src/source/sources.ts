@@ -434,11 +434,11 @@ export function createSources(deps: SourcesDeps): GitSources {
       });
     },
 
-    async contains(repository, commit, ancestor, signal = new AbortController().signal) {
+    async contains(repository, commit, ancestor, signal = new AbortController().signal, options = {}) {
       if (commit === ancestor) return true;
       const remote = await toRemoteOf(repository);
       return explained(remote, signal, () =>
-        mirrors.withCommit(remote, commit, { signal }, (view) =>
+        mirrors.withCommit(remote, commit, { ...options, signal }, (view) =>
           lineages.get(`${view.id} ${ancestor} ${commit}`, (shared) => leadsTo(view, ancestor, commit, shared), {
             signal,
           }),

@@ -1,6 +1,6 @@
 /** The comment of a library's merged pull request follows the deployments that include the library. */
 import { expect, test } from "vitest";
-import { ForgeError, SourceError } from "../../../src/errors.ts";
+import { ForgeError, RemoteBusyError, SourceError } from "../../../src/errors.ts";
 import { annotation, type Condition, type Deployment, type DeploymentStatus } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import type { Report } from "../../../src/model/report.ts";
@@ -285,6 +285,23 @@ test.each([false, true])("what the host did not accept is written again (written
   forge.calls.length = 0;
   await write();
   expect(forge.calls).toContain("ownComments");
+});
+
+test("a slow git host does not occupy the workers that report to all hosts", async () => {
+  const { write, steps, sources, isFollowed } = await setUp([aConsumer("prod", { has: before })]);
+  const { heads, contains } = sources;
+  const busy = new RemoteBusyError("git.example.com/org/library", 20_000);
+  sources.contains = (_library, _commit, _ancestor, _signal, options) =>
+    options?.leaves ? Promise.reject(busy) : new Promise(() => {});
+  expect(await write()).toMatchObject({ kind: "later" });
+  sources.heads = (_library, _freshness, _signal, options) =>
+    options?.leaves ? Promise.reject(busy) : new Promise(() => {});
+  expect(await write()).toMatchObject({ kind: "later" });
+  expect(await steps()).toEqual({});
+  Object.assign(sources, { heads, contains });
+  await write();
+  expect(await steps()).toMatchObject({ "shop/prod": ["queued"] });
+  expect(await isFollowed()).toBe(true);
 });
 
 test("a merge is dated by the host, however late it is recorded", async () => {
