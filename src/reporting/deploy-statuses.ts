@@ -4,7 +4,7 @@ import { annotation, type CommandSummary, type CommitStatus, type GitDeployment 
 import { isAwaitingHealth, isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { inOneLine, withFirstErrorOnly } from "../reconcile/status/first-error.ts";
-import { aggregateContext, areMany, contextOf, fewEnough } from "./statuses.ts";
+import { aggregateContext, areMany, contextOf, fewEnough, isDeploymentContext } from "./statuses.ts";
 
 /** A deployment that follows the pushed branch, and that branch's current head. */
 export interface Follower {
@@ -27,9 +27,12 @@ const deployed = "deployed: ";
 /** Separates what a deploy changed from what it left. */
 const waiting = "; ";
 
+const leftText = "no longer deployed from this repository";
+
 /**
  * Returns the statuses of all deployments that follow the commit, have reconciled it, or were expected to (`written`: the
- * existing statuses). Empty if there are none. `applied`: the statuses of what Flux applies.
+ * existing statuses). Empty if there are none. `followers`: all that follow the repository. `applied`: the statuses of what
+ * Flux applies.
  */
 export function deployStatuses(
   commit: string,
@@ -41,13 +44,36 @@ export function deployStatuses(
   const own = followers.flatMap(({ deployment, head }) => {
     const context = contextOf(deployment.key);
     const before = known.get(context);
-    const line = keepFirst(before, lineOf(commit, deployment, head)) ?? superseded(before);
+    const line = keepResult(before, lineOf(commit, deployment, head)) ?? endOf(before, head);
     return line === undefined ? [] : [{ context, ...line }];
   });
   const lines = [...own, ...applied];
-  // With many deployments only the summary was written; it is superseded like any other status.
-  const sum = lines.length > 0 ? sumOf(lines) : superseded(known.get(aggregateContext));
-  return sum === undefined ? [] : [...fewEnough(lines, known), { context: aggregateContext, ...sum }];
+  const left = leftBy(written, followers);
+  const sum = lines.length > 0 ? sumOf(lines) : sumWithout(known.get(aggregateContext), followers, left);
+  return sum === undefined ? left : [...fewEnough(lines, known), ...left, { context: aggregateContext, ...sum }];
+}
+
+/** The status of a commit that the deployment has left, or has not reached: whether it is still to do so, only git knows. */
+function endOf(known: CommitStatus | undefined, head: string | undefined): StatusLine | undefined {
+  return head === undefined ? known && lineIn(known) : superseded(known);
+}
+
+/** The pending statuses of deployments that were deleted, or follow something else now. */
+function leftBy(written: readonly CommitStatus[], followers: readonly Follower[]): CommitStatus[] {
+  const there = new Set(followers.map(({ deployment }) => contextOf(deployment.key)));
+  return written
+    .filter(({ context, state }) => state === "pending" && isDeploymentContext(context) && !there.has(context))
+    .map(({ context }) => ({ context, state: "canceled", description: leftText }));
+}
+
+/** The summary if there is nothing to sum up; with many deployments, only the summary was written. */
+function sumWithout(
+  known: CommitStatus | undefined,
+  followers: readonly Follower[],
+  left: readonly CommitStatus[],
+): StatusLine | undefined {
+  if (followers.some(({ head }) => head === undefined)) return endOf(known, undefined);
+  return superseded(known, left.length > 0 ? leftText : undefined);
 }
 
 function lineOf(commit: string, deployment: GitDeployment, head: string | undefined): StatusLine | undefined {
@@ -82,12 +108,14 @@ export function describeProgress({ spec, status, annotations }: GitDeployment): 
 }
 
 /**
- * Keeps the description of a commit's first deploy, which has the commit's changes. Later deploys of it only correct drift or
- * change nothing; from these only the part about pending orphans is added.
+ * Keeps a commit's result until there is another: a reconciliation of it that is in progress may be about to take up the next
+ * commit. And keeps the description of its first deploy, which has the commit's changes. Later deploys of it only correct drift
+ * or change nothing; from these only the part about pending orphans is added.
  */
-function keepFirst(known: CommitStatus | undefined, line: StatusLine | undefined): StatusLine | undefined {
-  if (known?.state !== "success" || !known.description.startsWith(deployed)) return line;
-  if (line?.description === beingDeployed.description) return known;
+function keepResult(known: CommitStatus | undefined, line: StatusLine | undefined): StatusLine | undefined {
+  if (known?.state !== "success" || known.neutral) return line;
+  if (line?.description === beingDeployed.description) return lineIn(known);
+  if (!known.description.startsWith(deployed)) return line;
   if (line?.state !== "success" || !line.description.startsWith(deployed)) return line;
   const [first] = known.description.split(waiting, 1);
   const rest = line.description.indexOf(waiting);
@@ -95,9 +123,12 @@ function keepFirst(known: CommitStatus | undefined, line: StatusLine | undefined
 }
 
 /** A pending status ends when a newer commit supersedes its commit. */
-export function superseded(known: CommitStatus | undefined): StatusLine | undefined {
+export function superseded(
+  known: CommitStatus | undefined,
+  why = "superseded by a newer commit",
+): StatusLine | undefined {
   if (known === undefined) return undefined;
-  return known.state === "pending" ? { state: "canceled", description: "superseded by a newer commit" } : lineIn(known);
+  return known.state === "pending" ? { state: "canceled", description: why } : lineIn(known);
 }
 
 /** What a written status says. */

@@ -26,6 +26,11 @@ export function isFluxContext(context: string): boolean {
   return context.split("/").length === 4;
 }
 
+/** Whether it is the name of a deployment's status. */
+export function isDeploymentContext(context: string): boolean {
+  return context.split("/").length === 3;
+}
+
 const severity: Readonly<Record<CommitStatus["state"], number>> = { failure: 3, pending: 2, canceled: 1, success: 0 };
 
 /**

@@ -172,6 +172,60 @@ test("a pending summary without other statuses ends as well when a newer commit 
   ]);
 });
 
+test.each<[string, Partial<DeploymentStatus>]>([
+  ["has an older commit", { observedCommit: older }],
+  ["has another commit", { observedCommit: "c2".repeat(20) }],
+])("while git cannot be read, a commit keeps its status in a deployment that %s", (_, status) => {
+  const follower = { deployment: aDeployment({ status }), head: undefined };
+  const queued = { state: "pending" as const, description: "queued" };
+  const written = ["towline/shop/prod", "towline"].map((context) => ({ context, ...queued }));
+  expect(deployStatuses(pushed, [follower], written)).toEqual(written);
+  const summary = [{ context: "towline", state: "pending" as const, description: "200 deployments: in progress" }];
+  expect(deployStatuses(pushed, [follower], summary)).toEqual(summary);
+});
+
+test.each(["nothing to do", "dry run: 1 changed"])(
+  "a result stays while its commit is reconciled again, perhaps to take up the next one: %s",
+  (description) => {
+    const conditions = [condition("Ready", "True"), condition("Reconciling", "True")];
+    const deployment = aDeployment({ status: { ...ready, conditions } });
+    const written = [{ context: "towline/shop/prod", state: "success" as const, description }];
+    const then = deployStatuses(pushed, [{ deployment, head: "c2".repeat(20) }], written);
+    expect(then[0]).toMatchObject({ state: "success", description });
+    const left = aDeployment({ status: { ...ready, observedCommit: "c2".repeat(20) } });
+    const last = deployStatuses(pushed, [{ deployment: left, head: "c2".repeat(20) }], then);
+    expect(last[0]).toMatchObject({ state: "success", description });
+  },
+);
+
+test("a deployment that was suspended shows that it deploys after it was resumed", () => {
+  const conditions = [condition("Ready", "Unknown"), condition("Reconciling", "True")];
+  const deployment = aDeployment({ status: { ...ready, conditions } });
+  const written = [
+    { context: "towline/shop/prod", state: "success", description: "suspended", neutral: true } as const,
+  ];
+  expect(deployStatuses(pushed, [{ deployment, head: pushed }], written)[0]).toMatchObject({ state: "pending" });
+});
+
+test("the pending status of a deployment that was deleted, or follows something else now, ends", () => {
+  const queued = { state: "pending" as const, description: "queued" };
+  const left = { state: "canceled", description: "no longer deployed from this repository" };
+  const written = ["towline/shop/gone", "towline"].map((context) => ({ context, ...queued }));
+  expect(deployStatuses(pushed, [], written)).toEqual([
+    { context: "towline/shop/gone", ...left },
+    { context: "towline", ...left },
+  ]);
+
+  const done = { deployment: aDeployment({ status: { ...ready, lastDeployResult: aDeploy(pushed) } }), head: pushed };
+  const finished = { context: "towline/shop/past", state: "success" as const, description: "deployed: 1 new" };
+  const ofFlux = { context: "towline/kustomization/shop/apps", ...queued };
+  expect(deployStatuses(pushed, [done], [...written, finished, ofFlux])).toEqual([
+    { context: "towline/shop/prod", state: "success", description: "deployed: no objects changed" },
+    { context: "towline/shop/gone", ...left },
+    { context: "towline", state: "success", description: "deployed: no objects changed" },
+  ]);
+});
+
 test("the summary waits for all deployments, and fails with one", () => {
   const named = (name: string, status: Partial<DeploymentStatus>) => ({
     deployment: aDeployment({ key: { namespace: "shop", name }, status }),
