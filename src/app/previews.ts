@@ -76,6 +76,8 @@ export interface PreviewsDeps extends Pick<FluxReportsDeps, "fluxSources" | "flu
 export interface Previews {
   /** Accepts no new jobs; running ones may continue for this long. */
   stop(drainMs: number): Promise<void>;
+  /** Queues the reports about what has changed until now, and watches no longer. Call after everything else has ended. */
+  stopWatching(): Promise<void>;
 }
 
 /** Pull requests that are read, merged or awaited at the same time; a separate limit applies to comparisons. */
@@ -233,7 +235,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     },
   });
 
-  const stopWatch = startReportWatch({ deployments, forges, reports, queue, log });
+  const stopWatching = startReportWatch({ deployments, forges, reports, queue, clock, log });
   const stopRolloutWatch = startRolloutWatch({ deployments, reports, queue, log });
   const stopPreviewWatch = startPreviewWatch({ deployments, reports, queue, log });
   const stopWaking = startAllowedWaking({ deployments, forges, reports, queue, clock, log });
@@ -249,8 +251,8 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   live.onChange(({ preview }) => comparisons.resize(preview.concurrency));
 
   return {
+    stopWatching,
     async stop(drainMs) {
-      stopWatch();
       stopRolloutWatch();
       stopPreviewWatch();
       stopWaking();

@@ -141,6 +141,8 @@ export function startWork(deps: WorkDeps): StartedWork {
       await skips?.audit.stop();
       const others = [previews?.stop(drainMs), notifications.stop(drainMs), flux.stop(drainMs)];
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), ...others]);
+      // The last jobs have changed something, too; the next leader reports it.
+      await previews?.stopWatching();
       await skips?.applied.stop();
     },
   };

@@ -13,7 +13,7 @@ import {
   subjectOf,
 } from "../model.ts";
 import { isBasedOn } from "../model/report.ts";
-import type { Forge, Queue, Reports } from "../ports.ts";
+import type { Clock, Forge, Queue, Reports } from "../ports.ts";
 import { commitRequests, unsettledRequests } from "./commit-requests.ts";
 import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 
@@ -22,6 +22,7 @@ export interface ReportWatchDeps {
   readonly forges: ReadonlyMap<string, Forge>;
   readonly reports: Pick<Reports, "open" | "unsettled">;
   readonly queue: Pick<Queue, "enqueue">;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -29,16 +30,20 @@ export interface ReportWatchDeps {
 const gatherMs = 500;
 /** While Redis is away. */
 const retryMs = 30_000;
+/** Nothing is missing from before, and the statuses of old commits are not recorded any more: all would be written again. */
+const newsMs = 24 * 3_600_000;
 
 /**
- * Returns a function that stops it. What Redis did not accept is queued later. Statuses that a stopped server left pending are
- * queued at the next start: any change in a repository also checks its unsettled commits.
+ * Returns a function that queues what has changed by then, and stops it. What Redis did not accept is queued later. What a
+ * stopped server has missed or left pending is queued at the next start: the commits that were deployed lately are reported
+ * again, and any change in a repository also checks its unsettled commits.
  */
-export function startReportWatch({ deployments, forges, reports, queue, log }: ReportWatchDeps): () => void {
+export function startReportWatch(deps: ReportWatchDeps): () => Promise<void> {
+  const { deployments, forges, reports, queue, clock, log } = deps;
   const moved = new Map<string, GitDeployment>();
   const deployed = new Map<string, GitDeployment>();
   const stirred = new Set<RepoId>();
-  const { plan, stop } = createPlanned(flush);
+  const { plan, finish } = createPlanned(flush);
 
   async function flush(): Promise<void> {
     const [commits, branches, repos] = [new Map(moved), new Map(deployed), new Set(stirred)];
@@ -69,24 +74,38 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     return open.map(({ pullRequest }) => ({ kind: "preview", pullRequest, cause: "base" }));
   }
 
-  function gather(deployment: GitDeployment): void {
-    stirred.add(deployment.repo);
+  function stir(repo: RepoId): void {
+    stirred.add(repo);
     plan(gatherMs);
   }
 
-  deployments.onChange(({ kind, deployment, previous }) => {
-    if (!followsGit(deployment)) return;
-    if (kind !== "changed" || previous === undefined || !followsGit(previous)) return gather(deployment);
-    if (isReconciling(previous.status) && !isReconciling(deployment.status)) gather(deployment);
-    if (saysOf(deployment) === saysOf(previous)) return;
+  function move(deployment: GitDeployment): void {
     moved.set(`${deployment.repo} ${deployment.status.observedCommit}`, deployment);
-    const [now, before] = [deployment.status.lastDeployResult, previous.status.lastDeployResult];
-    if (now !== undefined && now.id !== before?.id) {
+  }
+
+  deployments.onChange(({ kind, deployment, previous: before }) => {
+    const previous = before !== undefined && followsGit(before) ? before : undefined;
+    const isElsewhere = !followsGit(deployment) || deployment.repo !== previous?.repo;
+    if (previous !== undefined && isElsewhere) stir(previous.repo); // its commits wait for this deployment in vain
+    if (!followsGit(deployment)) return;
+    if (kind === "added" && changedAt(deployment) > clock.now() - newsMs) move(deployment);
+    if (kind !== "changed" || previous === undefined) return stir(deployment.repo);
+    if (isReconciling(previous.status) && !isReconciling(deployment.status)) stir(deployment.repo);
+    if (saysOf(deployment) === saysOf(previous)) return;
+    move(deployment);
+    const [now, last] = [deployment.status.lastDeployResult, previous.status.lastDeployResult];
+    if (now !== undefined && now.id !== last?.id) {
       deployed.set(`${deployment.repo} ${deployment.spec.source.ref.branch ?? ""}`, deployment);
     }
-    gather(deployment);
+    stir(deployment.repo);
   });
-  return stop;
+  return finish;
+}
+
+/** When its status last got another result, in epoch milliseconds. */
+function changedAt({ status }: GitDeployment): number {
+  const times = [status.lastDeployResult?.endTime, readyCondition(status)?.lastTransitionTime];
+  return Math.max(...times.map((time) => Date.parse(time ?? "")).filter((time) => !Number.isNaN(time)));
 }
 
 /** The part of a deployment's status that a forge shows. */

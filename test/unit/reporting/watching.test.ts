@@ -7,6 +7,8 @@ import { fakeForge } from "../../support/fake-forge.ts";
 import { aPreview, aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
 
+const now = Date.parse("2026-01-02T00:00:00Z");
+
 function setUp() {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
@@ -18,6 +20,7 @@ function setUp() {
     forges: new Map([["gitea", fakeForge()]]),
     reports,
     queue,
+    clock: { now: () => now },
     log: silentLog,
   });
   const change = (previous: Deployment, deployment: Deployment) =>
@@ -124,12 +127,60 @@ test("changes that no status shows, and repositories without a forge, request no
   expect(queue.requests).toEqual([]);
 });
 
-test("after it was stopped nothing is requested", async () => {
+test("what has changed by the end is requested before it stops", async () => {
   const { change, queue, stop } = setUp();
   change(before, observed);
-  stop();
+  await stop();
+  expect(queue.requests).toMatchObject([{ kind: "commit-status", commit: { commit: "c".repeat(40) } }]);
+});
+
+test.each<[string, string, string[]]>([
+  ["was deployed lately is reported, because a stopped server may have missed it", "2026-01-01T23:00:00Z", ["c", "d"]],
+  ["was deployed long ago is not reported again", "2025-12-31T23:00:00Z", []],
+])("at the start, a commit that %s", async (_, endTime, reported) => {
+  const { add, queue } = setUp();
+  for (const [name, commit] of [
+    ["a", "c"],
+    ["b", "c"],
+    ["x", "d"],
+  ] as const) {
+    const status = { observedCommit: commit.repeat(40), lastDeployResult: aSummary({ endTime }) };
+    add(aDeployment({ key: { namespace: "shop", name }, status }));
+  }
   await vi.runAllTimersAsync();
-  expect(queue.requests).toEqual([]);
+  const commits = queue.requests.map((request) => request.kind === "commit-status" && request.commit.commit[0]);
+  expect(commits).toEqual(reported);
+});
+
+test("at the start, the commit of a deployment whose result changed lately is reported without a deploy, too", async () => {
+  const { add, queue } = setUp();
+  const ready = { type: "Ready", status: "False", reason: "PrepareFailed", message: "no" } as const;
+  const conditions = [{ ...ready, lastTransitionTime: "2026-01-01T23:00:00Z" }];
+  add(aDeployment({ status: { observedCommit: "c".repeat(40), conditions } }));
+  await vi.runAllTimersAsync();
+  expect(queue.requests).toMatchObject([{ kind: "commit-status", commit: { commit: "c".repeat(40) } }]);
+});
+
+test.each<[string, Deployment]>([
+  [
+    "another repository",
+    aDeployment({ spec: { source: { url: "https://git.example.com/org/new", ref: {}, path: "" } } }),
+  ],
+  [
+    "an artifact",
+    {
+      ...before,
+      repo: undefined,
+      spec: { ...before.spec, source: { kind: "oci", url: "oci://r.example.com/a", ref: {}, path: "" } },
+    } as Deployment,
+  ],
+])("unfinished commits are checked when a deployment follows %s instead of their repository", async (_, next) => {
+  const { change, queue, reports } = setUp();
+  const waiting = { forge: "gitea", repoName: "org/shop", commit: "b".repeat(40) };
+  await reports.setUnsettled(waiting, before.repo, true);
+  change(before, next);
+  await vi.runAllTimersAsync();
+  expect(queue.requests).toEqual([{ kind: "commit-status", commit: waiting, repo: before.repo }]);
 });
 
 test("what Redis did not accept is queued later, together with what has changed since", async () => {
@@ -147,9 +198,23 @@ test("what Redis did not accept is queued later, together with what has changed 
   expect(queue.requests.map(({ kind }) => kind).toSorted()).toEqual(["commit-status", "preview"]);
 });
 
+test("once Redis accepts requests again, the next change queues all of them", async () => {
+  const { change, queue, reports } = setUp();
+  vi.spyOn(reports, "unsettled").mockRejectedValueOnce(new Error("Redis is away"));
+  change(before, observed);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(queue.requests).toEqual([]);
+  change(observed, aDeployment({ status: { observedCommit: "d".repeat(40) } }));
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(queue.requests.map((request) => request.kind === "commit-status" && request.commit.commit[0])).toEqual([
+    "c",
+    "d",
+  ]);
+});
+
 test("nothing is queued after it was stopped", async () => {
   const { change, queue, stop } = setUp();
-  stop();
+  await stop();
   change(observed, deployed);
   await vi.runAllTimersAsync();
   expect(queue.requests).toEqual([]);
