@@ -22,7 +22,7 @@ import { parseManifest } from "../apis/kluctl/manifest.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { MergeGroupKey, RepoId } from "../model.ts";
+import { followsGit, type MergeGroupKey, type RepoId } from "../model.ts";
 import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../log/tracing.ts";
 import { createTracedJobs } from "./traced.ts";
@@ -221,6 +221,11 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   const flux = startFluxReports(deps);
   const writeCommitStatus = createCommitStatusWriter({
     flux: flux?.statuses,
+    followedRepos: () =>
+      new Set([
+        ...deployments.all().flatMap((one) => (followsGit(one) ? [one.repo] : [])),
+        ...(deps.fluxSources?.all() ?? []).map(({ repo }) => repo),
+      ]),
     ...{ forges, reports, queue, deployments, secrets, sources, lastMove, writeEnvironments, log },
   });
   const reporter = startWorker({

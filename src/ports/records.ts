@@ -60,8 +60,13 @@ export interface Reports {
  * what is there. All methods throw QueueUnavailableError.
  */
 export interface PostedDeployments {
-  of(repo: Omit<CommitKey, "commit">): Promise<readonly PostedDeployment[]>;
-  save(repo: Omit<CommitKey, "commit">, posted: PostedDeployment): Promise<void>;
+  of(repo: Omit<CommitKey, "commit">): Promise<PostedSnapshot>;
+}
+
+export interface PostedSnapshot {
+  readonly all: readonly PostedDeployment[];
+  /** Returns false and stores nothing if something else was stored for its environment and ref after this was read. */
+  save(posted: PostedDeployment): Promise<boolean>;
 }
 
 /** In epoch milliseconds. */

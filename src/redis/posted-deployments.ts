@@ -7,6 +7,7 @@ import type { PostedDeployments } from "../ports.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 import { commit } from "./key-schemas.ts";
 import { digest } from "./keys.ts";
+import { evaluate, prepare } from "./scripts.ts";
 
 export interface PostedDeploymentsDeps {
   /** A producer's connection, see connection.ts. */
@@ -35,6 +36,14 @@ const deadlineMs = 2_000;
 /** Since the last deployment in the repository. */
 const keepMs = 90 * 24 * 3_600_000;
 
+/** KEYS: the hash. ARGV: the field, its value as it was read (empty: there was none), its next value, how long to keep it. */
+const replace = prepare(`
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return 1
+`);
+
 export function createPostedDeployments({ connection, prefix }: PostedDeploymentsDeps): PostedDeployments {
   const ready = createReadiness(connection);
 
@@ -50,17 +59,24 @@ export function createPostedDeployments({ connection, prefix }: PostedDeployment
 
   return {
     async of(repo) {
-      const found = await inTime("return the environments", async () => connection.hvals(keyOf(repo)));
-      // Those of another version count as unknown.
-      return found.flatMap((json) => Posted.safeParse(parseJson(json)).data ?? []);
-    },
-    async save(repo, posted) {
-      const field = digest(JSON.stringify([posted.task, posted.environment, posted.ref]));
       const key = keyOf(repo);
-      const writing = connection.multi().hset(key, field, JSON.stringify(posted)).pexpire(key, keepMs);
-      const answers = await inTime("store the state of an environment", async () => writing.exec());
-      const failed = answers?.find(([error]) => error)?.[0];
-      if (failed) throw failed;
+      const found = new Map(
+        Object.entries(await inTime("return the environments", async () => connection.hgetall(key))),
+      );
+      return {
+        // Those of another version count as unknown.
+        all: [...found.values()].flatMap((json) => Posted.safeParse(parseJson(json)).data ?? []),
+        async save(posted) {
+          const field = digest(JSON.stringify([posted.task, posted.environment, posted.ref]));
+          const next = JSON.stringify(posted);
+          const isStored = await inTime("store the state of an environment", async () =>
+            evaluate(connection, replace, [key], [field, found.get(field) ?? "", next, keepMs]),
+          );
+          if (isStored !== 1) return false;
+          found.set(field, next);
+          return true;
+        },
+      };
     },
   };
 }

@@ -97,7 +97,7 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
         lines,
         isUncertain: isUncertain && isSummaryOpen && lines.length === 0,
         isOpen: isOpen || missing.size > 0,
-        again: whenAgain(commitText(request.commit), missing),
+        again: whenAgain(`${commitText(request.commit)} ${request.repo}`, missing),
       };
     },
   };

@@ -27,6 +27,7 @@ import { includedCommitsOf } from "../model/included-commits.ts";
 import { includesFrom } from "../model/includes.ts";
 import { failedIn, isForeign, isOpen, markStale, type Report, type RolloutLine } from "../model/report.ts";
 import { readyCondition } from "../reconcile/status/conditions.ts";
+import { unsettledRequests } from "./commit-requests.ts";
 import { createFollowMerge, type Followed, waitsFor } from "./follow-merge.ts";
 import type { Marker } from "./marker.ts";
 import { detailsOf, withDetails } from "./status-details.ts";
@@ -212,11 +213,23 @@ export function createReportWriter(deps: ReportWriterDeps) {
     for (const earlier of report.earlierHeads) {
       await attempt(() => leave(forge, report, earlier, signal));
     }
+    await requestReleased(report);
     const outcome = logged(report, worstOf(outcomes));
     if (outcome.kind !== "done") return outcome;
     if (told.againMs !== undefined) return waitsFor(told.againMs);
     await merges.noteWritten(told.report, now);
     return laterMs === undefined ? outcome : waitsFor(laterMs);
+  }
+
+  /** While a pull request proposes a commit that is deployed already, the commit's summary is its own, and then the deploy's. */
+  async function requestReleased(report: Report): Promise<void> {
+    const { repo, head, mergeCommit, earlierHeads } = report;
+    const released = new Set([...earlierHeads, ...(isOpen(report) ? [] : [head, mergeCommit])]);
+    if (repo === undefined || released.size === 0) return;
+    const requests = (await unsettledRequests(forges, reports, repo)).filter(({ commit }) =>
+      released.has(commit.commit),
+    );
+    if (requests.length > 0) await queue.enqueue(requests);
   }
 
   async function postComment(forge: Forge, report: Report, comments: OwnComments, signal?: AbortSignal) {

@@ -7,7 +7,15 @@ export function fakePosted(): PostedDeployments & { readonly saved: Map<string, 
   const saved = new Map<string, PostedDeployment>();
   return {
     saved,
-    of: () => Promise.resolve([...saved.values()]),
-    save: (_repo, posted) => Promise.resolve(void saved.set(`${posted.environment} ${posted.ref}`, posted)),
+    of() {
+      const read = new Map(saved);
+      const save = (posted: PostedDeployment) => {
+        const name = `${posted.environment} ${posted.ref}`;
+        if (saved.get(name) !== read.get(name)) return Promise.resolve(false);
+        for (const known of [saved, read]) known.set(name, posted);
+        return Promise.resolve(true);
+      };
+      return Promise.resolve({ all: [...read.values()], save });
+    },
   };
 }

@@ -38,6 +38,7 @@ export function useFluxStatuses({
       secrets: fakeSecrets(),
       sources,
       lastMove,
+      followedRepos: () => flux.fluxSources.all().map((source) => source.repo),
       writeEnvironments: () => Promise.resolve(),
       flux: fluxStatuses,
       log: silentLog,

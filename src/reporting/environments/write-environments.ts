@@ -1,9 +1,10 @@
 /** Brings the environments of a git host in line with the deployments of a repository; writes only what differs. */
 import { ForgeError } from "../../errors.ts";
 import { createBoundedMap } from "../../kit/bounded-map.ts";
+import { createLimit, type Limit } from "../../kit/limit.ts";
 import type { Logger } from "../../log.ts";
 import type { CommitKey } from "../../model.ts";
-import type { Forge, PostedDeployments } from "../../ports.ts";
+import type { Forge, PostedDeployments, PostedSnapshot } from "../../ports.ts";
 import type { Follower } from "../deploy-statuses.ts";
 import { environmentProblems, type EnvironmentStep, nextSteps } from "./next-steps.ts";
 
@@ -16,15 +17,18 @@ export interface EnvironmentWriterDeps {
   readonly log: Logger;
 }
 
+/** `followers`: returns all deployments that follow the repository, as they are when it is called. */
 export type WriteEnvironments = (
   forge: Forge,
   commit: CommitKey,
-  followers: readonly Follower[],
+  followers: () => readonly Follower[],
   signal?: AbortSignal,
 ) => Promise<void>;
 
 /** An earlier deployment ends, the next one starts, and the one that was live is replaced. */
 const mostRounds = 3;
+/** Rounds in which another server stored something meanwhile. */
+const mostConflicts = 5;
 /** How long an environment that the host refuses is left alone. */
 const restMs = 10 * 60_000;
 const mostKept = 1_000;
@@ -36,6 +40,7 @@ const mostKept = 1_000;
 export function createEnvironmentWriter({ posted, isEnabled, task, log }: EnvironmentWriterDeps): WriteEnvironments {
   const refused = createBoundedMap<true>({ entries: mostKept, maxAgeMs: restMs });
   const logged = createBoundedMap<true>({ entries: mostKept });
+  const turns = new Map<string, Limit>();
 
   function warnOnce(about: CommitKey, problem: string, message: string): void {
     const key = `${about.forge}:${about.repoName} ${problem}`;
@@ -43,14 +48,22 @@ export function createEnvironmentWriter({ posted, isEnabled, task, log }: Enviro
     logged.set(key, true);
   }
 
-  async function take(forge: Forge, commit: CommitKey, step: EnvironmentStep, signal?: AbortSignal): Promise<void> {
+  /** Returns false if another server has written to the environment meanwhile. */
+  async function take(
+    forge: Forge,
+    commit: CommitKey,
+    step: EnvironmentStep,
+    known: PostedSnapshot,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
     try {
       const id = await forge.setDeployment?.({ ...commit, commit: step.commit }, step.deployment, step.id, signal);
-      await posted.save(commit, step.toRecord(id));
+      return await known.save(step.toRecord(id));
     } catch (error) {
       if (!isRefusal(error)) throw error;
       refused.set(restKey(commit, step), true);
       logRefusal(commit, error);
+      return true;
     }
   }
 
@@ -63,18 +76,48 @@ export function createEnvironmentWriter({ posted, isEnabled, task, log }: Enviro
     logged.set(key, true);
   }
 
-  return async function writeEnvironments(forge, commit, followers, signal) {
-    if (forge.setDeployment === undefined || !isEnabled(forge.id)) return;
-    const deployments = followers.map(({ deployment }) => deployment);
+  /**
+   * The jobs of several commits of a repository write to the same environments: what one of them decides from would be outdated
+   * by the other's writes, on the host too.
+   */
+  async function inTurn(commit: CommitKey, work: () => Promise<void>, signal?: AbortSignal): Promise<void> {
+    const name = `${commit.forge}:${commit.repoName.toLowerCase()}`;
+    const turn = turns.get(name) ?? createLimit(1);
+    turns.set(name, turn);
+    try {
+      await turn.run(work, { signal });
+    } finally {
+      if (turn.idle()) turns.delete(name);
+    }
+  }
+
+  async function write(
+    forge: Forge,
+    commit: CommitKey,
+    followers: () => readonly Follower[],
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const deployments = followers().map(({ deployment }) => deployment);
     for (const problem of environmentProblems(deployments, task())) {
       warnOnce(commit, problem, "ignored an annotation about the environment");
     }
-    for (let round = 0; round < mostRounds; round++) {
-      const input = { commit: commit.commit, followers, posted: await posted.of(commit), task: task() };
+    let conflicts = 0;
+    for (let round = 0; round < mostRounds + conflicts; round++) {
+      const known = await posted.of(commit);
+      const input = { commit: commit.commit, followers: followers(), posted: known.all, task: task() };
       const steps = nextSteps(input).filter((step) => refused.get(restKey(commit, step)) === undefined);
       if (steps.length === 0) return;
-      for (const step of steps) await take(forge, commit, step, signal);
+      let isOutdated = false;
+      for (const step of steps) if (!(await take(forge, commit, step, known, signal))) isOutdated = true;
+      if (isOutdated && ++conflicts > mostConflicts) {
+        throw new Error(`another server writes to the same environments of ${commit.repoName}`);
+      }
     }
+  }
+
+  return async function writeEnvironments(forge, commit, followers, signal) {
+    if (forge.setDeployment === undefined || !isEnabled(forge.id)) return;
+    await inTurn(commit, () => write(forge, commit, followers, signal), signal);
   };
 }
 

@@ -16,15 +16,16 @@ test("what was written to each environment is known to every replica, and replac
   await redis.start();
   const prefix = uniquePrefix();
   const open = () => createPostedDeployments({ connection: redis.producer(), prefix });
-  await open().save(repo, posted({ state: "in_progress" }));
+  const save = async (of: typeof repo, next: PostedDeployment) => (await open().of(of)).save(next);
+  expect(await save(repo, posted({ state: "in_progress" }))).toBe(true);
   const whole = posted({
     ...{ url: "https://shop.example.com/", tier: "production", live: { commit: "b".repeat(40), id: "6" } },
   });
-  await open().save(repo, whole);
-  await open().save(repo, posted({ ref: "refs/heads/release" }));
-  await open().save({ ...repo, repoName: "org/other" }, posted());
+  await save(repo, whole);
+  await save(repo, posted({ ref: "refs/heads/release" }));
+  await save({ ...repo, repoName: "org/other" }, posted());
 
-  const found = await open().of({ forge: "github", repoName: "org/SHOP" });
+  const { all: found } = await open().of({ forge: "github", repoName: "org/SHOP" });
   expect(found.toSorted((a, b) => a.ref.localeCompare(b.ref))).toEqual([whole, posted({ ref: "refs/heads/release" })]);
 });
 
@@ -33,6 +34,25 @@ test("an entry that Towline did not write counts as unknown", async () => {
   await redis.start();
   const prefix = uniquePrefix();
   const store = createPostedDeployments({ connection: redis.producer(), prefix });
-  await store.save(repo, posted({ id: "../../other" }));
-  expect(await store.of(repo)).toEqual([]);
+  await (await store.of(repo)).save(posted({ id: "../../other" }));
+  const known = await store.of(repo);
+  expect(known.all).toEqual([]);
+  expect(await known.save(posted())).toBe(true);
+  expect((await store.of(repo)).all).toEqual([posted()]);
+});
+
+test("what was stored after a replica read the environment is not overwritten", async () => {
+  const redis = useRedisServer();
+  await redis.start();
+  const prefix = uniquePrefix();
+  const open = () => createPostedDeployments({ connection: redis.producer(), prefix });
+  const [one, other] = [await open().of(repo), await open().of(repo)];
+  expect(await one.save(posted({ state: "in_progress" }))).toBe(true);
+  expect(await other.save(posted({ state: "failure" }))).toBe(false);
+  expect(await other.save(posted({ ref: "refs/heads/release" }))).toBe(true);
+  expect(await one.save(posted({ state: "success" }))).toBe(true);
+  expect((await open().of(repo)).all.map(({ state, ref }) => `${ref} ${state}`).toSorted()).toEqual([
+    "refs/heads/main success",
+    "refs/heads/release success",
+  ]);
 });

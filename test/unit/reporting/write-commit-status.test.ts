@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { ForgeError } from "../../../src/errors.ts";
-import type { Condition } from "../../../src/model.ts";
+import { ForgeError, RemoteBusyError } from "../../../src/errors.ts";
+import { type Condition, followsGit } from "../../../src/model.ts";
 import { createEnvironmentWriter } from "../../../src/reporting/environments/write-environments.ts";
 import { createCommitStatusWriter } from "../../../src/reporting/write-commit-status.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
@@ -33,6 +33,7 @@ function setUpWith(forge: ReturnType<typeof fakeForge>, ...deployments: ReturnTy
     reports,
     queue,
     deployments: { ...cluster, synced: () => known.synced },
+    followedRepos: () => cluster.all().flatMap((one) => (followsGit(one) ? [one.repo] : [])),
     secrets: fakeSecrets(),
     sources,
     lastMove: () => Promise.resolve("move-1"),
@@ -46,7 +47,7 @@ function setUpWith(forge: ReturnType<typeof fakeForge>, ...deployments: ReturnTy
   });
   const { repo } = aDeployment();
   const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };
-  const write = () => writer({ kind: "commit-status", commit, repo });
+  const write = (of = repo) => writer({ kind: "commit-status", commit, repo: of });
   const lines = () =>
     forge.statuses.map(({ status: { context, state, description } }) => `${context} ${state} ${description}`);
   return { forge, cluster, sources, reports, queue, write, lines, known, unsettled: () => reports.unsettled(repo) };
@@ -135,6 +136,78 @@ test("nothing is written as long as the deployments are not known", async () => 
   known.synced = false;
   expect(await write()).toMatchObject({ kind: "later" });
   expect(lines()).toEqual([]);
+});
+
+test("a commit that a pull request proposes gets its own summary once the pull request is closed", async () => {
+  const { write, lines, reports, unsettled } = setUp(
+    aDeployment({ status: { observedCommit: pushed, conditions: [ready] } }),
+  );
+  const proposing = aReport({ repo: aDeployment().repo, head: pushed });
+  await reports.save(proposing);
+  await write();
+  expect(lines()).toEqual(["towline/shop/prod success nothing to do"]);
+  expect(await unsettled()).toMatchObject([{ commit: pushed }]);
+
+  await reports.save({ ...proposing, state: "merged", mergeCommit: pushed });
+  await write();
+  expect(lines().slice(1)).toEqual(["towline success nothing to do"]);
+  expect(await unsettled()).toEqual([]);
+});
+
+test("while git cannot be read, a commit stays queued and is looked at again", async () => {
+  const { write, lines, sources, unsettled } = setUp(aDeployment());
+  await write();
+  sources.failing.error = new Error("no route to host");
+  await write();
+  expect(lines()).toEqual(["towline/shop/prod pending queued", "towline pending queued"]);
+  expect(await unsettled()).toMatchObject([{ commit: pushed }]);
+});
+
+test("a slow git host does not occupy the workers that report to all hosts", async () => {
+  const { write, lines, sources, unsettled } = setUp(aDeployment());
+  const { heads } = sources;
+  sources.heads = (repository, freshness, signal, options) =>
+    options?.leaves
+      ? Promise.reject(new RemoteBusyError("git.example.com/org/shop", 20_000))
+      : heads(repository, freshness, signal, options);
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 4_000 });
+  expect(lines()).toEqual([]);
+  expect(await unsettled()).toMatchObject([{ commit: pushed }]);
+});
+
+test("deployments that spell the URL of a repository in different ways share the statuses of its commits", async () => {
+  const forge = fakeForge();
+  const { repoName } = forge;
+  forge.repoName = (repo) => repoName(repo.replace(/^ssh\./, "") as typeof repo)?.replace("org/", "Org/");
+  const status = { observedCommit: pushed, conditions: [ready] };
+  const source = { url: "ssh://git@ssh.git.example.com:443/org/shop", ref: { branch: "main" }, path: "" };
+  const other = aDeployment({ key: { namespace: "shop", name: "ssh" }, spec: { source }, status });
+  const elsewhere = aDeployment({
+    key: { namespace: "shop", name: "elsewhere" },
+    spec: { source: { ...source, url: "https://git.example.com/org/other" } },
+    status,
+  });
+  const { write, lines, reports } = setUpWith(forge, aDeployment({ status }), other, elsewhere);
+  await write();
+  await write(other.repo);
+  expect(lines()).toEqual([
+    "towline/shop/prod success nothing to do",
+    "towline/shop/ssh success nothing to do",
+    "towline success 2 deployments: 2 up to date",
+  ]);
+  expect(await reports.unsettled(other.repo)).toEqual([]);
+});
+
+test("a commit that waits for a deployment with another spelling is checked when either of them changes", async () => {
+  const forge = fakeForge();
+  const { repoName } = forge;
+  forge.repoName = (repo) => repoName(repo.replace(/^ssh\./, "") as typeof repo);
+  const source = { url: "ssh://git@ssh.git.example.com:443/org/shop", ref: { branch: "main" }, path: "" };
+  const other = aDeployment({ key: { namespace: "shop", name: "ssh" }, spec: { source } });
+  const { write, reports } = setUpWith(forge, aDeployment(), other);
+  await write();
+  for (const { repo } of [aDeployment(), other])
+    expect(await reports.unsettled(repo)).toMatchObject([{ commit: pushed }]);
 });
 
 test("deployments of other branches, and those pinned to a commit, are left out", async () => {

@@ -331,6 +331,19 @@ test("a missing pull request, report or forge is not a failure", async () => {
   expect(await write()).toMatchObject({ kind: "skipped" });
 });
 
+test.each<[string, Partial<Report>, string[]]>([
+  ["merged", { state: "merged", mergeCommit: "e".repeat(40) }, ["1", "e"]],
+  ["closed", { state: "closed" }, ["1"]],
+  ["open, and has other commits now", { earlierHeads: ["2".repeat(40)] }, ["2"]],
+])("a pull request that is %s leaves the summaries of its commits to their deployments", async (_, report, commits) => {
+  const { write, forge, reports, queue } = await setUp({ repo, ...report });
+  forge.put(7, { head: headCommit, state: report.state === "done" ? "open" : ((report.state ?? "open") as "open") });
+  const commit = (of: string) => ({ forge: "gitea", repoName: "org/shop", commit: of.repeat(40) });
+  for (const of of ["1", "2", "3", "e"]) await reports.setUnsettled(commit(of), repo, true);
+  expect(await write()).toEqual({ kind: "done" });
+  expect(queue.requests).toEqual(commits.map((of) => ({ kind: "commit-status", commit: commit(of), repo })));
+});
+
 /** Another pull request that proposes the same commit. */
 function another(number: number, overrides: Partial<Report> = {}): Report {
   return aReport({ repo, pullRequest: { ...key, number }, url: `https://git.example.com/${number}`, ...overrides });

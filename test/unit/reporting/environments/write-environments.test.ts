@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ForgeError } from "../../../../src/errors.ts";
 import type { Logger } from "../../../../src/log.ts";
-import type { HostDeployment } from "../../../../src/model.ts";
+import type { Condition, HostDeployment } from "../../../../src/model.ts";
 import { createEnvironmentWriter } from "../../../../src/reporting/environments/write-environments.ts";
 import { aDeployment, aSummary } from "../../../support/deployments.ts";
 import { fakeForge } from "../../../support/fake-forge.ts";
@@ -43,7 +43,8 @@ function setUp({ isEnabled = true, kind = "github" }: { isEnabled?: boolean; kin
     warnings,
     refuse,
     environments,
-    write: (...all: ReturnType<typeof follower>[]) => write(forge, commit, all),
+    write: (...all: ReturnType<typeof follower>[]) => write(forge, commit, () => all),
+    writeAt: (at: string, ...all: ReturnType<typeof follower>[]) => write(forge, { ...commit, commit: at }, () => all),
   };
 }
 
@@ -93,4 +94,78 @@ test("an invalid annotation is logged once, and the rest of the report is writte
     [{ error: expect.stringContaining("shop/prod: annotation") as string }, expect.any(String)],
   ]);
   expect(forge.deployments).toHaveLength(1);
+});
+
+const next = "d".repeat(40);
+
+/** The deployment when it has begun with the next commit. */
+function onItsWay() {
+  const { deployment, ref } = follower("prod");
+  const condition = { type: "Reconciling", status: "True", reason: "Progressing", message: "", lastTransitionTime: "" };
+  const status = { ...deployment.status, observedCommit: next, lastObjectsHash: undefined };
+  return {
+    deployment: { ...deployment, status: { ...status, conditions: [condition as Condition] } },
+    head: next,
+    ref,
+  };
+}
+
+test("the jobs of two commits of a repository do not overwrite each other's record of an environment", async () => {
+  const { writeAt, forge, posted } = setUp();
+  const { setDeployment } = forge;
+  const gate = Promise.withResolvers<void>();
+  let asked = 0;
+  forge.setDeployment = async (...args) => {
+    asked += 1;
+    if (asked === 1) await gate.promise;
+    return setDeployment!(...args);
+  };
+  const first = writeAt(commit.commit, follower("prod"));
+  await vi.waitFor(() => expect(asked).toBe(1));
+  const second = writeAt(next, onItsWay());
+  await new Promise(setImmediate);
+  gate.resolve();
+  await Promise.all([first, second]);
+
+  const shown = forge.deployments.map(({ commit: of, deployment: { state } }) => [of[0], state]);
+  expect(shown).toEqual([
+    ["c", "success"],
+    ["d", "in_progress"],
+  ]);
+  expect([...posted.saved.values()]).toMatchObject([
+    { commit: next, state: "in_progress", live: { commit: commit.commit } },
+  ]);
+});
+
+test("what another server has recorded meanwhile is not overwritten, and decided from", async () => {
+  const { write, forge, posted } = setUp();
+  const { setDeployment } = forge;
+  let isFirst = true;
+  forge.setDeployment = async (...args) => {
+    const id = await setDeployment!(...args);
+    if (isFirst) {
+      const [, deployment] = args;
+      posted.saved.set(`prod ${deployment.ref}`, { ...deployment, commit: next, id: "77", state: "in_progress" });
+    }
+    isFirst = false;
+    return id;
+  };
+  await write(follower("prod"));
+  expect([...posted.saved.values()]).toMatchObject([{ commit: commit.commit, state: "success" }]);
+  const shown = forge.deployments.map(({ commit: of, id, deployment: { state } }) => [of[0], id, state]);
+  expect(shown.slice(1)).toEqual([
+    ["d", "77", "canceled"],
+    ["c", expect.any(String), "success"],
+  ]);
+});
+
+test("a record that another server changes each time is left to a later attempt", async () => {
+  const { write, forge, posted } = setUp();
+  const { setDeployment } = forge;
+  forge.setDeployment = async (...args) => {
+    const [, deployment] = args;
+    posted.saved.set(`prod ${deployment.ref}`, { ...deployment, commit: next, id: "77", state: "in_progress" });
+    return setDeployment!(...args);
+  };
+  await expect(write(follower("prod"))).rejects.toThrow("another server");
 });
