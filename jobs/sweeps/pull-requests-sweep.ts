@@ -31,7 +31,7 @@ export interface PullRequestsSweepDeps {
   readonly deployments: Pick<Deployments, "all" | "tracking">;
   /** The forges with a login, by id. */
   readonly forges: ReadonlyMap<string, SweptForge>;
-  readonly reports: Pick<Reports, "open" | "find" | "refused">;
+  readonly reports: Pick<Reports, "open" | "find" | "refused" | "unpublished">;
   readonly queue: Pick<JobQueue, "enqueue" | "claim">;
   /** How often each repository of a forge is checked, by whichever replica comes first. */
   readonly everyMs?: ((forge: string) => number) | undefined;
@@ -57,6 +57,8 @@ const mostClosedAtOnce = 20;
 const longestPreviewMs = 3_600_000;
 /** A server whose clock is ahead records deploys in the future of all previews: each is requested once an hour at most. */
 const rememberedRequests = { entries: 5_000, maxAgeMs: 3_600_000 };
+/** By then, the job that publishes a report is done, put off for a reason, or lost. */
+const unpublishedMs = 5 * 60_000;
 /** A failed preview has already been retried within seconds; an outage takes longer to end. */
 const mendMs = 10 * 60_000;
 
@@ -130,7 +132,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     const lastDeploy = lastDeployIn(repo, () => true);
     await requestPreviews(missed);
     for (const key of missed) askedAfter.set(pullRequestId(key), lastDeploy);
-    await retryRefused(forge, repoName, missed);
+    await requestReports(forge, repoName, missed);
     // Last, so that a failure of this request delays nothing else, and the next repository is queried all the same.
     const closed = `closed pull requests of ${repoName} on ${forge.id}`;
     try {
@@ -185,20 +187,29 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     return missed;
   }
 
-  /** The login may have been given permissions or been replaced in the meantime. */
-  async function retryRefused({ id }: SweptForge, repoName: string, missed: readonly PullRequestKey[]): Promise<void> {
+  /**
+   * Those that the forge rejected, because the login may have been given permissions or been replaced in the meantime, and
+   * those whose job was lost.
+   */
+  async function requestReports(
+    { id }: SweptForge,
+    repoName: string,
+    missed: readonly PullRequestKey[],
+  ): Promise<void> {
     const asked = new Set(missed.map(pullRequestId));
-    const refused = (await reports.refused(id)).filter(
+    const all = [...(await reports.refused(id)), ...(await reports.unpublished(id, unpublishedMs))];
+    const distinct = new Map(all.map((key) => [pullRequestId(key), key]));
+    const unwritten = [...distinct.values()].filter(
       (key) => key.repoName.toLowerCase() === repoName.toLowerCase() && !asked.has(pullRequestId(key)),
     );
-    if (refused.length === 0) return;
-    const requests = refused.map(async (pullRequest) =>
+    if (unwritten.length === 0) return;
+    const requests = unwritten.map(async (pullRequest) =>
       (await reports.find(pullRequest)) === undefined
         ? ({ kind: "preview", pullRequest, cause: "sweep" } as const)
         : ({ kind: "report", pullRequest } as const),
     );
     await queue.enqueue(await Promise.all(requests));
-    log.debug({ pullRequests: refused.map(pullRequestText) }, "retrying reports that the forge rejected");
+    log.debug({ pullRequests: unwritten.map(pullRequestText) }, "requested reports that were not published");
   }
 
   async function isNews(pullRequest: PullRequest, known: OpenReport | undefined, repo: RepoId): Promise<boolean> {

@@ -53,7 +53,18 @@ export interface Reports {
   setRefused(key: PullRequestKey, refused: boolean): Promise<void>;
   /** The pull requests of this forge whose reports were rejected and not written since. */
   refused(forge: string): Promise<readonly PullRequestKey[]>;
+  /**
+   * Records that a report is to be published. Call before it is saved, and before it is read to publish it. Returns what
+   * distinguishes this from later calls.
+   */
+  setUnpublished(key: PullRequestKey): Promise<PublishMark>;
+  /** Records that everything is published that was saved before the mark was made. */
+  setPublished(key: PullRequestKey, mark: PublishMark): Promise<void>;
+  /** The pull requests of this forge with a report that is to be published for this long, in milliseconds. */
+  unpublished(forge: string, forMs: number): Promise<readonly PullRequestKey[]>;
 }
+
+export type PublishMark = number & { readonly __brand: "PublishMark" };
 
 /**
  * What was written to the environments of repositories, by environment and ref. Kept in Redis; without it, the forge is asked

@@ -21,7 +21,7 @@ export interface PreviewDeps extends OpenDeps {
   /** The forges with credentials for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
   readonly deployments: Pick<Deployments, "tracking" | "including"> & { synced(): boolean };
-  readonly reports: Pick<Reports, "find" | "save" | "setRefused">;
+  readonly reports: Pick<Reports, "find" | "save" | "setRefused" | "setUnpublished">;
   readonly queue: Pick<Queue, "enqueue">;
   /** Absent: no repository is known to be slow. */
   readonly slowForMs?: Sources["slowForMs"] | undefined;
@@ -121,6 +121,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
 
   /** The report is stored first, because the report job reads it. */
   async function save(report: Report): Promise<void> {
+    await deps.reports.setUnpublished(report.pullRequest); // if that job is lost, the sweep requests another one
     await deps.reports.save(report);
     await deps.queue.enqueue([{ kind: "report", pullRequest: report.pullRequest }]);
   }

@@ -1,20 +1,21 @@
 /**
  * Stores reports and written statuses in Redis, for some days. In addition to the reports, a hash per repository lists
  * the open pull requests with the commits they were previewed at, so that pushes and sweeps need not read whole
- * reports; a set per forge lists the pull requests whose reports it rejected. In addition to the statuses, a set per
- * repository lists the pushed commits that lack their final status, and another one the merged pull requests that
+ * reports; two sets per forge list the pull requests whose reports it rejected, and those whose reports are still to be
+ * published. In addition to the statuses, a set per repository lists the pushed commits that lack their final status, and another one the merged pull requests that
  * deployments which include it still have to deploy.
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
-import type { Reports } from "../ports.ts";
+import type { PublishMark, Reports } from "../ports.ts";
 import { followedForMs, isOpen, type OpenReport, type Report, toOpenReport } from "../model/report.ts";
 import { readReport, storeReport } from "../model/stored-report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } from "./key-schemas.ts";
 import { digest, pullRequestId } from "./keys.ts";
+import { evaluate, prepare } from "./scripts.ts";
 
 export interface ReportsDeps {
   /** A producer's connection, see connection.ts. */
@@ -57,6 +58,20 @@ const keepStatusesMs = 14 * dayMs;
 /** Redis keeps the value in memory and is blocked while it sends it. */
 const mostBytes = 1_000_000;
 
+/** KEYS: a sorted set. ARGV: a member, the time, how long to keep the set. Returns the time, or a later one if it is taken. */
+const mark = prepare(`
+local last = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
+local at = math.max(tonumber(ARGV[2]), last + 1)
+redis.call('ZADD', KEYS[1], string.format('%d', at), ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return at
+`);
+/** KEYS: a sorted set. ARGV: a member, its time. Removes it unless it has another time. */
+const unmark = prepare(`
+if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end
+return 0
+`);
+
 export function createReports({ connection, prefix, keepMs = 30 * dayMs }: ReportsDeps): Reports {
   const ready = createReadiness(connection);
 
@@ -78,6 +93,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const mergesKey = (commit: CommitKey) => `${prefix}:merges:${digest(commitText(commit).toLowerCase())}`;
   const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
   const refusedKey = (forge: string) => `${prefix}:refused:${forge}`;
+  const unpublishedKey = (forge: string) => `${prefix}:unpublished:${forge}`;
   const rollingOutKey = (repo: RepoId) => `${prefix}:rolling-out:${digest(repo)}`;
   const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
 
@@ -224,6 +240,25 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
         await connection.zremrangebyscore(refusedKey(forge), "-inf", String(Date.now() - keepStatusesMs));
         return connection.zrange(refusedKey(forge), 0, "-1");
       });
+      return found.flatMap((json) => parse(PullRequestKeySchema, json) ?? []);
+    },
+    async setUnpublished({ forge, repoName, number }) {
+      const member = JSON.stringify({ forge, repoName, number });
+      const at = await inTime("record that a report is to be published", async () =>
+        evaluate(connection, mark, [unpublishedKey(forge)], [member, Date.now(), keepMs]),
+      );
+      return at as PublishMark;
+    },
+    async setPublished({ forge, repoName, number }, at) {
+      const member = JSON.stringify({ forge, repoName, number });
+      await inTime("record that a report is published", async () =>
+        evaluate(connection, unmark, [unpublishedKey(forge)], [member, at]),
+      );
+    },
+    async unpublished(forge, forMs) {
+      const found = await inTime("list the reports to be published", async () =>
+        connection.zrangebyscore(unpublishedKey(forge), "-inf", String(Date.now() - forMs)),
+      );
       return found.flatMap((json) => parse(PullRequestKeySchema, json) ?? []);
     },
   };

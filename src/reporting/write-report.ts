@@ -9,7 +9,6 @@ import {
   type AnyDeployment,
   type CommitKey,
   isMalformed,
-  keyText,
   type Outcome,
   type PullRequest,
   type PullRequestKey,
@@ -20,18 +19,16 @@ import {
 import type { Clock, Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import { hasFinalVerdict } from "../comment/comment.ts";
-import { failureMark, renderFailure } from "../comment/rollout.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../access/credentials.ts";
-import { includedCommitsOf } from "../model/included-commits.ts";
 import { includesFrom } from "../model/includes.ts";
-import { failedIn, isForeign, isOpen, markStale, type Report, type RolloutLine } from "../model/report.ts";
-import { readyCondition } from "../reconcile/status/conditions.ts";
+import { isForeign, isOpen, markStale, type Report } from "../model/report.ts";
 import { unsettledRequests } from "./commit-requests.ts";
 import { createFollowMerge, type Followed, waitsFor } from "./follow-merge.ts";
 import type { Marker } from "./marker.ts";
 import { detailsOf, withDetails } from "./status-details.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
+import { createTellFailure } from "./tell-failure.ts";
 import { type OwnComments, writeComment } from "./write-comment.ts";
 import { endPending, isSaid, takeBack, writeStatuses } from "./write-statuses.ts";
 
@@ -51,17 +48,24 @@ export interface ReportWriterDeps {
 
 /** A base that changes faster than it can be compared must not prevent the comment without end. */
 const mostRestarts = 3;
-/** For this long, a failed rollout is not the author's concern: retries are under way, or pods are starting. */
-const recoversWithinMs = 5 * 60_000;
-/** A request that arrives while this job runs waits as long as the job is put off: the comment must not stand still. */
-const lookAgainMs = 15_000;
+/** Hosts answer for a moment, or to a login without permission, that there is no such pull request. */
+const believedAfterMs = 5 * 60_000;
 /** Pull requests whose comments were written by this process. */
 const mostWritten = 1_000;
+
+interface Published {
+  readonly outcome: Outcome;
+  /** Whether the comment and the statuses do not show the report yet. */
+  readonly isOwed: boolean;
+}
 
 export function createReportWriter(deps: ReportWriterDeps) {
   const { forges, reports, queue, log } = deps;
   const merges = createFollowMerge(deps);
+  const tellFailure = createTellFailure(deps);
   const written = createBoundedMap<true>({ entries: mostWritten });
+  /** When the host first answered that there is no such pull request. */
+  const missingSince = createBoundedMap<number>({ entries: mostWritten });
   let warned = false;
 
   function warnOfAnother(): void {
@@ -73,8 +77,12 @@ export function createReportWriter(deps: ReportWriterDeps) {
   return async function writeReport({ pullRequest: key }: ReportRequest, signal?: AbortSignal): Promise<Outcome> {
     const forge = forges.get(key.forge);
     if (forge === undefined) return { kind: "skipped", why: "the forge is no longer configured" };
-    const outcome = await writeUnlessStale(forge, key, signal);
+    // Before it is read: what is saved from now on has a job of its own.
+    const mark = await reports.setUnpublished(key);
+    const { outcome, isOwed } = await writeUnlessStale(forge, key, signal);
     if (outcome.kind !== "later") await reports.setRefused(key, outcome.kind === "failed");
+    // A rejected report has a record of its own.
+    if (!isOwed || outcome.kind === "failed") await reports.setPublished(key, mark);
     return outcome;
   };
 
@@ -82,79 +90,44 @@ export function createReportWriter(deps: ReportWriterDeps) {
     forge: Forge,
     key: PullRequestKey,
     signal: AbortSignal | undefined,
-  ): Promise<Outcome> {
+  ): Promise<Published> {
     const stored = await reports.find(key);
-    if (stored === undefined) return { kind: "skipped", why: "there is no record of this pull request any more" };
+    if (stored === undefined) {
+      return { outcome: { kind: "skipped", why: "there is no record of this pull request any more" }, isOwed: false };
+    }
     const { report, outcome, followed: ahead } = await merges.ahead(stored, signal);
-    if (outcome !== undefined) return outcome;
+    if (outcome !== undefined) return { outcome, isOwed: report.written === undefined };
     try {
       // All of these are questions to the host, whose answers take longer than anything else here.
       const [base, comments] = [readBase(report, signal), ask(forge.ownComments(key, signal))];
       const now = await forge.pullRequest(key, signal);
-      if (now === undefined) return { kind: "skipped", why: "the pull request was deleted" };
+      if (now === undefined) return { outcome: missing(key), isOwed: true };
+      missingSince.delete(pullRequestText(key));
       const stale = whyStale(report, now, await base);
       if (stale === undefined) {
         const { report: followed, againMs: laterMs } = ahead ?? (await merges.follow(report, now, signal));
         return await write(forge, await withStaleness(followed), { now, comments, laterMs }, signal);
       }
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
-      return { kind: "skipped", why: stale.why };
+      return { outcome: { kind: "skipped", why: stale.why }, isOwed: true };
     } catch (error) {
-      return logged(report, toForgeOutcome(error));
+      return { outcome: logged(report, toForgeOutcome(error)), isOwed: true };
     }
+  }
+
+  /** The host does not find it. If that lasts, it is believed until the sweep requests the report again. */
+  function missing(key: PullRequestKey): Outcome {
+    const name = pullRequestText(key);
+    const now = deps.clock.now();
+    const since = missingSince.get(name) ?? now;
+    missingSince.set(name, since);
+    const forMs = now - since;
+    if (forMs >= believedAfterMs) return { kind: "skipped", why: "the pull request was deleted" };
+    return { kind: "later", afterMs: Math.max(forMs, 2_000), why: "the host does not find the pull request" };
   }
 
   async function withStaleness(report: Report): Promise<Report> {
     return report.state === "done" ? markStale(report, await reports.stale(report.pullRequest)) : report;
-  }
-
-  /**
-   * Tells the author, once for each pull request, that the rollout fails and does not recover by itself. Returns the report as
-   * it is stored then, and when to look again: many failures end with the next retry, or when the objects are ready.
-   */
-  async function tellFailure(forge: Forge, report: Report, url: string | undefined, signal?: AbortSignal) {
-    const { author, failureTold, pullRequest } = report;
-    if (author === undefined || failureTold || report.state !== "merged") return { report };
-    const now = deps.clock.now();
-    const failed = failedIn(report, now - recoversWithinMs);
-    if (failed.length === 0) {
-      const [first = Infinity] = failedIn(report, now)
-        .map(({ failingSince = Infinity }) => failingSince)
-        .toSorted();
-      if (!Number.isFinite(first)) return { report };
-      return { report, againMs: Math.min(Math.max(first + recoversWithinMs - now, 1_000), lookAgainMs) };
-    }
-    const still = await Promise.all(failed.map((line) => stillFails(line, report)));
-    if (!still.includes(true)) return { report };
-    // A crash may have kept an earlier job from recording it.
-    const mark = failureMark(report);
-    const isThere = (await forge.ownComments(pullRequest, signal)).some(({ body }) => body.includes(mark));
-    if (!isThere)
-      await forge.createComment(
-        pullRequest,
-        renderFailure(
-          report,
-          failed.filter((_, at) => still[at]),
-          url,
-        ),
-        signal,
-      );
-    const told = { ...report, failureTold: true };
-    await reports.save(told);
-    return { report: told };
-  }
-
-  /** A newer commit, or a change of the resource, may have mended it: the statuses of the merge do not say so. */
-  async function stillFails(
-    { deployment, includes }: RolloutLine,
-    { previews, mergeCommit }: Report,
-  ): Promise<boolean> {
-    const key = previews.map((preview) => preview.deployment).find((one) => keyText(one) === deployment);
-    const now = key && (await deps.deployments.get(key));
-    if (now === undefined || readyCondition(now.status)?.status !== "False") return false;
-    return includes
-      ? includedCommitsOf(now).some(({ commit }) => commit === mergeCommit)
-      : now.status.observedCommit === mergeCommit;
   }
 
   /** Checked right before a write: a report of another head or base is outdated. */
@@ -180,7 +153,8 @@ export function createReportWriter(deps: ReportWriterDeps) {
       const credentials = await readGitCredentials(deployment, deps.secrets);
       const url = first?.includes ? urlOfIncluded(deployment, repo) : deployment.spec.source.url;
       if (url === undefined) return undefined;
-      const heads = await deps.sources.heads({ url, credentials }, undefined, signal);
+      // A slow host must not occupy the workers that report to all hosts.
+      const heads = await deps.sources.heads({ url, credentials }, undefined, signal, { leaves: true });
       return heads.commits.get(`refs/heads/${baseBranch}`);
     } catch (error) {
       log.debug({ error: (error as Error).message }, "the base could not be read again");
@@ -194,7 +168,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     report: Report,
     { now, comments, laterMs }: { now: PullRequest; comments: OwnComments; laterMs: number | undefined },
     signal?: AbortSignal,
-  ): Promise<Outcome> {
+  ): Promise<Published> {
     const { url } = report;
     const outcomes: Outcome[] = [];
     const attempt = async <T>(part: () => Promise<T>): Promise<T | undefined> => {
@@ -215,10 +189,10 @@ export function createReportWriter(deps: ReportWriterDeps) {
     }
     await requestReleased(report);
     const outcome = logged(report, worstOf(outcomes));
-    if (outcome.kind !== "done") return outcome;
-    if (told.againMs !== undefined) return waitsFor(told.againMs);
+    if (outcome.kind !== "done") return { outcome, isOwed: true };
+    if (told.againMs !== undefined) return { outcome: waitsFor(told.againMs), isOwed: false };
     await merges.noteWritten(told.report, now);
-    return laterMs === undefined ? outcome : waitsFor(laterMs);
+    return { outcome: laterMs === undefined ? outcome : waitsFor(laterMs), isOwed: false };
   }
 
   /** While a pull request proposes a commit that is deployed already, the commit's summary is its own, and then the deploy's. */

@@ -6,7 +6,7 @@ import {
   type Request,
   pullRequestText,
 } from "../../src/model.ts";
-import type { Queue, Reports, Staleness } from "../../src/ports.ts";
+import type { PublishMark, Queue, Reports, Staleness } from "../../src/ports.ts";
 import { isOpen, type Preview, type Report, toOpenReport } from "../../src/model/report.ts";
 
 export function fakeReports() {
@@ -21,6 +21,7 @@ export function fakeReports() {
   const unsettled = new Map<string, Map<string, CommitKey>>();
   /** By `pullRequestText`. */
   const refused = new Map<string, PullRequestKey>();
+  const unpublished = new Map<string, { readonly key: PullRequestKey; readonly at: number }>();
   const commitText = ({ forge, repoName, commit }: CommitKey) => `${forge}:${repoName}@${commit}`;
   const port: Reports = {
     save: (report) => Promise.resolve(void saved.set(pullRequestText(report.pullRequest), report)),
@@ -93,6 +94,21 @@ export function fakeReports() {
       return Promise.resolve();
     },
     refused: (forge) => Promise.resolve([...refused.values()].filter((key) => key.forge === forge)),
+    setUnpublished(key) {
+      const at = Math.max(Date.now(), (unpublished.get(pullRequestText(key))?.at ?? 0) + 1);
+      unpublished.set(pullRequestText(key), { key, at });
+      return Promise.resolve(at as PublishMark);
+    },
+    setPublished(key, mark) {
+      if (unpublished.get(pullRequestText(key))?.at === mark) unpublished.delete(pullRequestText(key));
+      return Promise.resolve();
+    },
+    unpublished: (forge, forMs) =>
+      Promise.resolve(
+        [...unpublished.values()]
+          .filter(({ key, at }) => key.forge === forge && at <= Date.now() - forMs)
+          .map(({ key }) => key),
+      ),
   };
   return { ...port, saved };
 }

@@ -242,6 +242,24 @@ test("refused pull requests are listed by forge until they are reported, and for
   expect(await reports.refused(one.forge)).toEqual([other]);
 });
 
+test("a report is to be published until that is recorded about the last mark, on every replica", async () => {
+  const { reports, another, prefix, client } = await useReports();
+  const [one, other] = [aPullRequestKey(), aPullRequestKey(8)];
+  const owed = async (forMs = 0) => (await another().unpublished(one.forge, forMs)).map(({ number }) => number);
+  const marks = [await reports.setUnpublished(one), await another().setUnpublished(one)] as const;
+  await reports.setUnpublished(other);
+  await reports.setUnpublished({ ...one, forge: "another" });
+  await client().zadd(`${prefix}:unpublished:${one.forge}`, 1, "not json");
+  expect(await owed(-1_000)).toEqual([one.number, other.number]);
+  expect(await owed(60_000)).toEqual([]);
+
+  await reports.setPublished(one, marks[0]);
+  expect(await owed(-1_000)).toEqual([one.number, other.number]);
+  await another().setPublished(one, marks[1]);
+  await reports.setPublished(one, marks[1]);
+  expect(await owed(-1_000)).toEqual([other.number]);
+});
+
 test("an entry that is too large for Redis is refused, and the previous one stays", async () => {
   const { reports } = await useReports();
   await reports.save(aReport());
@@ -307,6 +325,8 @@ test.each(["frozen", "stopped"] as const)(
       reports.setUnsettled(commit, repo, true),
       reports.unsettled(repo),
       reports.setRefused(aPullRequestKey(), true),
+      reports.setUnpublished(aPullRequestKey()),
+      reports.unpublished("gitea", 0),
       reports.refused("gitea"),
     ];
     for (const { reason } of (await Promise.allSettled(calls)) as PromiseRejectedResult[]) {

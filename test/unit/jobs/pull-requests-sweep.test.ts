@@ -219,6 +219,36 @@ test("open pull requests are found although the forge refuses to list closed one
   expect(asked()).toEqual([1, 2]);
 });
 
+test("a report whose job was lost is requested again, after a while", async () => {
+  const { forge, redis, asked } = useSweep();
+  const key = { forge: "gitea", repoName: "org/shop", number: 1 };
+  forge.put(1);
+  await redis.save(1);
+  await redis.reports.setUnpublished(key);
+  await pass(minute);
+  expect(redis.requests).toEqual([]);
+  await pass(everyMs + minute);
+  expect(redis.requests).toEqual([{ kind: "report", pullRequest: key }]);
+  asked();
+
+  await redis.reports.setPublished(key, await redis.reports.setUnpublished(key));
+  await pass(3 * everyMs);
+  expect(asked()).toEqual([]);
+});
+
+test("a report that was both rejected and not published is requested once", async () => {
+  const { forge, redis, asked } = useSweep();
+  const key = { forge: "gitea", repoName: "org/shop", number: 1 };
+  forge.put(1);
+  await redis.save(1);
+  await redis.reports.setUnpublished(key);
+  await redis.reports.setRefused(key, true);
+  await pass(minute);
+  expect(asked()).toEqual(["report"]);
+  await pass(everyMs + minute);
+  expect(asked()).toEqual(["report"]);
+});
+
 test("old pull requests without a preview are ignored", async () => {
   const { forge, redis, asked } = useSweep();
   const dayAgo = Date.now() - 25 * 3_600_000;

@@ -178,6 +178,13 @@ describe("a forge", () => {
   });
 });
 
+test("a report that was saved is to be published, even if no job could be queued for it", async () => {
+  const { run, reports, queue } = aPreviewWorld([named("a")]);
+  queue.enqueue = () => Promise.reject(new QueueUnavailableError("Redis is away"));
+  expect(await run({ lastAttempt: true })).toMatchObject({ kind: "failed", retry: "soon" });
+  expect(await reports.unpublished("gitea", -60_000)).toMatchObject([{ number: 7 }]);
+});
+
 test("a preview is retried if Redis is unavailable", async () => {
   const { run, reports } = aPreviewWorld([named("a")]);
   reports.save = () => Promise.reject(new QueueUnavailableError("Redis is away"));

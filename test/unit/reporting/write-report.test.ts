@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { QueueUnavailableError, RemoteBusyError } from "../../../src/errors.ts";
 import { annotation, pullRequestText, type StatusForm } from "../../../src/model.ts";
 import type { Report } from "../../../src/model/report.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
@@ -42,7 +43,8 @@ async function setUp(overrides: Partial<Report> = {}, form?: StatusForm, deploym
   const bodies = () => (forge.comments.get(text) ?? []).map(({ body }) => body.split("\n").at(-1));
   const lines = () => forge.statuses.map(({ commit, status }) => [commit.commit, status.context, status.state]);
   const pass = (ms: number) => void (passed += ms);
-  return { forge, reports, queue, sources, write, bodies, lines, pass, cluster };
+  const owed = () => reports.unpublished("gitea", -60_000);
+  return { forge, reports, queue, sources, write, bodies, lines, pass, cluster, owed };
 }
 
 test("a report becomes one comment, a status for each deployment and a summary status", async () => {
@@ -323,12 +325,78 @@ test("a report that a forge rejected is remembered until the forge accepts it", 
   expect(await reports.refused("gitea")).toEqual([]);
 });
 
-test("a missing pull request, report or forge is not a failure", async () => {
-  const { write, forge, reports } = await setUp();
+test("a pull request that the host does not find for a moment is looked for again, for some minutes", async () => {
+  const { write, forge, pass, bodies } = await setUp();
+  const pullRequest = forge.pullRequests.get(text)!;
   forge.pullRequests.clear();
+  let waitedMs = 0;
+  for (let outcome = await write(); outcome.kind === "later"; outcome = await write()) {
+    pass(outcome.afterMs);
+    waitedMs += outcome.afterMs;
+  }
   expect(await write()).toEqual({ kind: "skipped", why: "the pull request was deleted" });
+  expect(waitedMs).toBeGreaterThanOrEqual(300_000);
+  expect(waitedMs).toBeLessThan(600_000);
+
+  forge.pullRequests.set(text, pullRequest);
+  expect(await write()).toEqual({ kind: "done" });
+  expect(bodies()).toHaveLength(1);
+  forge.pullRequests.clear();
+  expect(await write()).toMatchObject({ kind: "later" });
+});
+
+test("a missing report or forge is not a failure", async () => {
+  const { write, reports, owed } = await setUp();
   reports.saved.clear();
   expect(await write()).toMatchObject({ kind: "skipped" });
+  expect(await owed()).toEqual([]);
+});
+
+test("a report is to be published until the host has accepted all of it", async () => {
+  const { write, forge, reports, owed } = await setUp();
+  await reports.setUnpublished(key);
+  forge.fail("unreachable");
+  await write();
+  expect(await owed()).toEqual([key]);
+  forge.fail();
+  forge.pullRequests.clear();
+  await write();
+  expect(await owed()).toEqual([key]);
+  forge.put(7, { head: "9".repeat(40) });
+  expect(await write()).toMatchObject({ kind: "skipped" });
+  expect(await owed()).toEqual([key]);
+  forge.put(7, { head: headCommit });
+  expect(await write()).toEqual({ kind: "done" });
+  expect(await owed()).toEqual([]);
+});
+
+test("a report whose job ended with Redis is to be published, without a mark of its preview, too", async () => {
+  const { write, reports, owed } = await setUp();
+  const saveStatuses = reports.saveStatuses;
+  reports.saveStatuses = () => Promise.reject(new QueueUnavailableError("Redis is away"));
+  await expect(write()).rejects.toThrow("Redis is away");
+  expect(await owed()).toEqual([key]);
+  reports.saveStatuses = saveStatuses;
+  await write();
+  expect(await owed()).toEqual([]);
+});
+
+test("what is saved while the report before it is written is still to be published", async () => {
+  const { write, forge, reports, owed } = await setUp();
+  const { createComment } = forge;
+  forge.createComment = async (...args) => {
+    await reports.setUnpublished(key);
+    return createComment(...args);
+  };
+  expect(await write()).toEqual({ kind: "done" });
+  expect(await owed()).toEqual([key]);
+});
+
+test("a rejected report has a record of its own", async () => {
+  const { write, forge, owed } = await setUp();
+  forge.fail("unauthorized");
+  await write();
+  expect(await owed()).toEqual([]);
 });
 
 test.each<[string, Partial<Report>, string[]]>([
@@ -342,6 +410,14 @@ test.each<[string, Partial<Report>, string[]]>([
   for (const of of ["1", "2", "3", "e"]) await reports.setUnsettled(commit(of), repo, true);
   expect(await write()).toEqual({ kind: "done" });
   expect(queue.requests).toEqual(commits.map((of) => ({ kind: "commit-status", commit: commit(of), repo })));
+});
+
+test("a slow git host does not delay a comment: whether the base moved is found by the next push", async () => {
+  const { write, sources, bodies } = await setUp();
+  sources.heads = (_repository, _freshness, _signal, options) =>
+    options?.leaves ? Promise.reject(new RemoteBusyError("git.example.com/org/shop", 20_000)) : new Promise(() => {});
+  expect(await write()).toEqual({ kind: "done" });
+  expect(bodies()).toHaveLength(1);
 });
 
 /** Another pull request that proposes the same commit. */
