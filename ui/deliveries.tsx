@@ -6,6 +6,7 @@ import { keepPicked, readPicked, useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
 import { Age, Again, Loading, Notice } from "./parts.tsx";
 import { SearchField } from "./search-field.tsx";
+import { affectedBy, selectDeliveries } from "./select-deliveries.ts";
 import { silenceOf } from "./silence.ts";
 import { addressOf, ageText, refText, short } from "./words.ts";
 
@@ -99,7 +100,7 @@ function Forge({ forge, text, now }: ForgeProps) {
   const { id, kind, lastVerifiedAt, deliveries } = forge;
   const silence = silenceOf(forge, now);
   const newest = deliveries[0];
-  const shown = select(deliveries, text);
+  const shown = selectDeliveries(deliveries, text);
   return (
     <section>
       <h2>
@@ -146,6 +147,7 @@ function Forge({ forge, text, now }: ForgeProps) {
 function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readonly now: number }) {
   const { at, status, event, repoName, ref, pullRequest, commit, matched, queued, previews = 0 } = delivery;
   const { forge, refused, reason, deployments, fluxSources = [], ignored, ignoredMore, replayable } = delivery;
+  const affected = affectedBy(delivery);
   const about = pullRequest === undefined ? `${repoName ?? ""} ${refText(ref)}` : `${repoName ?? ""}#${pullRequest}`;
   return (
     <li>
@@ -168,10 +170,11 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
         {refused ?? reason ?? (
           <>
             {matchedText(matched, previews)}
-            {deployments.map((deployment, index) => (
+            {affected.map(({ deployment, includes }, index) => (
               <span key={deployment}>
                 {index === 0 ? ": " : ", "}
                 <a href={addressOf(deployment)}>{deployment}</a>
+                {includes && <span class="quiet"> (includes the repository)</span>}
               </span>
             ))}
             {matched > deployments.length && deployments.length > 0 && ", …"}
@@ -216,17 +219,4 @@ async function replay(forge: string, delivery: string): Promise<string> {
   const path = `deliveries/${encodeURIComponent(forge)}/${encodeURIComponent(delivery)}/replay`;
   const receipt = await send<Pick<DeliveryRecord, "matched" | "previews" | "queued" | "reason">>(path);
   return receipt.reason ?? `${matchedText(receipt.matched, receipt.previews ?? 0)} ${queuedText(receipt.queued)}`;
-}
-
-function select(deliveries: readonly DeliveryRecord[], text: string): readonly DeliveryRecord[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return deliveries;
-  return deliveries.filter((one) => {
-    const { delivery, status, event, repoName, ref, commit, pullRequest, refused, reason, deployments, ignored } = one;
-    const number = pullRequest === undefined ? "" : `#${pullRequest}`;
-    const concerned = [...deployments, ...ignored.map(({ deployment }) => deployment)];
-    const said = [delivery, status, event, repoName, ref, commit, number, refused, reason, ...concerned];
-    const all = said.join(" ").toLowerCase();
-    return words.every((word) => all.includes(word));
-  });
 }

@@ -8,7 +8,8 @@ import { Objects } from "./diff.tsx";
 import { useFact, useNow } from "./hooks.ts";
 import { Log } from "./log.tsx";
 import { Age, Badge, Commit, Loading, Notice, Problems } from "./parts.tsx";
-import { driftText, durationText, healthOf, timeText, untilText } from "./words.ts";
+import { healthOf } from "./health.ts";
+import { driftText, durationText, timeText, untilText } from "./words.ts";
 
 interface Props {
   readonly namespace: string;
@@ -98,14 +99,14 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         </>
       )}
 
-      <Log path={path} working={why?.startsWith("in progress") ?? false} now={now} />
-
       <h2>Results</h2>
       {details.resultsProblem && <Notice kind="bad">{details.resultsProblem}</Notice>}
       {results.length === 0 && !details.resultsProblem && <p class="quiet">No stored results.</p>}
       {results.map((result, index) => (
         <Result key={result.id} path={path} result={result} now={now} newest={index === 0} />
       ))}
+
+      <Log path={path} working={why?.startsWith("in progress") ?? false} now={now} />
 
       <h2>Conditions</h2>
       {conditions.length === 0 && <p class="quiet">None yet.</p>}

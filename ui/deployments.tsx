@@ -3,25 +3,14 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { PageDeployment } from "../src/web/facts.ts";
 import { keepPicked, readPicked, useNow } from "./hooks.ts";
 import { Badge } from "./parts.tsx";
+import { hasDrift, type Only, selectDeployments, worstFirst } from "./select-deployments.ts";
 import { SearchField } from "./search-field.tsx";
-import {
-  addressOf,
-  ageText,
-  driftText,
-  type Health,
-  healthOf,
-  healthWords,
-  keyOf,
-  narrow,
-  short,
-  untilText,
-} from "./words.ts";
+import { healthOf, healthWords } from "./health.ts";
+import { addressOf, ageText, driftText, keyOf, narrow, short, untilText } from "./words.ts";
 
 const rowHeights = { wide: 48, narrow: 92 };
 /** Extra rows rendered above and below the visible ones. */
 const spare = 8;
-const worstFirst: readonly Health[] = ["failed", "waiting", "working", "suspended", "ready"];
-type Only = Health | "drift" | "";
 const isOnly = (text: string): text is Only => text === "drift" || text === "" || text in healthWords;
 
 export function Deployments({ all }: { readonly all: readonly PageDeployment[] | undefined }) {
@@ -32,7 +21,7 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
   });
   useEffect(() => keepPicked({ search: text, only }), [text, only]);
   const now = useNow();
-  const shown = useMemo(() => select(all ?? [], text, only), [all, text, only]);
+  const shown = useMemo(() => selectDeployments(all ?? [], text, only), [all, text, only]);
   const counts = useMemo(() => countOf(all ?? []), [all]);
   if (all === undefined) return <p class="quiet">Loading …</p>;
   return (
@@ -140,25 +129,6 @@ function Row({ deployment, now }: { readonly deployment: PageDeployment; readonl
       </span>
     </a>
   );
-}
-
-function select(all: readonly PageDeployment[], text: string, only: Only): readonly PageDeployment[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  return all
-    .filter((one) => only === "" || (only === "drift" ? hasDrift(one) : healthOf(one) === only))
-    .filter((one) => {
-      if (words.length === 0) return true;
-      const { target, source, ref, path, commit, why } = one;
-      const said = [keyOf(one), target, source, ref, path, commit, why].join(" ").toLowerCase();
-      return words.every((word) => said.includes(word));
-    })
-    .map((one) => ({ one, rank: worstFirst.indexOf(healthOf(one)), key: keyOf(one) }))
-    .toSorted((a, b) => a.rank - b.rank || (a.key < b.key ? -1 : 1))
-    .map(({ one }) => one);
-}
-
-function hasDrift({ drift }: PageDeployment): boolean {
-  return drift !== undefined && drift !== "none";
 }
 
 function countOf(all: readonly PageDeployment[]): Readonly<Record<Only, number>> {

@@ -3,7 +3,8 @@ import type { PageDeployment, PageJob, PagePullRequest, PageQueue } from "../src
 import { useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
 import { Age, Again, AttentionBadge, Away, Badge, Loading, Notice } from "./parts.tsx";
-import { addressOf, healthOf, keyOf, pullRequestAddressOf, short, untilText } from "./words.ts";
+import { healthOf } from "./health.ts";
+import { addressOf, keyOf, pullRequestAddressOf, short, untilText } from "./words.ts";
 
 /** Previews of one pull request that are shown without expanding. */
 const openPreviews = 5;

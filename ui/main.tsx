@@ -14,7 +14,8 @@ import { NotificationsView } from "./notifications.tsx";
 import { Notice } from "./parts.tsx";
 import { PullRequestView } from "./pull-request.tsx";
 import { alarmOf } from "./silence.ts";
-import { healthOf, keyOf, messageOf } from "./words.ts";
+import { healthOf } from "./health.ts";
+import { keyOf, messageOf } from "./words.ts";
 
 type Known = ReadonlyMap<string, PageDeployment>;
 

@@ -2,7 +2,8 @@
 import type { ShownTarget } from "../src/views/notifications.ts";
 import { useFact, useNow } from "./hooks.ts";
 import { Age, Loading, Notice } from "./parts.tsx";
-import { ageText, type Health, untilText } from "./words.ts";
+import type { Health } from "./health.ts";
+import { ageText, untilText } from "./words.ts";
 
 const looks: Readonly<Record<ShownTarget["recent"][number]["severity"], { look: Health; words: string }>> = {
   error: { look: "failed", words: "Failure" },

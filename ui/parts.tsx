@@ -4,7 +4,8 @@ import { useId, useState } from "preact/hooks";
 import type { ShownProblem } from "../src/views/show-result.ts";
 import type { PagePullRequest } from "../src/web/facts.ts";
 import { useChanging, useObjection } from "./access.ts";
-import { ageText, type Health, healthWords, messageOf, short, timeText } from "./words.ts";
+import { type Health, healthWords } from "./health.ts";
+import { ageText, messageOf, short, timeText } from "./words.ts";
 
 export function Badge({ health }: { readonly health: Health }) {
   return <span class={`badge ${health}`}>{healthWords[health]}</span>;

@@ -1,6 +1,6 @@
 /** Formats times, hashes and states for users. */
 import { longDrift } from "../src/views/drift-text.ts";
-import type { PageDeployment, PagePullRequest } from "../src/web/facts.ts";
+import type { PagePullRequest } from "../src/web/facts.ts";
 
 export function ageText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));
@@ -40,25 +40,6 @@ export function short(commit: string | undefined): string {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
-
-/** `waiting`: for another event or a user; `working`: reconciliation in progress. */
-export type Health = "ready" | "failed" | "waiting" | "working" | "suspended";
-
-export function healthOf({ suspended, ready, why }: PageDeployment): Health {
-  if (suspended) return "suspended";
-  if (why?.startsWith("in progress")) return "working";
-  if (why?.startsWith("waiting")) return "waiting";
-  if (ready === "True") return "ready";
-  return ready === "False" ? "failed" : "waiting";
-}
-
-export const healthWords: Readonly<Record<Health, string>> = {
-  ready: "Ready",
-  failed: "Failed",
-  waiting: "Waiting",
-  working: "In progress",
-  suspended: "Suspended",
-};
 
 /** `undefined`: not scheduled; only a change triggers it. */
 export function untilText(at: number | undefined, now: number): string | undefined {

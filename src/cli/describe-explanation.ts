@@ -8,8 +8,10 @@ const mostPaths = 10;
 const mostOthers = 5;
 
 export function describeExplanation(explanation: Explanation): string {
-  const { forge, genuine, refused, event, remembered, matched, previews, flux, ignored, reason, repos, others } =
-    explanation;
+  const { forge, genuine, refused, event, remembered, matched, previews, including } = explanation;
+  const { flux, ignored, reason, repos, others } = explanation;
+  const reasons = new Map(including.map((one) => [one.deployment, plain(one.reason)]));
+  const toRow = (name: string) => [name, reasons.get(name) ?? ""];
   const facts = [
     ["delivery", `${plain(event.delivery)} for forge ${forge}`],
     ["genuine", describeGenuine(genuine, refused)],
@@ -19,14 +21,8 @@ export function describeExplanation(explanation: Explanation): string {
   ];
   const sections = [
     table(facts),
-    list(
-      `would be reconciled (${matched.length})`,
-      matched.map((name) => [name]),
-    ),
-    list(
-      `would be previewed (${previews.length})`,
-      previews.map((name) => [name]),
-    ),
+    list(`would be reconciled (${matched.length})`, matched.map(toRow)),
+    list(`would be previewed (${previews.length})`, previews.map(toRow)),
     list(
       `would be fetched by Flux (${flux?.matched ?? 0})`,
       (flux?.sources ?? []).map((name) => ["GitRepository", name]),

@@ -4,6 +4,7 @@ import { createSpeaksFor } from "../forge/forge-hosts.ts";
 import type { Verification } from "../forge/webhook-source.ts";
 import { createOnFluxPush } from "../flux/on-push.ts";
 import { createIntake } from "../intake/intake.ts";
+import { describePushed } from "../intake/match.ts";
 import { createLogger } from "../log.ts";
 import type { FluxReceipt, Ignored } from "../model/receipt.ts";
 import {
@@ -47,10 +48,12 @@ export interface Explanation {
   readonly remembered?: true | undefined;
   /** The number of jobs that the server would queue. */
   readonly jobs: number;
-  /** `namespace/name` of the deployments that would be reconciled. */
+  /** `namespace/name` of the deployments that would be reconciled, also of those that only include the repository. */
   readonly matched: readonly string[];
   /** `namespace/name` of the deployments that would be previewed for a pull request. */
   readonly previews: readonly string[];
+  /** Those among them that do not follow the branch, with why they are affected. */
+  readonly including: readonly { readonly deployment: string; readonly reason: string }[];
   /** Absent if no GitRepository of Flux is of this repository, or the server does not make Flux fetch. */
   readonly flux?: FluxReceipt | undefined;
   readonly ignored: readonly Ignored[];
@@ -118,6 +121,10 @@ export function createExplainer({ deployments, fluxSources = [], config }: Expla
       jobs: requests.length,
       matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
       previews: previewed,
+      including: [...includedOnly(requests), ...(pull ? (receipt.including ?? []) : [])].map((deployment) => ({
+        deployment,
+        reason: reasonOfInclude(event),
+      })),
       ...(receipt.flux && { flux: receipt.flux }),
       ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],
       reason:
@@ -126,6 +133,18 @@ export function createExplainer({ deployments, fluxSources = [], config }: Expla
       others: withoutCandidates(sources, [...candidates, ...consumers]),
     };
   };
+}
+
+/** The deployments that a push only affects because their projects include the repository. */
+function includedOnly(requests: readonly Request[]): string[] {
+  return requests.flatMap((one) =>
+    one.kind === "reconcile" && one.cause === "include" ? [keyText(one.deployment)] : [],
+  );
+}
+
+function reasonOfInclude(event: GitEvent): string {
+  const at = event.kind === "push" ? describePushed(event) : "baseBranch" in event && `branch ${event.baseBranch}`;
+  return `includes this repository${at ? ` at ${at}` : ""}`;
 }
 
 /** For a fork: whether its commit is allowed, unless forks are rendered in isolation. */

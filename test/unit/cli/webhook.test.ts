@@ -123,6 +123,26 @@ test("a pull request is explained by the deployments that its preview would comp
   expect(without.out).toContain("no preview: forge github has no login for its API");
 });
 
+test("of a push to a library, webhook explain says why each deployment would be reconciled", async () => {
+  const library = repository.clone_url;
+  const consumer = deployment("prod", "https://git.example.com/shop").replace(
+    "namespace: shop }",
+    `namespace: shop, annotations: { towline.dev/includes: "${library} refs/heads/main" } }`,
+  );
+  const manifests = useManifests(deployment("library", library), consumer);
+  const call = ["webhook", "explain", "--manifests", manifests];
+  const { code, out } = await towline(call, { env, input: recorded(push) });
+  expect(out).toContain(
+    "would be reconciled (2)\n  shop/library\n  shop/prod     includes this repository at branch main\n",
+  );
+  expect(code).toBe(0);
+  const data = await towline([...call, "-o", "json"], { env, input: recorded(push) });
+  expect(JSON.parse(data.out)).toMatchObject({
+    matched: ["shop/library", "shop/prod"],
+    including: [{ deployment: "shop/prod", reason: "includes this repository at branch main" }],
+  });
+});
+
 test("a pull request in a library is explained by the deployments that include it", async () => {
   const url = "https://github.com/example/library.git";
   const including = (name: string, more = "") =>
@@ -139,7 +159,7 @@ test("a pull request in a library is explained by the deployments that include i
     TOWLINE_PREVIEW_ENABLED: "true",
   };
   const { code, out } = await towline(call, { env: login, input: recorded(given) });
-  expect(out).toContain("would be previewed (1)\n  shop/staging\n");
+  expect(out).toContain("would be previewed (1)\n  shop/staging  includes this repository at branch main\n");
   expect(out).toMatch(/shop\/prod +includes the branch, but its annotation towline.dev\/preview-in does not name/);
   expect(code).toBe(0);
 });
