@@ -27,6 +27,7 @@ import {
   type RepoId,
   type SweepPace,
 } from "../model.ts";
+import { reposOfDeployments } from "../model/includes.ts";
 import type { Clock, SentNotifications, SweepPaceStore, Reports } from "../ports.ts";
 import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
 import { compareText } from "../kit/compare-text.ts";
@@ -107,8 +108,6 @@ export function createPageFacts(
   const repoOf = (deployment: Deployment | MalformedDeployment) =>
     followsGit(deployment) ? deployment.repo : undefined;
 
-  const followed = () => [...new Set(deployments.all().flatMap((deployment) => repoOf(deployment) ?? []))];
-
   function describe(deployment: Deployment | MalformedDeployment): PageDeployment {
     const retryAt = isMalformed(deployment) ? undefined : retries.nextAt(deployment);
     const state = stateOf(deployment, clock.now(), retryAt);
@@ -183,7 +182,7 @@ export function createPageFacts(
       );
     },
     async pullRequests() {
-      const open = (await Promise.all(followed().map((repo) => reports.open(repo)))).flat();
+      const open = (await Promise.all(reposOfDeployments(deployments.all()).map((repo) => reports.open(repo)))).flat();
       const newest = open.toSorted((a, b) => b.startedAt - a.startedAt).slice(0, pullRequestsShown);
       const found = await Promise.all(newest.map(({ pullRequest }) => reports.find(pullRequest)));
       const rank = ({ attention }: { attention: Attention }) => attentions.indexOf(attention);
@@ -206,7 +205,8 @@ export function createPageFacts(
         Promise.all(forges().map(({ id }) => deliveries.latest(id))),
       ]);
       const traced = { commit, deliveries: known.flat() };
-      const pullRequests = await findProposals(reports, { ...traced, repos: followed() });
+      const repos = reposOfDeployments(deployments.all());
+      const pullRequests = await findProposals(reports, { ...traced, repos });
       const facts = { ...traced, deployments: deployments.all(), results: stored, pullRequests };
       return traceCommit({ ...facts, now: clock.now() });
     },

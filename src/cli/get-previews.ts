@@ -1,6 +1,7 @@
 /** `towline get previews`: open pull requests and what merging each would change. */
 import { createReports } from "../redis/reports.ts";
 import { followsGit, pullRequestText } from "../model.ts";
+import { reposOfDeployments } from "../model/includes.ts";
 import { type Allowance, allowancesOf, isSamePullRequest } from "../preview/allowances.ts";
 import { describeReport } from "../preview/summary.ts";
 import type { Report } from "../model/report.ts";
@@ -15,8 +16,8 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-Lists the pull requests that the server has previewed, for repositories that KluctlDeployments of the cluster follow. The
-results are stored in the server's Redis, so this command needs the server's configuration.
+Lists the pull requests that the server has previewed, for repositories that KluctlDeployments of the cluster follow or
+include. The results are stored in the server's Redis, so this command needs the server's configuration.
 
 Examples:
   towline get previews
@@ -37,7 +38,7 @@ export const defineGetPreviews: Define = (command, { env, columns, out, err }) =
       const all = await withServerStore({ env, flags, err }, async ({ found, connection, prefix }) => {
         const following = found.map(({ deployment }) => deployment).filter(followsGit);
         const allowances = following.flatMap((deployment) => allowancesOf(deployment, now));
-        const repos = [...new Set(following.map(({ repo }) => repo))];
+        const repos = reposOfDeployments(found.map(({ deployment }) => deployment));
         const reports = createReports({ connection, prefix });
         const open = (await Promise.all(repos.map((repo) => reports.open(repo)))).flat();
         return Promise.all(

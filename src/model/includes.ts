@@ -4,7 +4,7 @@
  * which deployments a push to such a repository, or a moved tag, concerns. Pure.
  */
 import { fieldsOf, type JsonObject, listOf } from "../kit/json.ts";
-import { annotation, type AnyDeployment } from "./deployment.ts";
+import { annotation, type AnyDeployment, followsGit } from "./deployment.ts";
 import type { OciSource, RepoId } from "./source.ts";
 import { repoId, reposOfUrls, withoutLogin } from "./repo-url.ts";
 
@@ -117,6 +117,12 @@ export function includedArtifacts({ annotations }: Pick<AnyDeployment, "annotati
 /** The repositories that its last deploy included. */
 export function includedBy({ annotations }: Pick<AnyDeployment, "annotations">): ReadonlySet<RepoId> {
   return reposOfUrls(parseIncludes(annotations[annotation.includes]).map(({ url }) => url));
+}
+
+/** The repositories whose pull requests may have been previewed: those that the deployments follow, and those that they include. */
+export function reposOfDeployments(deployments: readonly AnyDeployment[]): readonly RepoId[] {
+  const repos = deployments.flatMap((one) => [...(followsGit(one) ? [one.repo] : []), ...includedBy(one)]);
+  return [...new Set(repos)];
 }
 
 /**

@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
 import { createPageFacts, type PageFactsDeps } from "../../../src/app/page-facts.ts";
-import { aReport, fakeReports } from "../../support/fake-reports.ts";
+import { annotation } from "../../../src/model.ts";
+import { repoId } from "../../../src/model/repo-url.ts";
+import { aDeployment } from "../../support/deployments.ts";
+import { aReport, fakeReports, headCommit } from "../../support/fake-reports.ts";
 
 test("readers of a pull request share what was read, and see that it is outdated", async () => {
   const reports = fakeReports();
@@ -27,4 +30,19 @@ test("readers of a pull request share what was read, and see that it is outdated
   // Of an earlier comparison: it says nothing about this one.
   await reports.setStale(pullRequest, { startedAt: 1, until: Date.UTC(2026, 4, 4) });
   await expect.poll(async () => (await facts.pullRequest(pullRequest))?.notes).toEqual([]);
+});
+
+test("pull requests of a library that deployments only include are listed, and found by their commit", async () => {
+  const url = "https://git.example.com/org/library";
+  const reports = fakeReports();
+  const pullRequest = { forge: "gitea", repoName: "org/library", number: 3 };
+  await reports.save(aReport({ pullRequest, repo: repoId(url) }));
+  const consumer = aDeployment({ annotations: { [annotation.includes]: `${url} refs/heads/main` } });
+  const facts = createPageFacts({
+    ...{ deployments: { all: () => [consumer], find: () => undefined }, reports, forges: () => [] },
+    ...{ client: { list: () => Promise.resolve({ items: [] }) }, clock: { now: () => 0 }, resultsNamespace: "results" },
+  } as unknown as PageFactsDeps);
+  expect((await facts.pullRequests()).map(({ name }) => name)).toEqual(["gitea:org/library#3"]);
+  const { pullRequests } = await facts.trace(headCommit.slice(0, 8));
+  expect(pullRequests.map(({ name }) => name)).toEqual(["gitea:org/library#3"]);
 });
