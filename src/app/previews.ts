@@ -226,6 +226,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
         ...deployments.all().flatMap((one) => (followsGit(one) ? [one.repo] : [])),
         ...(deps.fluxSources?.all() ?? []).map(({ repo }) => repo),
       ]),
+    urlOf: (commit) => links.urlOfCommit(commit),
     ...{ forges, reports, queue, deployments, secrets, sources, lastMove, writeEnvironments, log },
   });
   const reporter = startWorker({

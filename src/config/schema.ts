@@ -166,12 +166,12 @@ export const configSchema = z.strictObject({
       publicUrl: httpUrl.optional().meta({
         defaultText: "derived from `oidc.redirectUrl`",
         description:
-          "Public address of the page, for links in notifications and in comments on pull requests: `https://towline.example.com`.",
+          "Public address of the page, for links in notifications, in comments on pull requests and in statuses of commits: `https://towline.example.com`.",
       }),
       pullRequestLinks: oneOf(pullRequestLinks).optional().meta({
         defaultText: "`login` with `proxyHeader` or `oidc`, otherwise `signed`",
         description:
-          "Links in comments on pull requests to the full diff on the page, signed and valid for 30 days. `signed`: a link opens the page of its pull request without a login. `login`: only for users who are logged in. `off`: comments have no link. Needs `publicUrl`.",
+          "Links in comments on pull requests to the full diff on the page, signed and valid for 30 days. `signed`: a link opens the page of its pull request without a login. `login`: only for users who are logged in. `off`: neither comments nor statuses of pushed commits have links. Needs `publicUrl`.",
       }),
       token: pageToken.optional().meta({
         secret: true,

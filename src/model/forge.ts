@@ -110,7 +110,10 @@ export interface CommitStatus {
   readonly description: string;
   /** A page with details. */
   readonly url?: string | undefined;
-  /** The description says what merging would change, although there is no page with details. */
+  /**
+   * Whether the description says what merging would change, if that does not follow from the URL: by default, only the
+   * statuses of pull requests have one.
+   */
   readonly proposed?: boolean | undefined;
   /** A success only because there was nothing to judge. */
   readonly neutral?: boolean | undefined;

@@ -69,6 +69,11 @@ export function pullRequestAddress(publicUrl: string, { forge, repoName, number 
   return `${publicUrl}/#/pull-requests/${place}?link=${signature}`;
 }
 
+/** The address of the page's view of a commit, for users of the page: what it shows depends on who they are. */
+export function commitAddress(publicUrl: string, commit: string): string {
+  return `${publicUrl}/#/commit/${encoded(commit)}`;
+}
+
 /** Also what Markdown or HTML could interpret. */
 function encoded(part: string): string {
   return encodeURIComponent(part).replace(/[!'()*~]/g, (character) => `%${character.charCodeAt(0).toString(16)}`);

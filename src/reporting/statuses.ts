@@ -52,9 +52,22 @@ export function sharedStatuses(reports: readonly Report[], groups: Iterable<Comm
   return [...worst.values()];
 }
 
-/** Statuses of pull requests have a URL, those of pushed commits do not, which distinguishes the two. */
-export function isPreviewLine({ url, proposed = false }: CommitStatus): boolean {
-  return url !== undefined || proposed;
+/**
+ * Whether the status says what merging would change. Those of pushed commits are marked if they have a URL; those of pull
+ * requests need no mark, which earlier versions did not write.
+ */
+export function isPreviewLine({ url, proposed = url !== undefined }: CommitStatus): boolean {
+  return proposed;
+}
+
+/** The statuses of a pushed commit with the address of its page, if it has one. */
+export function linkedTo(url: string | undefined, statuses: readonly CommitStatus[]): readonly CommitStatus[] {
+  return url === undefined ? statuses : statuses.map((status) => ({ ...status, url, proposed: false }));
+}
+
+/** The opposite of `linkedTo`: what the status says. */
+export function withoutLink({ url: _, proposed: __, ...said }: CommitStatus): CommitStatus {
+  return said;
 }
 
 /** `url`: links to the full report. */

@@ -11,7 +11,7 @@ import type { WriteEnvironments } from "./environments/write-environments.ts";
 import { findApplied } from "./flux-spellings.ts";
 import type { FluxStatuses } from "./flux-statuses.ts";
 import { followRollout } from "./rollout.ts";
-import { aggregateContext, isPreviewLine } from "./statuses.ts";
+import { aggregateContext, isPreviewLine, linkedTo, withoutLink } from "./statuses.ts";
 import { writeStatuses } from "./write-statuses.ts";
 
 export interface CommitStatusWriterDeps {
@@ -27,6 +27,8 @@ export interface CommitStatusWriterDeps {
   readonly writeEnvironments: WriteEnvironments;
   /** Absent: nothing is reported of what Flux applies. */
   readonly flux?: FluxStatuses | undefined;
+  /** The page's view of a commit, if the page has a public address. */
+  readonly urlOf: (commit: string) => string | undefined;
   readonly log: Logger;
 }
 
@@ -77,7 +79,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const following = findFollowing();
     const toFollower = await readHeads(following, signal);
     const followers = following.map(toFollower);
-    const written = (await reports.statuses(commit)).filter((line) => !isPreviewLine(line));
+    const written = (await reports.statuses(commit)).filter((line) => !isPreviewLine(line)).map(withoutLink);
     const applied = deps.flux && (await findApplied(deps.flux, { request, repos, written }, signal));
     const current = deployStatuses(commit.commit, followers, written, applied?.lines);
     if (applied?.isUncertain && current.every(({ context }) => context === aggregateContext)) {
@@ -88,7 +90,8 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     // While a pull request proposes the commit, the summary belongs to the pull request: a check may depend on it.
     const proposing = await Promise.all(repos.map((repo) => reports.proposing(repo, commit.commit)));
     const isProposed = proposing.flat().length > 0;
-    const statuses = isProposed ? current.filter(({ context }) => context !== aggregateContext) : current;
+    const own = isProposed ? current.filter(({ context }) => context !== aggregateContext) : current;
+    const statuses = linkedTo(deps.urlOf(commit.commit), own);
     // The report of that pull request queues this job again once it is closed.
     const isWithheld = statuses.length < current.length;
     try {

@@ -31,6 +31,7 @@ export function useFluxStatuses({
   });
   const write = (commit = pushed, pushedTo?: string) =>
     createCommitStatusWriter({
+      urlOf: () => undefined,
       forges: new Map([["gitea", forge]]),
       reports: reports.current,
       queue: fakeQueue(),

@@ -42,3 +42,11 @@ test("a link needs a login unless the configuration says that it suffices", () =
   expect(linksWith().needsLogin()).toBe(false);
   expect(linksWith({ TOWLINE_PAGE_PULL_REQUEST_LINKS: "login" }).needsLogin()).toBe(true);
 });
+
+test("a commit has an address if the page has a public one and links are not disabled", () => {
+  const commit = "c".repeat(40);
+  expect(linksWith().urlOfCommit(commit)).toBe(`https://towline.example.com/#/commit/${commit}`);
+  expect(linksWith({ TOWLINE_PAGE_PUBLIC_URL: undefined }).urlOfCommit(commit)).toBeUndefined();
+  expect(linksWith({ TOWLINE_PAGE_TOKEN: undefined }).urlOfCommit(commit)).toBeUndefined();
+  expect(linksWith({ TOWLINE_PAGE_PULL_REQUEST_LINKS: "off" }).urlOfCommit(commit)).toBeUndefined();
+});

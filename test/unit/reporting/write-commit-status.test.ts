@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { ForgeError, RemoteBusyError } from "../../../src/errors.ts";
 import { type Condition, followsGit } from "../../../src/model.ts";
 import { createEnvironmentWriter } from "../../../src/reporting/environments/write-environments.ts";
+import { endPending } from "../../../src/reporting/write-statuses.ts";
 import { createCommitStatusWriter } from "../../../src/reporting/write-commit-status.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
@@ -27,7 +28,7 @@ function setUpWith(forge: ReturnType<typeof fakeForge>, ...deployments: ReturnTy
   const sources = fakeSources({ "refs/heads/main": pushed });
   const reports = fakeReports();
   const queue = fakeQueue();
-  const known = { synced: true };
+  const known: { synced: boolean; page?: string } = { synced: true };
   const writer = createCommitStatusWriter({
     forges: new Map([["gitea", forge]]),
     reports,
@@ -37,6 +38,7 @@ function setUpWith(forge: ReturnType<typeof fakeForge>, ...deployments: ReturnTy
     secrets: fakeSecrets(),
     sources,
     lastMove: () => Promise.resolve("move-1"),
+    urlOf: (commit) => known.page && `${known.page}/#/commit/${commit}`,
     writeEnvironments: createEnvironmentWriter({
       posted: fakePosted(),
       isEnabled: () => true,
@@ -250,6 +252,32 @@ test("while a pull request proposes the commit, the summary and its previews' st
 
   expect(lines()).toEqual(["towline/shop/prod success nothing to do"]);
   expect(await reports.statuses(commit)).toContainEqual(ofPreview);
+});
+
+test("with a public page, the statuses link to the commit's view, and are still not taken for those of a pull request", async () => {
+  const deployment = aDeployment({ status: { observedCommit: "0".repeat(40) } });
+  const { write, lines, forge, known, reports, cluster } = setUp(deployment);
+  known.page = "https://towline.example.com";
+  const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };
+  await write();
+  await write();
+  expect(lines()).toEqual(["towline/shop/prod pending queued", "towline pending queued"]);
+  const urls = () => forge.statuses.map(({ status: { url } }) => url);
+  expect(new Set(urls())).toEqual(new Set([`https://towline.example.com/#/commit/${pushed}`]));
+
+  // A pull request with the same commit as its head ends: its statuses are ended, those of the push are not.
+  const ofPreview = { context: "towline/shop/live", state: "pending", description: "comparing", url: "u" } as const;
+  await reports.saveStatuses(commit, [ofPreview]);
+  await endPending({ forge, reports }, commit, "superseded");
+  expect(lines().slice(2)).toEqual(["towline/shop/live canceled superseded"]);
+
+  // The push is known to be pending, and ends as before.
+  cluster.objects.set("shop/prod", aDeployment({ status: { observedCommit: "d".repeat(40), conditions: [ready] } }));
+  await write();
+  expect(lines().slice(3)).toEqual([]);
+  known.page = undefined;
+  await write();
+  expect(urls().slice(3)).toEqual([undefined, undefined]);
 });
 
 const done = (name: string) =>
