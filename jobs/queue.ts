@@ -221,7 +221,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
         return (await connection.set(key, "1", "PX", forMs, "NX")) === "OK";
       });
     },
-    ...createQueuedJobs({ connection, open, enqueue }),
+    ...createQueuedJobs({ connection, prefix, open, enqueue }),
     async close() {
       await Promise.all([...queues.values()].map(async (queue) => queue.close()));
     },

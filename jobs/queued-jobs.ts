@@ -3,15 +3,20 @@ import type { Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import { type RepoId, type Request, subjectOf } from "../src/model.ts";
 import { withinDeadline } from "../src/redis/connection.ts";
-import { deadlineMs, delayedUntil, mostFailed, waitsForHealth, waitsForHost } from "./bullmq.ts";
+import { deadlineMs, delayedUntil, followUpKey, jobOfKey, mostFailed, waitsForHealth, waitsForHost } from "./bullmq.ts";
 import { parseJobData } from "./job-data.ts";
-import { type Lane, lanes } from "./lanes.ts";
+import { type Lane, laneOf, lanes } from "./lanes.ts";
 
 export interface QueuedJobs {
   /** The number of jobs in one lane, or in all lanes. */
   depth(lane?: Lane): Promise<Depth>;
   /** The first jobs of each lane and state, for display. Throws QueueUnavailableError. */
   jobs(): Promise<readonly ListedJob[]>;
+  /**
+   * The job of the request's subject that runs or waits. Of a running job that another one follows, the one that
+   * follows, as waiting. Throws QueueUnavailableError.
+   */
+  find(request: Request): Promise<FoundJob | undefined>;
   /**
    * Queues a permanently failed job again. `queued`: whether a new job was created; otherwise the request joined an
    * existing one. `undefined`: no job of this subject has failed. Throws QueueUnavailableError.
@@ -40,6 +45,11 @@ export interface ListedJob {
   readonly nextAt?: number | undefined;
 }
 
+/** `why` and `nextAt`: of a delayed job, as in ListedJob. */
+export interface FoundJob extends Pick<ListedJob, "why" | "nextAt"> {
+  readonly state: "active" | "waiting" | "delayed";
+}
+
 const listedStates = ["active", "waiting", "delayed", "failed"] as const;
 /** Per lane and state. */
 const mostListed = 20;
@@ -55,13 +65,15 @@ export interface Depth {
 
 export interface QueuedJobsDeps {
   readonly connection: Redis;
+  /** The prefix of all keys in Redis. */
+  readonly prefix: string;
   /** Creates the queue of a lane on first use. */
   readonly open: (lane: Lane, signal: AbortSignal) => Promise<BullQueue>;
   /** Returns how many jobs were created. Throws QueueUnavailableError. */
   readonly enqueue: (requests: readonly Request[], moved: readonly RepoId[]) => Promise<number>;
 }
 
-export function createQueuedJobs({ connection, open, enqueue }: QueuedJobsDeps): QueuedJobs {
+export function createQueuedJobs({ connection, prefix, open, enqueue }: QueuedJobsDeps): QueuedJobs {
   async function findFailed(lane: Lane, subject: string, signal: AbortSignal): Promise<Job[]> {
     const queue = await open(lane, signal);
     const jobs = await queue.getJobs(["failed"], 0, mostFailed - 1);
@@ -84,6 +96,28 @@ export function createQueuedJobs({ connection, open, enqueue }: QueuedJobsDeps):
       // The queue then lists it as waiting, not as failed.
       await withinDeadline("remove the failed job", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
       return { queued };
+    },
+    async find(request) {
+      const lane = laneOf(request);
+      return withinDeadline("find the job", deadlineMs, async (signal) => {
+        const queue = await open(lane, signal);
+        const id = await connection.get(jobOfKey(prefix, lane, request));
+        const job = id === null ? undefined : await queue.getJob(id);
+        switch (await job?.getState()) {
+          case "active":
+            return { state: (await connection.exists(followUpKey(queue, request))) > 0 ? "waiting" : "active" };
+          case "waiting":
+          case "prioritized":
+            return { state: "waiting" };
+          case "delayed": {
+            const { why } = listJob(lane, "delayed", job) ?? {};
+            const nextAt = delayedUntil(await connection.zscore(queue.toKey("delayed"), id ?? ""));
+            return { state: "delayed", why, nextAt };
+          }
+          default:
+            return undefined;
+        }
+      });
     },
     async depth(lane) {
       const counts = await withinDeadline("count the jobs", deadlineMs, (signal) =>

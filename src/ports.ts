@@ -15,7 +15,7 @@ import type { Enqueued, Request } from "./model/request.ts";
 import type { CommandResult, ResultError, ValidateResult } from "./model/result.ts";
 import type { ObjectQuery, QueriedObjects } from "./model/health.ts";
 import type { DeleteOptions, DeployOptions, DiffOptions, Identity, RenderOptions, Run } from "./model/run.ts";
-import type { Authorship, Freshness, Heads, RepoId, Repository } from "./model/source.ts";
+import type { Authorship, Freshness, Heads, KnownHeads, RepoId, Repository } from "./model/source.ts";
 import type { OfferedSources, SourceOverride } from "./model/source-override.ts";
 
 export type * from "./ports/forge.ts";
@@ -168,6 +168,10 @@ export interface Sources {
   ): Promise<boolean>;
   /** Who wrote a commit, and the first line of its message. Throws SourceError. */
   authorship(repository: Repository, commit: string, signal: AbortSignal): Promise<Authorship>;
+  /** Like `authorship`, from what this process has: the remote is not asked. `undefined` if it does not have the commit. */
+  knownAuthorship(repository: Repository, commit: string, signal: AbortSignal): Promise<Authorship | undefined>;
+  /** The last answer of `heads` to this login, if this process asked lately. The remote is not asked. */
+  knownHeads(repository: Repository): Promise<KnownHeads | undefined>;
 }
 
 /** Runs the real kluctl, one process per call. Throws PrepareError, KilledError or KluctlUnavailableError. */

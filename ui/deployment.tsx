@@ -1,6 +1,6 @@
 /** One deployment: its state, problems, drift, log and results. */
 import { useState } from "preact/hooks";
-import type { PageDeploymentDetails, PageResult } from "../src/web/facts.ts";
+import type { PageCommit, PageDeploymentDetails, PageResult } from "../src/web/facts.ts";
 import type { ShownProblem, ShownResult } from "../src/views/show-result.ts";
 import { useChanging } from "./access.ts";
 import { Actions } from "./actions.tsx";
@@ -44,7 +44,8 @@ type DetailsProps = PageDeploymentDetails & {
 };
 
 function Details({ path, now, version, ...details }: DetailsProps) {
-  const { deployment, conditions, prepareError, drift, deployErrors, validateErrors, results } = details;
+  const { deployment, newer, conditions, prepareError, drift, deployErrors, validateErrors, results } = details;
+  const said = (of: string | undefined) => details.commits.find((one) => one.commit === of);
   const { why, commit, commitUrl, deployedCommit, deployedCommitUrl, deployedAt, nextCheckAt } = deployment;
   return (
     <>
@@ -56,7 +57,22 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         <dd>
           <Commit commit={commit} url={commitUrl} />{" "}
           {commit && <a href={`#/commit/${encodeURIComponent(commit)}`}>trace</a>}
+          <Said of={said(commit)} />
         </dd>
+        {newer && (
+          <>
+            <dt>Newer commit</dt>
+            <dd>
+              <Commit commit={newer.commit} url={newer.commitUrl} />{" "}
+              <a href={`#/commit/${encodeURIComponent(newer.commit)}`}>trace</a>{" "}
+              <span class="drifted">
+                waits: {newer.why}
+                {newer.nextAt !== undefined && `, tried again ${untilText(newer.nextAt, now) ?? ""}`}
+              </span>
+              {newer.commit !== commit && <Said of={said(newer.commit)} />}
+            </dd>
+          </>
+        )}
         <dt>Deployed</dt>
         <dd>
           {deployedAt === undefined ? (
@@ -64,6 +80,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
           ) : (
             <>
               <Commit commit={deployedCommit} url={deployedCommitUrl} /> <Age at={deployedAt} now={now} />
+              {deployedCommit !== commit && <Said of={said(deployedCommit)} />}
             </>
           )}
         </dd>
@@ -124,6 +141,17 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         ))}
       </ul>
     </>
+  );
+}
+
+/** The message and the author of a commit. */
+function Said({ of }: { readonly of: PageCommit | undefined }) {
+  if (of === undefined) return null;
+  return (
+    <div class="breaks">
+      {of.subject}
+      {of.author && <span class="quiet"> by {of.author}</span>}
+    </div>
   );
 }
 

@@ -1,5 +1,4 @@
 /** The page's data, from the same functions as the command line's output. */
-import type { Deliveries } from "../redis/deliveries.ts";
 import { lanes } from "../../jobs/lanes.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import type { PageDeployment, PageFacts, PageMissed, PageRequest } from "../web/facts.ts";
@@ -28,38 +27,31 @@ import {
   type SweepPace,
 } from "../model.ts";
 import { reposOfDeployments } from "../model/includes.ts";
-import type { Clock, SentNotifications, SweepPaceStore, Reports } from "../ports.ts";
+import type { SentNotifications, SweepPaceStore, Reports } from "../ports.ts";
 import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
 import { compareText } from "../kit/compare-text.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
-import type { Retries } from "../reconcile/retries.ts";
 import { showDrift, showStatusProblems } from "../views/show-result.ts";
 import { showTarget, type ShownTarget } from "../views/notifications.ts";
 import { type ShownReport, showReport } from "../views/show-report.ts";
 import { stateOf } from "../views/state.ts";
 import { traceCommit } from "../views/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
-import type { LiveForges } from "./live-forges.ts";
+import { createKnownCommits, type KnownCommitsDeps } from "./known-commits.ts";
 import { markStale, type Report } from "../model/report.ts";
 import { showStored } from "./show-stored.ts";
 
-export interface PageFactsDeps {
+export interface PageFactsDeps extends KnownCommitsDeps {
   readonly deployments: Pick<WatchedDeployments, "all" | "find">;
   readonly client: Pick<KubeClient, "list">;
   readonly resultsNamespace: string;
-  readonly deliveries: Pick<Deliveries, "latest">;
   readonly reports: Pick<Reports, "open" | "find" | "stale">;
-  readonly queue: Pick<JobQueue, "depth" | "jobs">;
+  readonly queue: Pick<JobQueue, "depth" | "jobs" | "find">;
   readonly forges: () => readonly ForgeConfig[];
   readonly missedWebhooks: Pick<MissedWebhooks, "missed">;
   readonly sweepPaces: Pick<SweepPaceStore, "all">;
-  readonly hostsOfRepo: LiveForges["hostsOfRepo"];
   readonly targets: () => readonly TargetConfig[];
   readonly sentNotifications: Pick<SentNotifications, "read">;
-  readonly retries: Pick<Retries, "nextAt">;
-  /** The server's own secrets, which results stored by other programs may contain. */
-  readonly knownSecrets: () => readonly string[];
-  readonly clock: Clock;
 }
 
 /** Per forge; the store has more. */
@@ -82,6 +74,7 @@ export function createPageFacts(
     return known(repo, commit);
   }
   const results = createStoredResults(client, resultsNamespace);
+  const findKnownCommits = createKnownCommits(deps);
 
   const lately = new Map<string, Promise<ShownReport | undefined>>();
 
@@ -137,6 +130,7 @@ export function createPageFacts(
       const deployment = deployments.find(key);
       if (deployment === undefined) return undefined;
       const { status } = deployment;
+      const known = findKnownCommits(deployment);
       const stored = await results.list(key).then(
         (list) => ({
           results: list.map((one) => ({ ...one, commitUrl: urlOf(repoOf(deployment), one.commit) })),
@@ -146,8 +140,11 @@ export function createPageFacts(
           resultsProblem: `Cannot read the stored results: ${error instanceof Error ? error.message : String(error)}`,
         }),
       );
+      const { newer, described } = await known;
       return {
         deployment: describe(deployment),
+        commits: described,
+        newer: newer && { ...newer, commitUrl: urlOf(repoOf(deployment), newer.commit) },
         conditions: status.conditions.map(({ observedGeneration: _, ...condition }) => condition),
         prepareError: status.lastPrepareError,
         drift: showDrift(status.lastDriftDetectionResult?.document),

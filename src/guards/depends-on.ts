@@ -13,7 +13,7 @@ import { changeWaits } from "../reconcile/decide.ts";
 import { whyNotCel } from "../kit/cel.ts";
 
 /** Reasons of the Ready condition of a blocked deployment. */
-const dependencyReason = {
+export const dependencyReason = {
   /** Resolves when the dependency becomes ready, by itself or because someone fixes it. */
   notReady: "DependencyNotReady",
   /** Can never become ready: a cycle, or an invalid name. */

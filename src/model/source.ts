@@ -132,6 +132,12 @@ export interface Heads {
   readonly commits: ReadonlyMap<string, string>;
 }
 
+/** An earlier answer of a remote. `askedAt`: epoch milliseconds. */
+export interface KnownHeads {
+  readonly heads: Heads;
+  readonly askedAt: number;
+}
+
 /** Both are whatever the author wrote; the name may be empty. */
 export interface Authorship {
   readonly subject: string;

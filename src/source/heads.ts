@@ -19,6 +19,8 @@ export interface HeadsDeps {
   readonly slowness: Pick<Slowness, "wait">;
   /** The longest time that an answer is kept, in milliseconds. */
   readonly maxAgeMs: number;
+  /** Called whenever the remote is asked for a reader. What it returns takes the answer. */
+  readonly onAsk?: ((reader: string) => (answer: Heads) => void) | undefined;
 }
 
 /** Throws RemoteBusyError instead of waiting for another caller's slow conversation, if the caller `leaves`. */
@@ -30,7 +32,7 @@ const mostReaders = 1_000;
  * Of the answers to one reader only the one that was requested last is kept. So no caller gets an older answer than a
  * previous caller, whatever each of them requires.
  */
-export function createFindHeads({ readerOf, list, fetch, slowness, maxAgeMs }: HeadsDeps): FindHeads {
+export function createFindHeads({ readerOf, list, fetch, slowness, maxAgeMs, onAsk }: HeadsDeps): FindHeads {
   const answers = createShare<Heads>({ maxAgeMs, entries: mostReaders });
   /** The moves that were known when the kept answer was requested, by reader. */
   const moves = createBoundedMap<true>({ entries: 4 * mostReaders });
@@ -55,8 +57,11 @@ export function createFindHeads({ readerOf, list, fetch, slowness, maxAgeMs }: H
       isMine = true;
       const asking = { signal: shared, leaves };
       // The refs have most likely changed: listing them first would cost a second conversation.
+      const take = onAsk?.(id);
       const fetched = hasMoved ? await fetch(remote, asking) : undefined;
-      return fetched ?? list(remote, asking);
+      const heads = fetched ?? (await list(remote, asking));
+      take?.(heads);
+      return heads;
     };
     while (!leaves) {
       try {

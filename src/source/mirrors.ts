@@ -33,6 +33,16 @@ export interface Mirrors {
     use: (view: MirrorView) => Promise<T>,
   ): Promise<T>;
   /**
+   * Like `withCommit`, but never asks the remote: returns `undefined` if the mirror is missing, or lacks the commit for
+   * this login. Does not count as a use of the mirror.
+   */
+  ifShown<T>(
+    remote: Remote,
+    commit: string,
+    signal: AbortSignal,
+    use: (mirror: Pick<MirrorView, "path">) => Promise<T>,
+  ): Promise<T | undefined>;
+  /**
    * Fetches everything and returns the remote's current refs. Returns `undefined` if the remote itself must be queried,
    * because there is no mirror yet or the mirror cannot tell.
    */
@@ -343,6 +353,13 @@ export function createMirrors(deps: MirrorsDeps): Mirrors {
           await locked(mirror, remote, waiting, () => replace(mirror, generation, bringAgain), exclusive);
         }
       }
+    },
+
+    async ifShown(remote, commit, signal, use) {
+      const view = await viewFor(remote);
+      return locked(view.mirror, remote, { signal }, async () =>
+        (await shows(view, commit)) ? use({ path: view.mirror.path }) : undefined,
+      );
     },
 
     async refresh(remote, waiting) {

@@ -16,6 +16,7 @@ import type {
   GitCredential,
   GitRef,
   Heads,
+  KnownHeads,
   Merge,
   MergeSource,
   Repository,
@@ -27,7 +28,9 @@ import { checkOut, checkPath, type Clone, cloneLocally, findProject } from "./cl
 import { explain } from "./explain.ts";
 import { createGit, type Git } from "./git.ts";
 import { createFindHeads } from "./heads.ts";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import { createLimit } from "../kit/limit.ts";
+import { epochNow } from "../kit/monotonic.ts";
 import { parseLsRemote, parseRefs } from "./ls-remote.ts";
 import { findChanges, mergeInto, readAuthorship } from "./merge.ts";
 import { CommitMissing, createMirrors, type MirrorView, type Waiting } from "./mirrors.ts";
@@ -149,12 +152,19 @@ export function createSources(deps: SourcesDeps): GitSources {
   });
   const clones = createLimit(limits.clones);
   const checkouts = createSharedCheckouts({ idleMs: limits.checkoutIdleMs, mostIdle: limits.idleCheckouts, log });
+  const knownHeads = createBoundedMap<KnownHeads>({ entries: 1_000, maxAgeMs: limits.headsMs });
   const findHeads = createFindHeads({
     readerOf,
     list: lsRemote,
     fetch: (remote, waiting) => mirrors.refresh(remote, waiting),
     slowness,
     maxAgeMs: limits.headsMs,
+    onAsk(reader) {
+      const askedAt = epochNow();
+      return (heads) => {
+        if (askedAt >= (knownHeads.get(reader)?.askedAt ?? 0)) knownHeads.set(reader, { heads, askedAt });
+      };
+    },
   });
   /** An answer that was requested to repeat an earlier one → the earlier one. */
   const repeated = new WeakMap<Heads, Heads>();
@@ -451,6 +461,18 @@ export function createSources(deps: SourcesDeps): GitSources {
       return explained(remote, signal, () =>
         mirrors.withCommit(remote, commit, { signal }, ({ path }) => readAuthorship(git, path, commit, signal)),
       );
+    },
+
+    async knownAuthorship(repository, commit, signal) {
+      if (!/^[0-9a-f]{40,64}$/.test(commit)) return undefined; // a revision that git would resolve, or an option
+      const remote = await toRemoteOf(repository);
+      return explained(remote, signal, () =>
+        mirrors.ifShown(remote, commit, signal, ({ path }) => readAuthorship(git, path, commit, signal)),
+      );
+    },
+
+    async knownHeads(repository) {
+      return knownHeads.get((await readerOf(await toRemoteOf(repository))).id);
     },
 
     async sweepStale() {

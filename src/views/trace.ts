@@ -197,10 +197,7 @@ function traceDeployment(
     if (applied) steps.push({ step: "note", words: `superseded by ${newer}` });
     if (applied) return { ...state, state: "applied" };
     if (isSuspended) return suspended();
-    const isOlder =
-      received &&
-      facts.queued?.has(name) !== true &&
-      (isAfter(lookBegan(status), received.at, facts.now) || isPushedAfter(observed, received, facts.all));
+    const isOlder = received && facts.queued?.has(name) !== true && isBefore(received, status, facts);
     if (observed !== undefined && isOlder) {
       return { ...state, state: "superseded", steps: [...steps, { step: "note", words: `superseded by ${newer}` }] };
     }
@@ -213,6 +210,15 @@ function traceDeployment(
   // Its stored result may have been removed.
   const failed = !applied && !tried && isMeant(stateOf(deployment, facts.now).deployedCommit);
   return endOf(deployment, state, { applied, tried, failed }, facts.now);
+}
+
+/** Whether what the deployment reconciled is as new as this push, according to its status and the other deliveries. */
+export function isBefore(
+  push: DeliveryRecord,
+  status: DeploymentStatus,
+  { all, now }: { readonly all: readonly DeliveryRecord[]; readonly now: number },
+): boolean {
+  return isAfter(lookBegan(status), push.at, now) || isPushedAfter(status.observedCommit, push, all);
 }
 
 /** Traces the end of a commit that is still the newest. */

@@ -4,6 +4,7 @@ import type { Key, PullRequestKey } from "../model.ts";
 import type { Attention } from "../preview/attention.ts";
 import type { ShownObjects, ShownProblem, ShownResult } from "../views/show-result.ts";
 import type { ShownReport } from "../views/show-report.ts";
+import type { NewerCommit } from "../views/newer-commit.ts";
 import type { DeploymentState } from "../views/state.ts";
 import type { MissedPushes } from "../model/missed-push.ts";
 import type { SweepPace } from "../model/sweep-pace.ts";
@@ -14,6 +15,14 @@ export interface PageDeployment extends DeploymentState {
   /** The commit's URL at the git host; absent if unknown. */
   readonly commitUrl?: string | undefined;
   readonly deployedCommitUrl?: string | undefined;
+}
+
+/** What its author says of a commit. Plain text. */
+export interface PageCommit {
+  readonly commit: string;
+  /** The first line of its message; cut if it is long. */
+  readonly subject: string;
+  readonly author?: string | undefined;
 }
 
 export interface PageResult {
@@ -31,6 +40,10 @@ export interface PageResult {
 
 export interface PageDeploymentDetails {
   readonly deployment: PageDeployment;
+  /** Of the commits named here, those that this server has a copy of. */
+  readonly commits: readonly PageCommit[];
+  /** A newer commit than the one that was reconciled, or than the one that was deployed, and what it waits for. */
+  readonly newer?: (NewerCommit & { readonly commitUrl?: string | undefined }) | undefined;
   readonly conditions: readonly {
     readonly type: string;
     readonly status: string;

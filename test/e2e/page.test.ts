@@ -62,6 +62,7 @@ test("the page shows changes as they happen, executes no displayed text, and is 
   await see("data.color");
   await see(`+${evil}`);
   await see("-red");
+  await page.locator("dd").getByText(evil).first().waitFor(); // the commit's message
   await examine(page, "deployment");
   await page.goBack();
   expect(await page.getByRole("searchbox").inputValue()).toBe("shop");

@@ -249,6 +249,8 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       failing.error
         ? Promise.reject(failing.error)
         : Promise.resolve((lineage.get(commit) ?? [commit]).includes(ancestor)),
+    knownHeads: () => Promise.resolve(undefined),
+    knownAuthorship: () => Promise.resolve(undefined),
     authorship: () => Promise.resolve({ subject: "Raise the limit", author: "Ada" }),
     changes: () =>
       failing.changes ? Promise.reject(failing.changes) : Promise.resolve({ complete: true, ...changed }),

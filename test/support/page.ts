@@ -47,6 +47,7 @@ export async function usePage(
         name === "prod"
           ? {
               deployment: shop,
+              commits: [],
               conditions: [],
               prepareError: undefined,
               drift: { objects: [], objectsLeftOut: 0 },

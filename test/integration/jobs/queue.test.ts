@@ -238,3 +238,31 @@ test("a failed manual request is retried with the cause `change`, because no use
   await vi.waitFor(() => expect(runs).toMatchObject([{ cause: "change" }]), patience);
   expect(await failed()).toEqual([]);
 });
+
+test("a deployment's job is found while it waits, runs, is followed by another one, or is delayed", async () => {
+  const { queue, work } = await useQueue();
+  const request = aRequest();
+  expect(await queue.find(request)).toBeUndefined();
+  await queue.enqueue([request]);
+  expect(await queue.find(request)).toEqual({ state: "waiting" });
+  expect(await queue.find(aRequest("other"))).toBeUndefined();
+
+  const [started, end] = [gate(), gate()];
+  const outcomes = [done, failedSoon];
+  work(async () => {
+    started.open();
+    await end.opened;
+    return outcomes.shift() ?? { kind: "later", afterMs: 600_000, why: "the git host is slow" };
+  });
+  await started.opened;
+  expect(await queue.find(request)).toEqual({ state: "active" });
+  await queue.enqueue([aRequest("shop", "push", { delivery: "second" })]);
+  expect(await queue.find(request)).toEqual({ state: "waiting" });
+  end.open();
+
+  await vi.waitFor(
+    async () =>
+      expect(await queue.find(request)).toMatchObject({ state: "delayed", nextAt: expect.any(Number) as number }),
+    patience,
+  );
+});
