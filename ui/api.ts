@@ -58,12 +58,21 @@ export async function askReport<T>(
   { link, known, signal }: { link: string | undefined; known: Known<T> | undefined; signal: AbortSignal },
 ): Promise<Known<T>> {
   const headers = {
-    ...(link !== undefined && { "X-Towline-Link": link }),
+    ...headersOf(link),
     ...(known?.tag !== undefined && { "If-None-Match": known.tag }),
   };
   const res = await fetch(`/api/${path}`, { headers, signal });
   if (res.status === 304 && known !== undefined) return known;
   return { value: (await answerOf(res)) as T, tag: res.headers.get("etag") ?? undefined };
+}
+
+/** Reads what belongs to one pull request. `link`: as in askReport. */
+export async function askLinked<T>(path: string, link: string | undefined): Promise<T> {
+  return (await answerOf(await fetch(`/api/${path}`, { headers: headersOf(link) }))) as T;
+}
+
+function headersOf(link: string | undefined): Record<string, string> {
+  return link === undefined ? {} : { "X-Towline-Link": link };
 }
 
 let proof: string | undefined;

@@ -1,7 +1,9 @@
 /** Objects that differ and their changes: in one column, or side by side on wide screens. */
 import { useEffect, useState } from "preact/hooks";
 import type { ShownPreviewObject } from "../src/views/show-report.ts";
+import type { PageManifests } from "../src/web/facts.ts";
 import type { ShownChange, ShownObjects } from "../src/views/show-result.ts";
+import { Manifest } from "./manifest.tsx";
 import { Sentence } from "./parts.tsx";
 import { useSetting } from "./settings.ts";
 import { narrow } from "./words.ts";
@@ -56,27 +58,32 @@ interface ListProps {
   readonly objects: readonly ShownPreviewObject[];
   readonly objectsLeftOut: number;
   readonly view: View;
+  /** Reads the manifests of what is new or changed; absent if there are none. */
+  readonly readManifests?: (() => Promise<PageManifests>) | undefined;
 }
 
-export function ObjectList({ objects, objectsLeftOut, view }: ListProps) {
+export function ObjectList({ objects, objectsLeftOut, view, readManifests }: ListProps) {
   return (
     <>
       {objects.map((object, index) => (
-        <ObjectSection key={`${index} ${object.object}`} object={object} begin={index < openObjects} view={view} />
+        <ObjectSection
+          key={`${index} ${object.object}`}
+          {...{ object, view, readManifests }}
+          begin={index < openObjects}
+        />
       ))}
       {objectsLeftOut > 0 && <p class="quiet">and {objectsLeftOut} more objects</p>}
     </>
   );
 }
 
-interface SectionProps {
+interface SectionProps extends Pick<ListProps, "view" | "readManifests"> {
   readonly object: ShownPreviewObject;
   readonly begin: boolean;
-  readonly view: View;
 }
 
-function ObjectSection({ object, begin, view }: SectionProps) {
-  const { action, changes, changesLeftOut, linesLeftOut = 0 } = object;
+function ObjectSection({ object, begin, view, readManifests }: SectionProps) {
+  const { action, changes, changesLeftOut, linesLeftOut = 0, keys } = object;
   const [open, setOpen] = useState(begin);
   const title = (
     <h3>
@@ -84,11 +91,14 @@ function ObjectSection({ object, begin, view }: SectionProps) {
     </h3>
   );
   const notes = <Notes {...object} />;
+  const isRendered = (action === "new" || action === "changed") && keys === undefined;
+  const manifest = readManifests && isRendered && <Manifest object={object.object} read={readManifests} />;
   if (changes.length === 0)
     return (
       <section class="object">
         {title}
         {notes}
+        {manifest}
       </section>
     );
   return (
@@ -102,6 +112,7 @@ function ObjectSection({ object, begin, view }: SectionProps) {
           ))}
           {changesLeftOut > 0 && <p class="quiet">and {changesLeftOut} more changes</p>}
           {linesLeftOut > 0 && <p class="quiet">and {linesLeftOut} more lines, which were not stored</p>}
+          {manifest}
         </>
       )}
     </details>

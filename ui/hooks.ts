@@ -1,8 +1,8 @@
 /** Hooks that the views share: the clock, the route, and data from the server. */
 import type { RefObject } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import type { PagePullRequestDetails } from "../src/web/facts.ts";
-import { ask, askReport, type Known, tellLost } from "./api.ts";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { PageManifests, PagePullRequestDetails } from "../src/web/facts.ts";
+import { ask, askLinked, askReport, type Known, tellLost } from "./api.ts";
 import { messageOf } from "./words.ts";
 
 /** The current time, updated regularly so that displayed ages advance. */
@@ -125,4 +125,21 @@ export function useReport(path: string, link: string | undefined): Fact<PagePull
     };
   }, [path, link]);
   return fact;
+}
+
+export type ReadManifests = (deployment: string) => Promise<PageManifests>;
+
+/** Reads the manifests of a deployment when they are asked for, once for each preview. `link`: see askReport. */
+export function useManifests(place: string, link: string | undefined, startedAt: number | undefined): ReadManifests {
+  return useMemo(() => {
+    const known = new Map<string, Promise<PageManifests>>();
+    return (deployment) => {
+      const before = known.get(deployment);
+      if (before !== undefined) return before;
+      const read = askLinked<PageManifests>(`manifests/${place}?deployment=${encodeURIComponent(deployment)}`, link);
+      known.set(deployment, read);
+      read.catch(() => known.delete(deployment)); // it is asked for again
+      return read;
+    };
+  }, [place, link, startedAt]);
 }

@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { ShownPreview, ShownPreviewObjects } from "../src/views/show-report.ts";
 import { DiffSwitch, ObjectList, useDiffView } from "./diff.tsx";
 import { AttentionBadge, Notice, Problems, Sentence } from "./parts.tsx";
+import type { ReadManifests } from "./hooks.ts";
 import { SearchField } from "./search-field.tsx";
 import { type PreviewChanges, selectPreviews } from "./select-previews.ts";
 import { addressOf } from "./words.ts";
@@ -24,10 +25,12 @@ interface PreviewsProps {
   readonly tab: ChangesTab;
   readonly text: string;
   readonly isLinked: boolean;
+  /** Absent if there are no manifests. */
+  readonly readManifests?: ReadManifests | undefined;
   onText(text: string): void;
 }
 
-export function Previews({ previews, tab, text, isLinked, onText }: PreviewsProps) {
+export function Previews({ previews, tab, text, isLinked, readManifests, onText }: PreviewsProps) {
   const diff = useDiffView();
   const [opened, setOpened] = useState<ReadonlyMap<string, boolean>>(new Map());
   const found = useMemo(
@@ -76,7 +79,7 @@ export function Previews({ previews, tab, text, isLinked, onText }: PreviewsProp
       {groups.map(({ first: { preview, changes }, others }) => (
         <PreviewSection
           key={preview.deployment}
-          {...{ preview, changes, others, isLinked }}
+          {...{ preview, changes, others, isLinked, readManifests }}
           isCounted={tab === "changes"}
           open={isOpen(preview)}
           view={diff.view}
@@ -140,15 +143,18 @@ interface SectionProps {
   /** Whether these are the changes that count. */
   readonly isCounted: boolean;
   readonly isLinked: boolean;
+  readonly readManifests: ReadManifests | undefined;
   readonly open: boolean;
   readonly view: ReturnType<typeof useDiffView>["view"];
   onOpen(open: boolean): void;
 }
 
-function PreviewSection({ preview, changes, others, isCounted, isLinked, open, view, onOpen }: SectionProps) {
+function PreviewSection({ preview, changes, others, isCounted, open, view, onOpen, ...props }: SectionProps) {
+  const { isLinked, readManifests } = props;
   const { deployment, places, attention, verdict, remarks, notes, failure, errors, warnings, sameAs } = preview;
   const { objects, objectsLeftOut } = changes;
   const count = objects.length + objectsLeftOut;
+  const readOwn = useMemo(() => readManifests && (() => readManifests(deployment)), [readManifests, deployment]);
   const beside = isCounted
     ? [verdict, ...remarks, ...(sameAs ? [`the same as ${sameAs}`] : [])]
     : [count === 1 ? "1 object" : `${count} objects`];
@@ -195,7 +201,7 @@ function PreviewSection({ preview, changes, others, isCounted, isLinked, open, v
               <Problems title="Warnings" problems={warnings} kind="note" />
             </>
           )}
-          <ObjectList objects={objects} objectsLeftOut={objectsLeftOut} view={view} />
+          <ObjectList {...{ objects, objectsLeftOut, view }} readManifests={isCounted ? readOwn : undefined} />
         </div>
       )}
     </details>

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { PagePullRequestDetails } from "../src/web/facts.ts";
 import type { ShownChildren } from "../src/views/show-report.ts";
-import { keepPicked, readPicked, useNow, useReport } from "./hooks.ts";
+import { keepPicked, type ReadManifests, readPicked, useManifests, useNow, useReport } from "./hooks.ts";
 import { Age, AttentionBadge, Away, Loading, Notice, Sentence } from "./parts.tsx";
 import { type ChangesTab, Previews } from "./previews.tsx";
 import { TabPanel, Tabs } from "./tabs.tsx";
@@ -16,7 +16,9 @@ interface Props {
 }
 
 export function PullRequestView({ place, link }: Props) {
-  const { value, problem } = useReport(`pull-requests/${place.map(encodeURIComponent).join("/")}`, link);
+  const path = place.map(encodeURIComponent).join("/");
+  const { value, problem } = useReport(`pull-requests/${path}`, link);
+  const readManifests = useManifests(path, link, value?.startedAt);
   const now = useNow();
   const { title, name, url, author, openedAt, head, baseBranch, attention, verdict, link: opened } = value ?? {};
   useEffect(() => {
@@ -44,7 +46,7 @@ export function PullRequestView({ place, link }: Props) {
         <code>{short(head)}</code> into <code>{baseBranch}</code>
       </p>
       <Summary report={value} />
-      <Parts report={value} isLinked={link !== undefined} now={now} />
+      <Parts report={value} isLinked={link !== undefined} readManifests={readManifests} now={now} />
       <p class="quiet">
         <Sentence text={value.compared} />
         {opened && ` · this link is valid until ${timeText(opened.until)}`}
@@ -105,10 +107,11 @@ const allTabs = Object.keys(tabTitles) as Tab[];
 interface PartsProps {
   readonly report: PagePullRequestDetails;
   readonly isLinked: boolean;
+  readonly readManifests: ReadManifests;
   readonly now: number;
 }
 
-function Parts({ report, isLinked, now }: PartsProps) {
+function Parts({ report, isLinked, readManifests, now }: PartsProps) {
   const [picked, setPicked] = useState(() => readPicked().get("tab") ?? "");
   const [text, setText] = useState(() => readPicked().get("search") ?? "");
   const { previews, earlier, uncounted, children } = report;
@@ -156,7 +159,7 @@ function Parts({ report, isLinked, now }: PartsProps) {
                   </span>
                 </p>
               ))}
-            <Previews key={tab} {...{ previews, tab, text, isLinked }} onText={setText} />
+            <Previews key={tab} {...{ previews, tab, text, isLinked, readManifests }} onText={setText} />
           </>
         )}
       </TabPanel>

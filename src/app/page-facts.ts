@@ -27,13 +27,15 @@ import {
   type SweepPace,
 } from "../model.ts";
 import { reposOfDeployments } from "../model/includes.ts";
-import type { SentNotifications, SweepPaceStore, Reports } from "../ports.ts";
+import type { ManifestStore, SentNotifications, SweepPaceStore, Reports } from "../ports.ts";
 import { type Attention, attentionOf, attentions } from "../preview/attention.ts";
+import { createShare } from "../kit/share.ts";
+import type { ReportManifests } from "../model/manifests.ts";
 import { compareText } from "../kit/compare-text.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
 import { showDrift, showStatusProblems } from "../views/show-result.ts";
 import { showTarget, type ShownTarget } from "../views/notifications.ts";
-import { type ShownReport, showReport } from "../views/show-report.ts";
+import { nameOf, type ShownReport, showReport } from "../views/show-report.ts";
 import { stateOf } from "../views/state.ts";
 import { traceCommit } from "../views/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
@@ -46,6 +48,7 @@ export interface PageFactsDeps extends KnownCommitsDeps {
   readonly client: Pick<KubeClient, "list">;
   readonly resultsNamespace: string;
   readonly reports: Pick<Reports, "open" | "find" | "stale">;
+  readonly manifests: Pick<ManifestStore, "find">;
   readonly queue: Pick<JobQueue, "depth" | "jobs" | "find">;
   readonly forges: () => readonly ForgeConfig[];
   readonly missedWebhooks: Pick<MissedWebhooks, "missed">;
@@ -59,12 +62,25 @@ const deliveriesShown = 100;
 const pullRequestsShown = 200;
 /** Redis, which is blocked while it sends a report of up to a megabyte, is asked for it once in this time. */
 const reportKeptMs = 1_000;
+/** Each takes megabytes, and a reader asks for one deployment after the other. */
+const [mostUnpacked, unpackedKeptMs] = [4, 5_000];
 
 export function createPageFacts(
   deps: PageFactsDeps,
 ): PageFacts & { describe(keys: readonly Key[]): readonly PageDeployment[] } {
-  const { deployments, client, resultsNamespace, deliveries, reports, queue, forges, retries, knownSecrets, clock } =
-    deps;
+  const {
+    deployments,
+    client,
+    resultsNamespace,
+    deliveries,
+    reports,
+    manifests,
+    queue,
+    forges,
+    retries,
+    knownSecrets,
+    clock,
+  } = deps;
   const urls = new WeakMap<readonly ForgeConfig[], ReturnType<typeof createCommitUrls>>();
 
   function commitUrl(repo: RepoId, commit: string): string | undefined {
@@ -76,6 +92,7 @@ export function createPageFacts(
   const results = createStoredResults(client, resultsNamespace);
   const findKnownCommits = createKnownCommits(deps);
 
+  const unpacked = createShare<ReportManifests | undefined>({ entries: mostUnpacked, maxAgeMs: unpackedKeptMs });
   const lately = new Map<string, Promise<ShownReport | undefined>>();
 
   /** Readers of one pull request, who may be anybody with its link, share what was read. */
@@ -187,6 +204,15 @@ export function createPageFacts(
       return shown.toSorted((a, b) => rank(a) - rank(b));
     },
     pullRequest: (key) => reportOf(key),
+    async manifests(key, deployment) {
+      const id = pullRequestText(key).toLowerCase();
+      const [report, stored] = await Promise.all([reportOf(key), unpacked.get(id, () => manifests.find(key))]);
+      if (stored === undefined || stored.startedAt !== report?.startedAt) return undefined;
+      const found = stored.deployments.find((one) => one.deployment === deployment);
+      return (
+        found && { ...found, objects: found.objects.map(({ ref, ...rest }) => ({ object: nameOf(ref), ...rest })) }
+      );
+    },
     async queue() {
       const [counts, jobs] = await Promise.all([
         Promise.all(lanes.map(async (lane) => ({ lane, ...(await queue.depth(lane)) }))),

@@ -26,7 +26,7 @@ import { followsGit, type MergeGroupKey, type RepoId } from "../model.ts";
 import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../log/tracing.ts";
 import { createTracedJobs } from "./traced.ts";
-import type { Clock, Forge, Kluctl, PostedDeployments, Secrets, Sources, Reports } from "../ports.ts";
+import type { Clock, Forge, Kluctl, ManifestStore, PostedDeployments, Secrets, Sources, Reports } from "../ports.ts";
 import { renderComment } from "../comment/comment.ts";
 import { createMergeGroupPreview } from "../preview/merge-group.ts";
 import type { AllowedFork } from "../preview/open.ts";
@@ -58,6 +58,7 @@ export interface PreviewsDeps extends Pick<FluxReportsDeps, "fluxSources" | "flu
   readonly kluctl: Kluctl;
   readonly queue: JobQueue;
   readonly reports: Reports;
+  readonly manifests: ManifestStore;
   readonly posted: PostedDeployments;
   readonly consumer: Redis;
   readonly fairness: LaneFairness;
@@ -152,6 +153,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     lastMove,
     allDeployments: () => deployments.all(),
     reports,
+    manifests: live.now.page && deps.manifests,
     queue,
     limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => comparisons.run(work, options),
     get settings() {

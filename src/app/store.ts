@@ -2,6 +2,7 @@
 import { connectProducer, connectWorker } from "../redis/connection.ts";
 import { createDeliveries } from "../redis/deliveries.ts";
 import { createDeliveryRecorder } from "../redis/recorded-deliveries.ts";
+import { createManifestStore } from "../redis/manifests.ts";
 import { createMissedPushStore } from "../redis/missed-pushes.ts";
 import { createPostedDeployments } from "../redis/posted-deployments.ts";
 import { createSweepPaceStore } from "../redis/sweep-paces.ts";
@@ -43,6 +44,7 @@ export async function openStore({ live, metrics, log }: StoreDeps) {
     },
   });
   const reports = around(createReports({ connection, prefix }), fitsReports);
+  const manifests = createManifestStore({ connection, prefix });
   const posted = createPostedDeployments({ connection, prefix });
   const deliveries = createDeliveries({ connection, prefix, log });
   const recorder = createDeliveryRecorder({
@@ -56,7 +58,20 @@ export async function openStore({ live, metrics, log }: StoreDeps) {
   const logLines = createLogLines({ connection, prefix, log });
   metrics.scrape({ readQueue: () => readDepths(queue) });
   return {
-    ...{ redis, consumer, fairness, queue, reports, posted, deliveries, recorder, missedPushes, sweepPaces, logLines },
+    ...{
+      redis,
+      consumer,
+      fairness,
+      queue,
+      reports,
+      manifests,
+      posted,
+      deliveries,
+      recorder,
+      missedPushes,
+      sweepPaces,
+      logLines,
+    },
     async close(): Promise<void> {
       await Promise.all([queue.close(), deliveries.flush(), recorder.flush(), logLines.flush()]);
       connection.disconnect();

@@ -1,6 +1,7 @@
 /** The ports to what is recorded besides jobs: what was found, what was written, and what was sent. */
 import type { CommitStatus } from "../model/forge.ts";
 import type { PostedDeployment } from "../model/host-deployment.ts";
+import type { ReportManifests } from "../model/manifests.ts";
 import type { MergeGroupKey } from "../model/merge-group.ts";
 import type { MissedPushes, MissReason } from "../model/missed-push.ts";
 import type { SweepPace } from "../model/sweep-pace.ts";
@@ -65,6 +66,16 @@ export interface Reports {
 }
 
 export type PublishMark = number & { readonly __brand: "PublishMark" };
+
+/**
+ * The manifests of what merging a pull request would create or change, redacted. Kept in Redis as long as the report;
+ * without them, the page shows the changes only. All methods throw QueueUnavailableError.
+ */
+export interface ManifestStore {
+  /** Leaves out, and counts, what is too much to be stored. */
+  save(key: PullRequestKey, manifests: ReportManifests): Promise<void>;
+  find(key: PullRequestKey): Promise<ReportManifests | undefined>;
+}
 
 /**
  * What was written to the environments of repositories, by environment and ref. Kept in Redis; without it, the forge is asked

@@ -17,6 +17,7 @@ import { changeWaits } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { findLargePrune, type LargePrune, type PruneGuard } from "../guards/pruning.ts";
 import type { Include } from "../model/includes.ts";
+import type { DeploymentManifests } from "../model/manifests.ts";
 import { countUncounted, type Preview, type UncountedKind, uncountedKinds } from "../model/report.ts";
 import { BrokenBaseError } from "./broken-base.ts";
 import { type ChangedChildren, findChangedChildren } from "./children/find-changes.ts";
@@ -40,6 +41,7 @@ export interface PreviewTarget {
   readonly heads?: Heads | undefined;
   /** It does not follow the repository of the merge, but includes it. */
   readonly consumer?: ConsumerFacts | undefined;
+  readonly wantsManifests?: boolean | undefined;
 }
 
 export interface ConsumerFacts {
@@ -100,6 +102,8 @@ export interface ChildrenSettings {
 
 export interface PreviewResult {
   readonly preview: Preview;
+  /** Absent if they are not wanted, or must not be shown. */
+  readonly manifests?: Omit<DeploymentManifests, "deployment"> | undefined;
   /** For a failure: whether a retry may help. */
   readonly retry?: Failure["retry"] | undefined;
   /** The KluctlDeployments among its objects that the merge changes; absent if there are none. */
@@ -136,7 +140,8 @@ export async function compare(
     const ignoreChanges = deployment.annotations[annotation.ignoreChanges];
     const { prune } = deployment.spec;
     const hiding = { knownSecrets, maskedValues, prune, undecrypted, ignoreChanges, references };
-    const found = await describeSafely(result, hiding, signal);
+    const wanted = { ...hiding, manifests: target.wantsManifests };
+    const { manifests, ...found } = await describeSafely(result, wanted, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
     const approval =
@@ -153,7 +158,8 @@ export async function compare(
     };
     const mendable = referenceError !== undefined && toFailure(referenceError).retry !== "person";
     const children = findChangedChildren({ ...hiding, result, found });
-    return { preview: { ...working, ...found, state: "done", approval, drift, ...rest }, children, mendable };
+    const preview: Preview = { ...working, ...found, state: "done", approval, drift, ...rest };
+    return { preview, children, mendable, manifests };
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error, target) ? "render" : "run";

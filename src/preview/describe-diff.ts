@@ -19,8 +19,9 @@ import {
   type UncountedChanges,
   type UncountedKind,
 } from "../model/report.ts";
+import type { DeploymentManifests } from "../model/manifests.ts";
 import { attribute, type DiffReferences } from "./attribute.ts";
-import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
+import { comparedLength, diffObject, manifestOf, maxComparedLength } from "./object-diff.ts";
 import { parseIgnoredFields, separateNoise } from "./noise.ts";
 import { findKept } from "./kept.ts";
 import { digestOf, errorId } from "./reference-diff.ts";
@@ -37,7 +38,10 @@ import { cutLine, makeVisible } from "./visible-text.ts";
 type Description = Pick<
   Preview,
   "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | UncountedKind | "concealed"
->;
+> & {
+  /** Of the objects that are new or changed, if they were requested and may be shown. */
+  readonly manifests?: Omit<DeploymentManifests, "deployment"> | undefined;
+};
 
 interface DescribeOptions {
   /** What must not be shown besides the values of the result's Secrets, such as git credentials. */
@@ -50,6 +54,8 @@ interface DescribeOptions {
   readonly undecrypted?: Undecrypted | undefined;
   /** The deployment's annotation that names fields of which no change is counted. */
   readonly ignoreChanges?: string | undefined;
+  /** Whether the manifests are wanted as well. */
+  readonly manifests?: boolean | undefined;
   /** What would change without the merge. `undefined`: every change counts as one of the merge. */
   readonly references?: DiffReferences | undefined;
 }
@@ -58,6 +64,8 @@ const maxObjects = 500;
 /** Of the changes that are not the pull request's. */
 const maxUncountedObjects = 100;
 const maxDiffLength = 256_000;
+/** Text of manifests, before and after secrets in it are masked. */
+const maxManifestsLength = 256_000;
 const maxMessages = 50;
 const maxMessageLength = 2_000;
 /** Parsing a text takes a small part of the time that the search for secrets in it takes. */
@@ -91,12 +99,14 @@ export async function describeSafely(
 /** How much there is to process, in characters to search for secrets. */
 function weigh(
   result: CommandResult,
-  { knownSecrets, maskedValues = [], undecrypted, references }: DescribeOptions,
+  { knownSecrets, maskedValues = [], undecrypted, references, manifests }: DescribeOptions,
 ): number {
   const reference = undecrypted?.reference;
+  const renderedLength = () => toldObjects(result).reduce((sum, { rendered = "" }) => sum + rendered.length, 0);
   const own = maskedValues.length > 0 ? lengthOfTexts({ ...result, objects: toldObjects(result) }) : 0;
   return (
     own +
+    (manifests ? Math.min(renderedLength(), maxManifestsLength) : 0) +
     weightOf(result) +
     lengthOfStates(result.objects) / parsedPerSearched +
     weightOfSecrets([...knownSecrets, ...maskedValues]) +
@@ -111,13 +121,13 @@ function weigh(
  */
 export function describeDiff(
   result: CommandResult,
-  { knownSecrets, maskedValues = [], prune, undecrypted, ignoreChanges, references }: DescribeOptions,
+  { knownSecrets, maskedValues = [], undecrypted, ...known }: DescribeOptions,
 ): Description {
   const masked = withoutSaid(maskedValues, toldObjects(result));
   const hidden = [...knownSecrets, ...masked, ...(undecrypted ? valuesToHide(undecrypted) : [])];
   const redactor = redactorOf(result, hidden);
   const objects = undecrypted ? withoutEncrypted(result.objects, undecrypted) : result.objects;
-  const description = describe({ ...result, objects }, redactor, { prune, ignoreChanges, references });
+  const description = describe({ ...result, objects }, redactor, known);
   const whyIncomplete = redactor.whyIncomplete();
   return whyIncomplete === undefined ? description : conceal(description, whyIncomplete);
 }
@@ -130,12 +140,12 @@ function toldObjects({ objects, errors, warnings }: CommandResult): ResultObject
   );
 }
 
-type Known = Pick<DescribeOptions, "prune" | "ignoreChanges" | "references">;
+type Known = Pick<DescribeOptions, "prune" | "ignoreChanges" | "references" | "manifests">;
 
 function describe(
   result: CommandResult,
   redactor: Redactor,
-  { prune, ignoreChanges = "", references }: Known,
+  { prune, ignoreChanges = "", references, manifests }: Known,
 ): Description {
   const kept = references ? findKept(result, references.base) : [];
   const { own, drifted, undeployed } = references
@@ -180,7 +190,23 @@ function describe(
     ...describeUncounted("undeployed", undeployed, redactor, prune),
     ...withoutValues(describeUncounted("kept", kept, redactor, prune)),
     ...describeUncounted("noise", noise, redactor, prune),
+    ...(manifests && { manifests: describeManifests(sorted.slice(0, maxObjects), redactor) }),
   };
+}
+
+/** Of a Secret, only its keys may be shown. */
+function describeManifests(found: readonly Found[], redactor: Redactor): NonNullable<Description["manifests"]> {
+  const wanted = found.filter(
+    ({ object, action }) =>
+      (action === "new" || action === "changed") && object.rendered !== undefined && !isSecret(object.ref),
+  );
+  let length = 0;
+  const fitting = wanted.filter(({ object }) => (length += object.rendered?.length ?? 0) <= maxManifestsLength);
+  const objects = fitting.map(({ object }) => ({
+    ref: describeRef(object.ref, redactor),
+    ...manifestOf(object, redactor),
+  }));
+  return { objects, leftOut: wanted.length - objects.length };
 }
 
 /**
@@ -288,6 +314,7 @@ function conceal(description: Description, why: string): Description {
     objects: namesOf(description.objects),
     errors: silence(description.errors),
     warnings: silence(description.warnings),
+    manifests: undefined,
     concealed: why,
   };
 }

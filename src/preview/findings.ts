@@ -2,6 +2,7 @@
 import { describeIgnored } from "../intake/match.ts";
 import type { Ignored } from "../model/receipt.ts";
 import type { PullRequest, RepoId } from "../model.ts";
+import type { DeploymentManifests } from "../model/manifests.ts";
 import type { ChildPreviews, Preview, Report } from "../model/report.ts";
 import { earlierHeads, earlierPreviews, restarts } from "./previous.ts";
 import { cut, makeVisible } from "./visible-text.ts";
@@ -17,6 +18,8 @@ export interface Findings {
   /** How many more deployments include the repository than are previewed. */
   beyond?: number;
   children?: ChildPreviews | undefined;
+  /** Of the compared deployments, if they are wanted. */
+  manifests?: readonly DeploymentManifests[] | undefined;
   /** What must not appear in any message. */
   secrets: readonly string[];
 }

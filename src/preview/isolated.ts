@@ -55,10 +55,12 @@ export async function compareIsolated(
     const { result, encrypted } = await deps.limit(() => renderBoth(target, deps, log, signal), { signal });
     const ignoreChanges = deployment.annotations[annotation.ignoreChanges];
     const hiding = { knownSecrets, prune: deployment.spec.prune, ignoreChanges };
-    const found = await describeSafely(result, hiding, signal);
+    const wanted = { ...hiding, manifests: target.wantsManifests };
+    const { manifests, ...found } = await describeSafely(result, wanted, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
     const children = findChangedChildren({ ...hiding, result, found });
-    return { preview: { ...working, ...found, state: "done", ...(encrypted && { encrypted }) }, children };
+    const preview: Preview = { ...working, ...found, state: "done", ...(encrypted && { encrypted }) };
+    return { preview, children, manifests };
   } catch (error) {
     const { message, retry } = toIsolatedFailure(error);
     const isToBlame = retry === "person" && isOfTheMerge(error, target) && !isWithoutCluster(error);

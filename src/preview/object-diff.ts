@@ -17,6 +17,8 @@ export interface DiffText {
 const maxLines = 200;
 const maxLength = 16_000;
 const maxLineLength = 400;
+/** Of a manifest, which is only read on request. */
+const [maxManifestLines, maxManifestLength, longestManifestLine] = [2_000, 64_000, 2_000];
 /** Unchanged lines that are shown around a change. */
 const contextLines = 3;
 
@@ -42,6 +44,18 @@ export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
   const { diff, linesLeftOut: fitting } = fit(shown.filter((line, i) => line !== shown[i - 1] || !isOnlyMask(line)));
   const linesLeftOut = fitting + lines.length - near.length;
   return { diff, linesLeftOut, partial: linesLeftOut > 0 || shown.some((line, i) => line !== whole[i]) };
+}
+
+/**
+ * The object as the project renders it, without secrets. In the order of kluctl's own output: texts in which a guessed value
+ * would be recognized by its mask are found in that order, too (see said-values.ts).
+ */
+export function manifestOf({ rendered = "" }: ResultObject, redactor: Redactor) {
+  const lines = sideOf(parseJson(rendered) ?? {}, redactor).shown.map((line) =>
+    cutLine(makeVisible(line), longestManifestLine),
+  );
+  const { diff: text, linesLeftOut } = fit(lines, maxManifestLines, maxManifestLength);
+  return { text, linesLeftOut };
 }
 
 function diffChange({ type, jsonPath, oldValue, newValue }: FieldChange, redactor: Redactor): string[] {
@@ -103,9 +117,9 @@ function isOnlyMask(line: string): boolean {
   return line.slice(1).trim() === mask;
 }
 
-function fit(lines: readonly string[]): Omit<DiffText, "partial"> {
+function fit(lines: readonly string[], mostLines = maxLines, most = maxLength): Omit<DiffText, "partial"> {
   let length = 0;
-  const tooMany = lines.findIndex((line, i) => i >= maxLines || (length += line.length + 1) > maxLength);
+  const tooMany = lines.findIndex((line, i) => i >= mostLines || (length += line.length + 1) > most);
   const kept = tooMany === -1 ? lines : lines.slice(0, tooMany);
   return { diff: kept.join("\n"), linesLeftOut: lines.length - kept.length };
 }

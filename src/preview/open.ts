@@ -16,6 +16,7 @@ import {
 } from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import { dependenciesOf } from "../guards/depends-on.ts";
+import type { DeploymentManifests } from "../model/manifests.ts";
 import type { Preview, Report } from "../model/report.ts";
 import { findAllowance } from "./allowances.ts";
 import { compare, type CompareDeps, type PreviewTarget, toWorking } from "./compare.ts";
@@ -58,8 +59,10 @@ export interface OpenPullRequest extends Attempt {
   /** Those that include it, at any ref. */
   readonly including: readonly Deployment[];
   readonly repo: RepoId | undefined;
+  readonly wantsManifests?: boolean | undefined;
   readonly log: Logger;
-  readonly save: (report: Report) => Promise<void>;
+  /** `manifests`: those of the finished report. */
+  readonly save: (report: Report, manifests?: readonly DeploymentManifests[]) => Promise<void>;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
@@ -86,7 +89,7 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   let comparedAt: number | undefined;
 
   async function finish(finishedAt = comparedAt ?? deps.clock.now()): Promise<void> {
-    await open.save(toReport(open, findings, { startedAt, finishedAt }));
+    await open.save(toReport(open, findings, { startedAt, finishedAt }), findings.manifests);
     log.info({ ...describeFindings(findings), ms: finishedAt - startedAt }, "previewed");
   }
 
@@ -110,7 +113,7 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   const whenCompared = async (parents: readonly ParentDeployment[], cluster: string) => {
     await early.stop();
     const finishedAt = (comparedAt = deps.clock.now());
-    const save = () => open.save(toReport(open, findings, { startedAt, finishedAt }));
+    const save = () => open.save(toReport(open, findings, { startedAt, finishedAt }), findings.manifests);
     await addChildren({ ...open, parents, cluster, findings, save }, deps);
   };
   try {
@@ -192,6 +195,8 @@ export interface ComparisonInput extends Pick<Attempt, "lastAttempt" | "signal">
   readonly pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">;
   /** The deployments that are rendered without the cluster instead. */
   readonly isolated?: readonly GitDeployment[] | undefined;
+  /** Whether the manifests of what changes are wanted as well. */
+  readonly wantsManifests?: boolean | undefined;
   /**
    * Called before the merges are released, with the deployments whose objects include KluctlDeployments that the merge
    * changes, if there are any. Rejects only if the signal aborts.
@@ -205,7 +210,7 @@ export interface ComparisonInput extends Pick<Attempt, "lastAttempt" | "signal">
  * retry may fix.
  */
 export async function compareMerges(
-  { merges, pullRequest, isolated = [], whenCompared, lastAttempt, log, signal }: ComparisonInput,
+  { merges, pullRequest, isolated = [], wantsManifests, whenCompared, lastAttempt, log, signal }: ComparisonInput,
   findings: Findings,
   early: Pick<Early, "again">,
   deps: OpenDeps,
@@ -238,11 +243,22 @@ export async function compareMerges(
     const compared = await Promise.all(
       targets.map(async (target, at) => {
         const compareIt = isIsolated(target.deployment) ? compareIsolated : compare;
-        const result = await compareIt(target, cluster, deps, log, signal);
+        // Who reads a library need not read what includes it: its readers see what changes there, and no more.
+        const isOwn = target.consumer === undefined;
+        const result = await compareIt(
+          { ...target, wantsManifests: wantsManifests && isOwn },
+          cluster,
+          deps,
+          log,
+          signal,
+        );
         previews[at] = withDependencies(target.deployment, result.preview);
         if (result.mendable) findings.mendable = true;
         return { ...result, target };
       }),
+    );
+    findings.manifests = compared.flatMap(({ target, manifests }) =>
+      manifests === undefined ? [] : [{ deployment: keyText(target.deployment.key), ...manifests }],
     );
     const unsure = compared.filter(({ retry }) => retry === "soon").length;
     if (unsure > 0) findings.mendable = true;

@@ -5,7 +5,8 @@ import { setTimeout as sleepFor } from "node:timers/promises";
 import { QueueUnavailableError, RemoteBusyError, SupersededError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
-import type { Deployments, Forge, Queue, Reports, Sources } from "../ports.ts";
+import type { Deployments, Forge, ManifestStore, Queue, Reports, Sources } from "../ports.ts";
+import type { DeploymentManifests } from "../model/manifests.ts";
 import type { Report } from "../model/report.ts";
 import { toReport } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
@@ -22,6 +23,8 @@ export interface PreviewDeps extends OpenDeps {
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
   readonly deployments: Pick<Deployments, "tracking" | "including"> & { synced(): boolean };
   readonly reports: Pick<Reports, "find" | "save" | "setRefused" | "setUnpublished">;
+  /** Absent: there is no page that shows them. */
+  readonly manifests?: Pick<ManifestStore, "save"> | undefined;
   readonly queue: Pick<Queue, "enqueue">;
   /** Absent: no repository is known to be slow. */
   readonly slowForMs?: Sources["slowForMs"] | undefined;
@@ -72,9 +75,10 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are disabled (preview.enabled)" };
     const readers = readersOf(pullRequest);
+    const wantsManifests = deps.manifests !== undefined;
     const slow = [...readers.repos].find((repo) => deps.slowForMs?.(repo) !== undefined);
     if (slow !== undefined) return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow, slowMs).message };
-    return previewOpen({ ...readers, cause, previous, ...attempt, log, save, sleep }, deps);
+    return previewOpen({ ...readers, wantsManifests, cause, previous, ...attempt, log, save, sleep }, deps);
   }
 
   /** There may be a comment without a stored report: it must not look as if the pull request were open. */
@@ -119,8 +123,19 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     };
   }
 
+  /** The report is complete without them. */
+  async function saveManifests(
+    { pullRequest, startedAt }: Report,
+    deployments: readonly DeploymentManifests[],
+  ): Promise<void> {
+    await deps.manifests?.save(pullRequest, { startedAt, deployments: [...deployments] }).catch((error: unknown) => {
+      deps.log.warn({ pullRequest: pullRequestText(pullRequest), err: error }, "could not store the manifests");
+    });
+  }
+
   /** The report is stored first, because the report job reads it. */
-  async function save(report: Report): Promise<void> {
+  async function save(report: Report, manifests: readonly DeploymentManifests[] = []): Promise<void> {
+    if (manifests.length > 0) await saveManifests(report, manifests);
     await deps.reports.setUnpublished(report.pullRequest); // if that job is lost, the sweep requests another one
     await deps.reports.save(report);
     await deps.queue.enqueue([{ kind: "report", pullRequest: report.pullRequest }]);

@@ -52,6 +52,8 @@ export interface ShownReport {
   readonly children?: ShownChildren | undefined;
   /** What the report did not store. */
   readonly leftOut?: string | undefined;
+  /** When the preview was started, in epoch milliseconds: it identifies the preview. */
+  readonly startedAt: number;
   /** Of previous heads, newest first. */
   readonly earlier: readonly EarlierPreview[];
 }
@@ -129,6 +131,7 @@ export function showReport(report: Report): ShownReport {
     })),
     children: report.children && showChildren(report.children),
     leftOut: describeLeftOut([...report.previews, ...(report.children?.previews ?? []).map(({ preview }) => preview)]),
+    startedAt: report.startedAt,
     earlier: earlierPreviews ?? [],
   };
 }
@@ -235,7 +238,8 @@ function showObject(object: PreviewObject): ShownPreviewObject {
   };
 }
 
-function nameOf({ kind, name, namespace }: PreviewObject["ref"]): string {
+/** An object, as users name it. */
+export function nameOf({ kind, name, namespace }: PreviewObject["ref"]): string {
   return oneLine(`${kind} ${namespace ? `${namespace}/` : ""}${name}`);
 }
 

@@ -124,6 +124,19 @@ export interface PagePullRequestDetails extends ShownReport {
   readonly link?: { readonly until: number } | undefined;
 }
 
+/** What merging a pull request would create or change in one deployment, as the merge renders it. */
+export interface PageManifests {
+  readonly objects: readonly {
+    /** As in the report: kind, namespace and name. */
+    readonly object: string;
+    readonly text: string;
+    /** How many lines of it were not stored. */
+    readonly linesLeftOut: number;
+  }[];
+  /** How many objects were not stored. */
+  readonly leftOut: number;
+}
+
 export interface PageJob {
   readonly lane: string;
   /** `reconcile:shop/staging` */
@@ -173,6 +186,8 @@ export interface PageFacts {
   pullRequests(): Promise<readonly PagePullRequest[]>;
   /** `undefined` if it was not previewed, or too long ago. */
   pullRequest(key: PullRequestKey): Promise<ShownReport | undefined>;
+  /** `undefined` if none are stored for its last preview. `deployment`: `namespace/name`. */
+  manifests(key: PullRequestKey, deployment: string): Promise<PageManifests | undefined>;
   queue(): Promise<PageQueue>;
   /** The targets of notifications, in the order of the configuration. */
   notifications(): Promise<readonly ShownTarget[]>;

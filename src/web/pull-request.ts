@@ -8,12 +8,12 @@ import { RequestError } from "../errors.ts";
 import type { PullRequestKey } from "../model.ts";
 import type { LinkState } from "../reporting/page-link.ts";
 import type { LoginMethods, PageAccess } from "./access.ts";
-import type { PageFacts, PagePullRequestDetails } from "./facts.ts";
+import type { PageFacts, PageManifests, PagePullRequestDetails } from "./facts.ts";
 import { limitReport, type Sees } from "./sight.ts";
 import { callerOf } from "./writes.ts";
 
 export interface PullRequestRoutesDeps {
-  readonly facts: Pick<PageFacts, "pullRequest">;
+  readonly facts: Pick<PageFacts, "pullRequest" | "manifests">;
   readonly access: Pick<PageAccess, "logins">;
   /** Absent: there are no links. */
   readonly links?:
@@ -37,42 +37,84 @@ export function createPullRequestRoutes({ facts, access, links, seesOf, loginHin
     return report;
   }
 
-  /** Shows the whole pull request to users with a valid link; leaves the others to their own access. */
-  async function byLink(req: Request, res: Response, next: NextFunction): Promise<void> {
-    const text = req.get(linkHeader);
-    if (text === undefined) return next();
-    const key = pullRequestOf(req);
+  /** What a request with a link is allowed to read; `undefined`: it is left to the caller's own access. */
+  function checkLink(res: Response, key: PullRequestKey, text: string): { readonly until: number } | undefined {
     const caller = callerOf(res);
     const { state, until } = links?.check(key, text) ?? ({ state: "invalid" } as const);
     const needsLogin = links?.needsLogin() ?? true;
-    if (state === "valid" && (caller?.role !== undefined || !needsLogin))
-      return send(req, res, { ...(await find(key)), link: { until } });
-    if (caller !== undefined) return next();
-    const logins = access.logins();
-    const error =
+    if (state === "valid" && (caller?.role !== undefined || !needsLogin)) return { until };
+    if (caller !== undefined) return undefined;
+    throw new LinkRefused(
       state === "valid"
         ? "This link requires a login."
         : state === "expired"
           ? "This link has expired. The pull request's comment gets a new one with its next preview."
-          : "This link is not valid. Open the one in the pull request's comment.";
-    const hint = logins.token || logins.oidc ? "Users with access to this page can log in." : loginHint(logins);
-    res.status(401).json({ error, hint, byToken: logins.token, logins });
+          : "This link is not valid. Open the one in the pull request's comment.",
+    );
   }
 
-  async function byLogin(req: Request, res: Response): Promise<void> {
-    const key = pullRequestOf(req);
-    const report = limitReport(await find(key), seesOf(res));
-    if (report === undefined) throw new RequestError(404, "There is no preview of this pull request.", howLongKept);
-    send(req, res, report);
+  /** Runs `read` for users with a valid link; leaves the others to their own access. */
+  const byLink =
+    (read: (req: Request, res: Response, key: PullRequestKey, link: { readonly until: number }) => Promise<void>) =>
+    async (req: Request, res: Response, next: NextFunction): Promise<void> => {
+      const text = req.get(linkHeader);
+      if (text === undefined) return next();
+      const key = pullRequestOf(req);
+      try {
+        const link = checkLink(res, key, text);
+        if (link === undefined) return next();
+        await read(req, res, key, link);
+      } catch (error) {
+        if (!(error instanceof LinkRefused)) throw error;
+        const logins = access.logins();
+        const hint = logins.token || logins.oidc ? "Users with access to this page can log in." : loginHint(logins);
+        res.status(401).json({ error: error.message, hint, byToken: logins.token, logins });
+      }
+    };
+
+  async function sendManifests(req: Request, res: Response, key: PullRequestKey, deployment: string): Promise<void> {
+    const found = await facts.manifests(key, deployment);
+    if (found === undefined) throw new RequestError(404, "No manifests are stored for this deployment.", whyNone);
+    send(req, res, found);
   }
 
-  return { path: "/api/pull-requests/:forge/*repo/:number", byLink, byLogin };
+  return {
+    path: "/api/pull-requests/:forge/*repo/:number",
+    manifestsPath: "/api/manifests/:forge/*repo/:number",
+    byLink: byLink(async (req, res, key, link) => send(req, res, { ...(await find(key)), link })),
+    /** Shows what the pull request's page shows, too. */
+    manifestsByLink: byLink((req, res, key) => sendManifests(req, res, key, deploymentOf(req))),
+
+    async byLogin(req: Request, res: Response): Promise<void> {
+      const report = limitReport(await find(pullRequestOf(req)), seesOf(res));
+      if (report === undefined) throw new RequestError(404, "There is no preview of this pull request.", howLongKept);
+      send(req, res, report);
+    },
+
+    async manifestsByLogin(req: Request, res: Response): Promise<void> {
+      const deployment = deploymentOf(req);
+      const [namespace = ""] = deployment.split("/", 1);
+      if (!seesOf(res)(namespace)) throw new RequestError(404, "No manifests are stored for this deployment.", whyNone);
+      await sendManifests(req, res, pullRequestOf(req), deployment);
+    },
+  };
 }
 
+/** The link does not open the page for this caller, who has no other access. */
+class LinkRefused extends Error {
+  override name = "LinkRefused";
+}
+
+function deploymentOf(req: Request): string {
+  const { deployment } = req.query;
+  return typeof deployment === "string" ? deployment : "";
+}
+
+const whyNone = "They are stored with a preview that was made since the page was enabled.";
 const howLongKept = "Previews are kept for 30 days.";
 
 /** Answers 304 if the caller has it already: the page asks again and again. */
-function send(req: Request, res: Response, details: PagePullRequestDetails): void {
+function send(req: Request, res: Response, details: PagePullRequestDetails | PageManifests): void {
   const body = JSON.stringify(details);
   const tag = `"${hash("sha256", body, "base64url")}"`;
   res.set("ETag", tag);

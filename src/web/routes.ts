@@ -83,6 +83,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     next();
   });
   const pullRequest = createPullRequestRoutes({ ...deps, seesOf, loginHint });
+  router.get(pullRequest.manifestsPath, pullRequest.manifestsByLink);
   router.get(pullRequest.path, pullRequest.byLink);
   router.use("/api", createPageWrites({ ...deps, keyOf }));
   router.use("/api", async (req, res, next) => {
@@ -137,6 +138,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
   router.get("/api/pull-requests", async (_req, res) => {
     res.json(limitPullRequests(await facts.pullRequests(), seesOf(res)));
   });
+  router.get(pullRequest.manifestsPath, pullRequest.manifestsByLogin);
   router.get(pullRequest.path, pullRequest.byLogin);
   router.get("/api/queue", async (_req, res) => {
     res.json(limitQueue(await facts.queue(), seesOf(res)));

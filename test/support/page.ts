@@ -62,6 +62,7 @@ export async function usePage(
     forges: () => Promise.resolve([]),
     pullRequests: () => Promise.resolve([]),
     pullRequest: () => Promise.resolve(undefined),
+    manifests: () => Promise.resolve(undefined),
     queue: () => Promise.resolve({ lanes: [], jobs: [] }),
     notifications: () => Promise.resolve([]),
     trace: (commit) => Promise.resolve({ commit, deliveries: [], deployments: [], ignored: [], pullRequests: [] }),

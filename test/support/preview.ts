@@ -46,6 +46,7 @@ interface Options extends Partial<
     | "allDeployments"
     | "lastMove"
     | "limit"
+    | "manifests"
     | "readIdentity"
     | "settings"
     | "secrets"

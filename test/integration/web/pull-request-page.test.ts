@@ -110,6 +110,8 @@ async function usePullRequestPage() {
   const page = await usePage({}, { assets, links: { check, needsLogin: () => false } });
   const linkFor = (until: number) => pullRequestAddress(page.url, key, signer.sign(key, until));
   const show = (report: Report) => void (page.facts.pullRequest = () => Promise.resolve(showReport(report)));
+  const objects = [{ object: "ConfigMap shop/added", text: `kind: ConfigMap\ndata: ${evil}`, linesLeftOut: 3 }];
+  page.facts.manifests = () => Promise.resolve({ objects, leftOut: 1 });
   show(base);
   return { ...page, show, linkFor, link: linkFor(Date.now() + dayMs) };
 }
@@ -124,6 +126,18 @@ test("a link shows the changes, what is apart from them, and earlier previews, a
   await page.getByText("Merging deletes 1 object in 1 deployment").waitFor();
   await page.getByText(`+  ${evil}`).waitFor();
   await page.getByText("password").waitFor();
+  // A manifest is read when it is opened.
+  const added = page.locator("details.object").filter({ hasText: "ConfigMap shop/added" });
+  expect(asked.filter((one) => one.includes("/api/manifests/"))).toEqual([]);
+  await added.getByText("Manifest").click();
+  await added.locator(".manifest pre").getByText(evil).waitFor();
+  await added.getByText("and 3 more lines, which were not stored").waitFor();
+  await page
+    .locator("details.object")
+    .filter({ hasText: `ConfigMap shop/${evil}` })
+    .getByText("Manifest")
+    .click();
+  await page.getByText("is not stored: all of the deployment are too large, so 1 of them were omitted").waitFor();
   // No address contains the signature: it is in no log on the way.
   const [, signature = "-"] = link.split("?link=");
   expect(asked.filter((one) => one.includes(signature))).toEqual([]);

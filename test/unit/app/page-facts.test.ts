@@ -46,3 +46,24 @@ test("pull requests of a library that deployments only include are listed, and f
   const { pullRequests } = await facts.trace(headCommit.slice(0, 8));
   expect(pullRequests.map(({ name }) => name)).toEqual(["gitea:org/library#3"]);
 });
+
+test("manifests are shown as long as they belong to the preview that is shown", async () => {
+  const reports = fakeReports();
+  const report = aReport();
+  await reports.save(report);
+  const ref = { kind: "ConfigMap", name: "a", namespace: "shop" };
+  const objects = [{ ref, text: "data: 1", linesLeftOut: 2 }];
+  const stored = { startedAt: report.startedAt, deployments: [{ deployment: "shop/prod", objects, leftOut: 3 }] };
+  const factsWith = (startedAt: number) =>
+    createPageFacts({
+      reports,
+      manifests: { find: () => Promise.resolve({ ...stored, startedAt }) },
+    } as unknown as PageFactsDeps);
+  const { pullRequest } = report;
+  expect(await factsWith(report.startedAt).manifests(pullRequest, "shop/prod")).toMatchObject({
+    objects: [{ object: "ConfigMap shop/a", text: "data: 1", linesLeftOut: 2 }],
+    leftOut: 3,
+  });
+  expect(await factsWith(report.startedAt).manifests(pullRequest, "shop/other")).toBeUndefined();
+  expect(await factsWith(report.startedAt - 1).manifests(pullRequest, "shop/prod")).toBeUndefined();
+});

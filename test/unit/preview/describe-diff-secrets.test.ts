@@ -55,6 +55,12 @@ function planted(text: string): Partial<CommandResult> {
       anObject({ changes: [{ type: "insert", jsonPath: "spec.args", newValue: ["--password", `--login=${text}`] }] }),
       anObject({ new: true, rendered: configMap({ a: text, b: around(text) }), applied: configMap({ a: text }) }),
       anObject({ ref: { kind: "Widget", group: "example.com", name: "w" }, new: true, rendered: json({ s: [text] }) }),
+      // What does not change is only part of the manifest.
+      anObject({
+        ref: { kind: "Gadget", group: "example.com", name: "g" },
+        changes: [{ type: "update", jsonPath: "spec.replicas", oldValue: 1, newValue: 2 }],
+        rendered: json({ kind: "Gadget", metadata: { labels: { [text]: text } }, spec: { a: text, b: around(text) } }),
+      }),
     ],
     errors: [{ ref: nobody, message: `admission webhook denied: ${text}` }],
     warnings: [{ ref: { kind: "Pod", name: "p" }, message: `unknown field "${text}" (and more)` }],
@@ -73,11 +79,12 @@ function resultWith(value: string, planted: Partial<CommandResult>): CommandResu
 }
 
 const describeText = (result: CommandResult) => {
-  const description = describeDiff(result, { knownSecrets: [], prune: true });
+  const description = describeDiff(result, { knownSecrets: [], prune: true, manifests: true });
   expect(description.concealed).toBeUndefined();
   // A mark such as `"partial":true}` has no text of a secret, even if a secret looks like it.
   const told = JSON.stringify(description, (_, value: unknown) => (value === true ? undefined : value));
-  return told + description.objects.map(({ diff }) => diff).join("\n");
+  const manifests = description.manifests?.objects.map(({ text }) => text) ?? [];
+  return told + [...description.objects.map(({ diff }) => diff), ...manifests].join("\n");
 };
 
 const blanksOnly = /^[\p{C}\p{Z}]*$/u;

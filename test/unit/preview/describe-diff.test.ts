@@ -375,3 +375,70 @@ test("a result that cannot be read is an error without content, and never looks 
   const broken = aResult({ errors: [{ message: "without a ref" }] as unknown as CommandResult["errors"] });
   await expect(describeSafely(broken, options, new AbortController().signal)).rejects.toThrow(UnreadableResultError);
 });
+
+const manifestsOf = (objects: readonly ResultObject[], more: Partial<CommandResult> = {}) =>
+  describeDiff(aResult({ objects, ...more }), { knownSecrets: ["canary-5f0e"], prune: true, manifests: true })
+    .manifests;
+const replicas = { type: "update", jsonPath: "spec.replicas", oldValue: 1, newValue: 2 } as const;
+
+test("the manifests are those that the merge renders, of what is new or changed, whole and without secrets", () => {
+  const rendered = JSON.stringify({
+    kind: "Deployment",
+    metadata: { name: "api", namespace: "shop" },
+    spec: { replicas: 2, token: "canary-5f0e", note: "\u202ereversed" },
+  });
+  const objects = [
+    named("Deployment", "api", {
+      changes: [replicas],
+      rendered,
+      remote: "{}",
+      applied: '{"status":{"from":"the cluster"}}',
+    }),
+    named("ConfigMap", "new", { new: true, rendered: '{"data":{"a":"1"}}' }),
+    named("ConfigMap", "same", { rendered: "{}" }),
+    named("ConfigMap", "gone", { deleted: true }),
+    aSecret({ password: "swordfish" }, { new: true }),
+  ];
+  expect(manifestsOf(objects)).toEqual({
+    objects: [
+      { ref: expect.objectContaining({ name: "new" }) as object, text: 'data:\n  a: "1"', linesLeftOut: 0 },
+      {
+        ref: expect.objectContaining({ kind: "Deployment", name: "api", namespace: "shop" }) as object,
+        text: [
+          "kind: Deployment",
+          "metadata:",
+          "  name: api",
+          "  namespace: shop",
+          "spec:",
+          "  replicas: 2",
+          "  token: *****",
+          "  note: \\u202ereversed",
+        ].join("\n"),
+        linesLeftOut: 0,
+      },
+    ],
+    leftOut: 0,
+  });
+  expect(describeDiff(aResult({ objects }), { knownSecrets: [], prune: true }).manifests).toBeUndefined();
+});
+
+test("long manifests are cut, and those that are too much together are left out and counted", () => {
+  const long = JSON.stringify({ lines: Array.from({ length: 3_000 }, (_, i) => `line-${i}`) });
+  const [first] = manifestsOf([named("ConfigMap", "a", { new: true, rendered: long })])?.objects ?? [];
+  expect(first?.text.split("\n")).toHaveLength(2_000);
+  expect(first?.linesLeftOut).toBe(1_001);
+
+  const large = JSON.stringify({ text: "word ".repeat(20_000) });
+  const many = ["a", "b", "c", "d"].map((name) => named("ConfigMap", name, { new: true, rendered: large }));
+  const found = manifestsOf(many);
+  expect([found?.objects.length, found?.leftOut]).toEqual([2, 2]);
+});
+
+test("if secrets may be missed, there are no manifests", () => {
+  const incomplete = named("Secret", "db", { changes: [replicas] });
+  const changedToo = named("ConfigMap", "a", { new: true, rendered: '{"data":{"a":"1"}}' });
+  const result = aResult({ objects: [incomplete, changedToo] });
+  const found = describeDiff(result, { knownSecrets: [], prune: true, manifests: true });
+  expect(found.concealed).toBeDefined();
+  expect(found.manifests).toBeUndefined();
+});

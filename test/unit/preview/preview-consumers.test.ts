@@ -21,7 +21,7 @@ function consumer(name: string, { previewIn = library, includes = `${library} re
   });
 }
 
-interface Options extends Partial<Pick<PreviewDeps, "settings">> {
+interface Options extends Partial<Pick<PreviewDeps, "settings" | "manifests">> {
   pullRequest?: Partial<PullRequest>;
   diff?: (run: Run) => CommandResult | Error;
 }
@@ -213,3 +213,14 @@ test.each<[string, { included?: string; hash: string }, object]>([
     expect(runs).toHaveLength(included === undefined ? 2 : 3);
   },
 );
+
+test("readers of a library see what changes in a consumer, and not the rest of its manifests", async () => {
+  const saved: unknown[] = [];
+  const manifests = { save: (...stored: unknown[]) => Promise.resolve(void saved.push(stored)) };
+  const rendered = { ...aChange, objects: aChange.objects.map((object) => ({ ...object, rendered: "{}" })) };
+  const diff = (of: Run) => (sideOf(of) === "base" ? aResult() : rendered);
+  const { run, previews } = aLibraryWorld([consumer("prod")], { manifests, diff });
+  expect(await run()).toEqual({ kind: "done" });
+  expect(previews()).toMatchObject([{ objects: [{ action: "changed" }] }]);
+  expect(saved).toEqual([]);
+});

@@ -295,3 +295,29 @@ describe("a prune that will need confirmation after the merge", () => {
     expect(world.previews().map((preview) => preview.pruneWaits)).toEqual([pruneWaits]);
   });
 });
+
+test("manifests are stored before the report that they belong to, and only if there is a page to show them", async () => {
+  const rendered = '{"data":{"a":"2"}}';
+  const diff = { ...aChange, objects: aChange.objects.map((object) => ({ ...object, rendered })) };
+  const saved: unknown[] = [];
+  let isDown = false;
+  const world = aPreviewWorld([named("prod")], {
+    kluctl: fakeKluctl({ diff }),
+    manifests: {
+      save(...stored) {
+        saved.push(stored);
+        return isDown ? Promise.reject(new Error("Redis is down")) : Promise.resolve();
+      },
+    },
+  });
+  expect(await world.run()).toEqual({ kind: "done" });
+  const object = { ref: expect.objectContaining({ kind: "ConfigMap" }) as object, text: 'data:\n  a: "2"' };
+  expect(saved).toMatchObject([
+    [key, { startedAt: world.told.at(-1)?.startedAt, deployments: [{ deployment: "shop/prod", objects: [object] }] }],
+  ]);
+  expect(JSON.stringify(world.told)).not.toContain("manifests");
+  // The report does not depend on them.
+  isDown = true;
+  expect(await world.run()).toEqual({ kind: "done" });
+  expect(world.told.at(-1)?.state).toBe("done");
+});

@@ -14,7 +14,7 @@ const configMap = (data: unknown) =>
 const guessing = (...guesses: string[]) =>
   anObject({ new: true, rendered: configMap({ guesses, list: guesses.join(", "), code: base64(guesses.join("\n")) }) });
 const toldOf = (result: Parameters<typeof aResult>[0], maskedValues: string[], knownSecrets: string[] = []) =>
-  JSON.stringify(describeDiff(aResult(result), { knownSecrets, maskedValues, prune: false }));
+  JSON.stringify(describeDiff(aResult(result), { knownSecrets, maskedValues, prune: false, manifests: true }));
 
 test("a list of guesses looks the same, whether one of them is right or none", () => {
   const guesses = ["hunter2-hunter2", password, "letmein-letmein"];

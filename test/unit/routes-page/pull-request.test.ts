@@ -120,3 +120,33 @@ test.each(["gitea/org/shop/8", "gitea/shop/7", "gitea/org/shop/0", "gitea/org/sh
     expect((await get(`/api/pull-requests/${place}`, bearer)).status).toBe(404);
   },
 );
+
+const manifestsPath = "/api/manifests/gitea/org/shop/7?deployment=";
+
+async function useManifests(options?: Parameters<typeof usePullRequestPage>[0]) {
+  const page = await usePullRequestPage(options);
+  page.facts.manifests = ({ number }, deployment) =>
+    Promise.resolve(
+      number === 7 && deployment.endsWith("/prod")
+        ? { objects: [{ object: "ConfigMap shop/a", text: `of ${deployment}`, linesLeftOut: 0 }], leftOut: 0 }
+        : undefined,
+    );
+  return page;
+}
+
+test("a link shows the manifests of its pull request, and none of another one", async () => {
+  const { get } = await useManifests();
+  const res = await get(`${manifestsPath}theirs%2Fprod`, linkTo(key));
+  expect(res.status).toBe(200);
+  expect(await res.json()).toMatchObject({ objects: [{ text: "of theirs/prod" }] });
+  expect((await get(`${manifestsPath}theirs%2Fprod`, linkTo(other))).status).toBe(401);
+  expect((await get(`${manifestsPath}theirs%2Fprod`)).status).toBe(401);
+  expect((await get(`${manifestsPath}shop%2Fother`, linkTo(key))).status).toBe(404);
+});
+
+test("without a link, users see the manifests of their namespaces", async () => {
+  const { get } = await useManifests({ sees: (namespace) => namespace === "shop" });
+  expect(await (await get(`${manifestsPath}shop%2Fprod`, bearer)).text()).toContain("of shop/prod");
+  for (const name of ["theirs%2Fprod", "prod", "&deployment=shop%2Fprod", "shop%2Fprod&deployment=theirs%2Fprod"])
+    expect([name, (await get(`${manifestsPath}${name}`, bearer)).status]).toEqual([name, 404]);
+});
