@@ -179,7 +179,7 @@ async function compareReferences(
     const { commits } = target.consumer ?? {};
     const own = await commits?.own(signal);
     // An announced push to what the project includes: since then, the base renders anew.
-    const moves = await Promise.all([...includedBy(deployment)].map((repo) => deps.lastMove?.(repo)));
+    const moves = await Promise.all([...includedBy(deployment)].map(async (repo) => deps.lastMove?.(repo)));
     const variant = [identity.decryption !== undefined, deps.settings.serviceAccount, own, moves];
     const references = await findReferences({
       deployment,

@@ -60,9 +60,11 @@ export function notesIncludes({ deployments, queue, findReads, log }: NoteInclud
   /** A push in the meantime is found by the sweep. */
   async function noteReads({ deployment, signal }: Work, { checkout, rendered }: LoopFindings): Promise<void> {
     if (!followsGit(deployment)) return;
-    const { path } = deployment.spec.source;
+    const { source, args } = deployment.spec;
+    const { path } = source;
     const isTold = path === "" || deployment.annotations[annotation.paths] !== undefined;
-    const named = { paths: renderedPaths(rendered.document), texts: [JSON.stringify(deployment.spec.args)] };
+    const texts = args === undefined ? [] : [JSON.stringify(args)];
+    const named = { paths: renderedPaths(rendered.document), texts };
     const subject = hash("sha1", JSON.stringify([checkout.commit, path, isTold, named]));
     if (checkout.commit !== "" && searched.get(deployment.uid) === subject) return;
     const text = isTold ? undefined : formatReads(path, await findReads(checkout.root, path, named, signal));

@@ -129,8 +129,8 @@ test("the files outside of its path that a project may read are recorded, unless
 });
 
 test("that a project reads nothing outside of its path, or nobody knows what, is recorded too", async () => {
-  await run({ deployment: inShop() });
-  expect(noted).toEqual(["apps/shop/"]);
+  await run({ deployment: inShop({ spec: { args: undefined } }) });
+  expect([noted, named]).toEqual([["apps/shop/"], [{ paths: [], texts: [] }]]);
   await run({ reads: undefined, deployment: inShop() });
   expect(noted).toEqual(["apps/shop/\n*"]);
   await run({ deployment: aDeployment() });
