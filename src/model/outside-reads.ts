@@ -47,32 +47,39 @@ function ownLine(path: string): string {
 
 /**
  * The paths in kluctl's result, as rendered: relative to the directories of the projects that name them, which are
- * relative to that of the deployment's.
+ * relative to that of the deployment's. Variables are also looked for in the projects that include these.
  */
 export function renderedPaths({ deployment }: JsonObject): NamedPath[] {
   const found: NamedPath[] = [];
 
-  function add(directory: string, path: unknown): void {
-    if (typeof path === "string" && path !== "") found.push({ directory, path });
+  function add(path: unknown, directories: readonly string[]): void {
+    if (isText(path)) found.push(...directories.map((directory) => ({ directory, path })));
   }
 
-  function walk(project: JsonObject, directory: string): void {
-    for (const source of listOf(project["vars"])) add(directory, fieldsOf(source)["file"]);
+  function addVars(vars: unknown, directories: readonly string[]): void {
+    for (const source of listOf(vars)) add(fieldsOf(source)["file"], directories);
+  }
+
+  function walk(project: JsonObject, own: string, above: readonly string[]): void {
+    addVars(project["vars"], [own, ...above]);
     for (const item of listOf(project["deployments"]).map(fieldsOf)) {
-      for (const source of listOf(item["vars"])) add(directory, fieldsOf(source)["file"]);
-      add(directory, item["path"]);
-      add(directory, item["include"]);
-      const { path } = fieldsOf(fieldsOf(item["renderedHelmChartConfig"])["helmChart"]);
-      add([directory, item["path"]].filter(isText).join("/"), path);
+      const { path, include, vars, renderedHelmChartConfig, renderedInclude } = item;
+      addVars(vars, [own, ...above]);
+      add(path, [own]);
+      add(include, [own]);
+      const { helmChart } = fieldsOf(renderedHelmChartConfig);
+      add(fieldsOf(helmChart)["path"], [below(own, path)]);
       // What other repositories include is theirs.
-      if (isText(item["include"])) {
-        walk(fieldsOf(item["renderedInclude"]), [directory, item["include"]].filter(isText).join("/"));
-      }
+      if (isText(include)) walk(fieldsOf(renderedInclude), below(own, include), [own, ...above]);
     }
   }
 
-  walk(fieldsOf(deployment), "");
+  walk(fieldsOf(deployment), "", []);
   return found;
+}
+
+function below(directory: string, path: unknown): string {
+  return [directory, path].filter((one) => isText(one)).join("/");
 }
 
 /** A path, and the directory from which it starts. Either may lead through parent directories. */

@@ -63,9 +63,7 @@ async function search(
   if ((await realOf(path)) !== path) throw new UnknownReads();
   places.push({ directory: path, top: path });
   for (const directory of above(path)) await note(posix.join(directory, foundByName));
-  for (const { directory, path: one } of named.paths) {
-    for (const from of upTo("", directory)) await note(posix.join(path, from, one), { isThere: true });
-  }
+  for (const { directory, path: one } of named.paths) await note(posix.join(path, directory, one), { isThere: true });
   for (const text of named.texts) await noteWords(text, "", [path]);
   for (let place = places.pop(); place !== undefined; place = places.pop()) await searchPlace(place);
   return [...found];

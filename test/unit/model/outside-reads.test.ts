@@ -43,6 +43,7 @@ test("the paths of a result start from the directories of the projects that name
     ["chart", "../charts/db"],
     ["", "../../base"],
     ["../../base", "../own.yaml"],
+    ["", "../own.yaml"],
     ["../../base", "deep"],
   ]);
   expect(renderedPaths({})).toEqual([]);

@@ -108,7 +108,7 @@ test("paths of kluctl's result count before they exist, and texts from elsewhere
     { directory: "sub", path: "../../other" },
     { directory: "sub", path: "item" },
   ];
-  expect(await readsOf({}, { named: { paths } })).toEqual(["apps/other", "config/prod.yaml", "other"]);
+  expect(await readsOf({}, { named: { paths } })).toEqual(["apps/other", "config/prod.yaml"]);
   const texts = ['{"config":"../../shared/vars.yaml","other":"../../nowhere"}'];
   expect(await readsOf({}, { named: { texts } })).toEqual(["shared/vars.yaml"]);
 });
