@@ -155,11 +155,17 @@ async function toVersion(dir: string): Promise<Version> {
 
 function describe(
   episode: number,
-  { violations, broken, faults, traits, commands, deploys, seconds, folder, replay }: EpisodeReport,
+  { violations, broken, faults, traits, commands, deploys, seconds, load, folder, replay }: EpisodeReport,
   leftMs: number,
 ): string {
   const verdict = broken === undefined ? (violations.length === 0 ? "ok" : "VIOLATED") : "BROKEN";
-  const facts = [...traits, `${commands} commands`, `${deploys} deploys`, `${Math.round(seconds)} s`].join(", ");
+  const facts = [
+    ...traits,
+    `${commands} commands`,
+    `${deploys} deploys`,
+    `${Math.round(seconds)} s`,
+    `load ${Math.round(load)}`,
+  ].join(", ");
   const head = `episode ${episode}: ${verdict} (${facts}; ${Math.ceil(leftMs / 60_000)} min left) ${faults.join(", ")}`;
   const found = violations.map(({ invariant, what }) => `    ${invariant}: ${what}`);
   const why = broken === undefined ? [] : [`    ${broken}`];

@@ -1,6 +1,7 @@
 /** One episode: builds a world, runs the commands in it, ends all faults and checks the invariants. */
 import { createHash } from "node:crypto";
 import { appendFile, mkdir, rm } from "node:fs/promises";
+import { loadavg } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import type { GiteaLogin } from "../parts/gitea.ts";
@@ -43,6 +44,8 @@ export interface EpisodeReport {
   readonly traits: readonly string[];
   readonly deploys: number;
   readonly seconds: number;
+  /** Processes that ran or waited for a processor, on average of the last minutes: on a machine that is too busy, Leases are lost. */
+  readonly load: number;
   /** The folder with the evidence of a failed episode. */
   readonly folder?: string | undefined;
   /** The command that plays the failed story again. */
@@ -101,7 +104,8 @@ export async function playEpisode(options: EpisodeOptions): Promise<EpisodeRepor
   const isShorter = path?.includes(":") === true;
   const replay = isShorter ? `${options.replay} --path ${path}` : options.replay;
   if (folder !== undefined && isShorter) await appendFile(join(folder, readMe), `\nReplay this story: ${replay}\n`);
-  return { ...report, seconds: (performance.now() - startedAt) / 1_000, ...(folder !== undefined && { replay }) };
+  const measured = { seconds: (performance.now() - startedAt) / 1_000, load: loadavg()[1] ?? 0 };
+  return { ...report, ...measured, ...(folder !== undefined && { replay }) };
 }
 
 function traitsOf(options: EpisodeOptions): Traits {
@@ -121,7 +125,7 @@ function seedOf({ seed, episode }: EpisodeOptions): number {
   return createHash("sha256").update(`${seed} ${episode}`).digest().readInt32BE(0);
 }
 
-type Played = Omit<EpisodeReport, "seconds" | "replay">;
+type Played = Omit<EpisodeReport, "seconds" | "load" | "replay">;
 
 async function play(
   { gitea, ...chosen }: Scene,
