@@ -49,8 +49,16 @@ export function delayedUntil(score: string | null): number | undefined {
   return score === null ? undefined : Math.floor(Number(score) / 2 ** 12);
 }
 
-/** The progress value of a job that waits for a git host. */
-export const waitsForHost = "put off";
+/** The progress value of a job that is put off, with the reason. */
+export interface PutOff {
+  readonly waits: string;
+}
+
+/** `undefined` if the job is not put off. */
+export function whyPutOff(progress: unknown): string | undefined {
+  const { waits } = typeof progress === "object" && progress !== null ? (progress as Partial<PutOff>) : {};
+  return typeof waits === "string" ? waits : undefined;
+}
 
 /** The progress value of a job that waits until what was deployed is healthy. */
 export const waitsForHealth = "deployed";

@@ -3,7 +3,7 @@ import type { Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import { type RepoId, type Request, subjectOf } from "../src/model.ts";
 import { withinDeadline } from "../src/redis/connection.ts";
-import { deadlineMs, delayedUntil, followUpKey, jobOfKey, mostFailed, waitsForHealth, waitsForHost } from "./bullmq.ts";
+import { deadlineMs, delayedUntil, followUpKey, jobOfKey, mostFailed, waitsForHealth, whyPutOff } from "./bullmq.ts";
 import { parseJobData } from "./job-data.ts";
 import { type Lane, laneOf, lanes } from "./lanes.ts";
 
@@ -172,7 +172,7 @@ function listJob(
 
 function whyDelayed(progress: Job["progress"]): string {
   if (progress === waitsForHealth) return "waiting until it is healthy";
-  return progress === waitsForHost ? "forge temporarily unavailable" : "another job holds the deployment's lease";
+  return whyPutOff(progress) ?? "another job holds the deployment's lease";
 }
 
 async function count(queue: BullQueue): Promise<Depth> {

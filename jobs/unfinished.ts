@@ -2,7 +2,7 @@
 import { DelayedError, type Job, UnrecoverableError } from "bullmq";
 import type { Logger } from "../src/log.ts";
 import { type Outcome, type Request, subjectOf } from "../src/model.ts";
-import { maxAttempts, waitsForHealth, waitsForHost } from "./bullmq.ts";
+import { maxAttempts, type PutOff, waitsForHealth, whyPutOff } from "./bullmq.ts";
 import { toJobData } from "./job-data.ts";
 
 export interface UnfinishedDeps {
@@ -40,9 +40,10 @@ export function createUnfinished({ hasFollowUp, shortestMs, log }: UnfinishedDep
   ): Promise<void> {
     if (await hasFollowUp(request)) return;
     const ms = Math.min(Math.max(afterMs, shortestMs), longestLaterMs);
-    if (job.progress !== waitsForHost) {
+    if (whyPutOff(job.progress) === undefined) {
       log.info({ job: job.id, subject: subjectOf(request), why, ms }, "job delayed");
-      await job.updateProgress(waitsForHost); // logged once, whichever worker takes it next
+      const progress: PutOff = { waits: why.slice(0, longestReason) };
+      await job.updateProgress({ ...progress }); // logged once, whichever worker takes it next
     }
     await laterUnlessAsked(job, request, ms);
   }

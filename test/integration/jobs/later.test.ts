@@ -42,6 +42,7 @@ test("each request that arrives while its subject is deferred causes one run, wh
   for (const expected of [1, 2, 3]) {
     await vi.waitFor(() => expect(runs).toBe(expected), patience);
     await vi.waitFor(async () => expect(await queue.depth("report")).toEqual({ ...nothing, delayed: 1 }), patience);
+    expect(await queue.jobs()).toMatchObject([{ state: "delayed", why: "the forge's rate limit is used up" }]);
     if (expected < 3) await queue.enqueue([report]);
   }
 });
