@@ -37,7 +37,13 @@ const deployClasses: Readonly<Record<Cause, number>> = {
   drift: 1,
   interval: 2,
 };
-const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request": 0, base: 1, cluster: 1, sweep: 2 };
+const previewClasses: Readonly<Record<PreviewCause, number>> = {
+  "pull-request": 0,
+  base: 1,
+  library: 1,
+  cluster: 1,
+  sweep: 2,
+};
 
 /** Lower is more urgent. Only comparable within one lane. */
 export function urgencyOf(request: Request): number {

@@ -44,7 +44,7 @@ const Preview = z
     v,
     kind: z.literal("preview"),
     pullRequest: PullRequestKey,
-    cause: z.enum(["pull-request", "base", "cluster", "sweep"]),
+    cause: z.enum(["pull-request", "base", "library", "cluster", "sweep"]),
     delivery,
     receivedAt,
     trace,

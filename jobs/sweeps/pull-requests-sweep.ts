@@ -13,6 +13,7 @@ import {
   followsGit,
   isMalformed,
   isSwitchedOff,
+  type Key,
   type MalformedDeployment,
   type PullRequest,
   type PullRequestKey,
@@ -20,18 +21,20 @@ import {
   type RepoId,
 } from "../../src/model.ts";
 import type { Clock, Deployments, Forge, Reports } from "../../src/ports.ts";
-import { isBasedOn, isOpen, type OpenReport, toOpenReport } from "../../src/model/report.ts";
-import { librariesOf } from "../../src/preview/match-consumers.ts";
+import { changedObjects } from "../../src/model/last-deploy.ts";
+import { isInto, mayShow, type OpenReport, toOpenReport } from "../../src/model/open-report.ts";
+import { isOpen } from "../../src/model/report.ts";
+import { branchesShowing, librariesOf } from "../../src/preview/match-consumers.ts";
 import { pullRequestId } from "../../src/redis/keys.ts";
 import type { JobQueue } from "../queue.ts";
 
 type SweptForge = Pick<Forge, "id" | "repoName" | "openPullRequests" | "closedPullRequests">;
 
 export interface PullRequestsSweepDeps {
-  readonly deployments: Pick<Deployments, "all" | "tracking">;
+  readonly deployments: Pick<Deployments, "all" | "tracking" | "including">;
   /** The forges with a login, by id. */
   readonly forges: ReadonlyMap<string, SweptForge>;
-  readonly reports: Pick<Reports, "open" | "find" | "refused" | "unpublished">;
+  readonly reports: Pick<Reports, "open" | "find" | "refused" | "unpublished" | "stale">;
   readonly queue: Pick<JobQueue, "enqueue" | "claim">;
   /** How often each repository of a forge is checked, by whichever replica comes first. */
   readonly everyMs?: ((forge: string) => number) | undefined;
@@ -39,6 +42,12 @@ export interface PullRequestsSweepDeps {
   readonly firstAfterMs?: number | undefined;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+interface Missed {
+  readonly key: PullRequestKey;
+  /** Its head or its base branch is not that of its report, or it is not open any more. */
+  readonly hasMoved: boolean;
 }
 
 export interface PullRequestsSweep {
@@ -70,7 +79,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   const stopped = new AbortController();
   /** Forges and repositories whose failure has been logged. */
   const silent = new Set<string>();
-  /** By pull request: the last deploy in its repository, in epoch milliseconds, when it was requested. */
+  /** By pull request: the last deploy that may concern one of its repository, in epoch milliseconds, when it was requested. */
   const askedAfter = createBoundedMap<number>(rememberedRequests);
   let sweeping: Promise<unknown> | undefined;
 
@@ -128,9 +137,10 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
         .map((report) => [pullRequestId(report.pullRequest), report]),
     );
     const signal = withTimeout(lookTimeoutMs, stopped.signal);
-    const missed = await findMissedOpen(forge, { repo, repoName }, known, signal);
-    const lastDeploy = lastDeployIn(repo, () => true);
-    await requestPreviews(missed);
+    const found = await findMissedOpen(forge, { repo, repoName }, known, signal);
+    const missed = found.map(({ key }) => key);
+    const lastDeploy = lastDeployFor(repo, () => true);
+    await requestPreviews(missed, await findUnlimited(found));
     for (const key of missed) askedAfter.set(pullRequestId(key), lastDeploy);
     await requestReports(forge, repoName, missed);
     // Last, so that a failure of this request delays nothing else, and the next repository is queried all the same.
@@ -144,9 +154,23 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     }
   }
 
-  async function requestPreviews(missed: readonly PullRequestKey[]): Promise<void> {
+  /** Ids of pull requests that have moved while a preview of their old head waits for its budget: they do not wait with it. */
+  async function findUnlimited(found: readonly Missed[]): Promise<ReadonlySet<string>> {
+    const moved = found.filter(({ hasMoved }) => hasMoved).map(({ key }) => key);
+    const waiting = await Promise.all(moved.map(async (key) => (await reports.stale(key)) !== undefined));
+    return new Set(moved.filter((_, at) => waiting[at]).map(pullRequestId));
+  }
+
+  /** `unlimited`: their requests replace a waiting one. */
+  async function requestPreviews(
+    missed: readonly PullRequestKey[],
+    unlimited: ReadonlySet<string> = new Set(),
+  ): Promise<void> {
     if (missed.length === 0) return;
-    await queue.enqueue(missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "sweep" }) as const));
+    const causeOf = (key: PullRequestKey) => (unlimited.has(pullRequestId(key)) ? "pull-request" : "sweep");
+    await queue.enqueue(
+      missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: causeOf(pullRequest) }) as const),
+    );
     log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests without a webhook");
   }
 
@@ -156,15 +180,17 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     { repo, repoName }: { readonly repo: RepoId; readonly repoName: string },
     reported: ReadonlyMap<string, OpenReport>,
     signal: AbortSignal,
-  ): Promise<readonly PullRequestKey[]> {
+  ): Promise<readonly Missed[]> {
     const known = new Map(reported);
-    const missed: PullRequestKey[] = [];
+    const missed: Missed[] = [];
     for (const pullRequest of await forge.openPullRequests(repoName, signal)) {
-      const id = pullRequestId(pullRequest.key);
-      if (await isNews(pullRequest, known.get(id), repo)) missed.push(pullRequest.key);
-      known.delete(id);
+      const { key } = pullRequest;
+      const report = known.get(pullRequestId(key));
+      const hasMoved = report !== undefined && isOfAnother(report, pullRequest);
+      if (await isNews(pullRequest, report, repo)) missed.push({ key, hasMoved });
+      known.delete(pullRequestId(key));
     }
-    return [...missed, ...[...known.values()].map(({ pullRequest }) => pullRequest)];
+    return [...missed, ...[...known.values()].map(({ pullRequest: key }) => ({ key, hasMoved: true }))];
   }
 
   /**
@@ -223,25 +249,28 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     return isOutdated(known);
 
     function isOutdated(report: OpenReport): boolean {
-      if (report.head !== pullRequest.head || report.baseBranch !== pullRequest.baseBranch) return true;
+      if (isOfAnother(report, pullRequest)) return true;
       const age = now - report.startedAt;
       if (report.state === "working") return age > longestPreviewMs;
       if (report.mendable === true && age > mendMs) return true;
       const asked = askedAfter.get(pullRequestId(pullRequest.key)) ?? -Infinity;
-      const lastDeploy = lastDeployIn(repo, (branch) => isBasedOn(report, branch));
+      const lastDeploy = lastDeployFor(repo, (key, branch) => isInto(report, branch) && mayShow(report, key));
       return lastDeploy > Math.max(report.startedAt, asked);
     }
   }
 
   /**
-   * Epoch milliseconds, by the clock of the server that deployed. A deploy changes what merging would change. The watch requests the preview, unless no server was
-   * running, or Redis was away, when the deploy ended.
+   * The end of the last deploy that changed objects, of those that are concerned, in epoch milliseconds by the clock of the server
+   * that deployed. The watch requests the preview, unless no server was running, or Redis was away, when the deploy ended. It
+   * leaves out deploys that changed nothing, and so does this.
    */
-  function lastDeployIn(repo: RepoId, isConcerned: (branch: string | undefined) => boolean): number {
-    const ended = deployments.tracking(repo).flatMap(({ spec: { source }, status: { lastDeployResult } }) => {
-      const { branch, tag, commit } = source.ref;
-      if (lastDeployResult === undefined || tag !== undefined || commit !== undefined) return [];
-      return isConcerned(branch) ? [Date.parse(lastDeployResult.endTime)] : [];
+  function lastDeployFor(repo: RepoId, isConcerned: (key: Key, branch: string | undefined) => boolean): number {
+    const all = new Set<Deployment>([...deployments.tracking(repo), ...deployments.including(repo)]);
+    const ended = [...all].flatMap((deployment) => {
+      const { lastDeployResult: last } = deployment.status;
+      if (last === undefined || !changedObjects(last)) return [];
+      const here = branchesShowing(deployment).filter((one) => one.repo === repo);
+      return here.some(({ branch }) => isConcerned(deployment.key, branch)) ? [Date.parse(last.endTime)] : [];
     });
     return Math.max(-Infinity, ...ended.filter((at) => !Number.isNaN(at)));
   }
@@ -258,6 +287,10 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       await sweeping;
     },
   };
+}
+
+function isOfAnother(report: OpenReport, { head, baseBranch }: PullRequest): boolean {
+  return report.head !== head || report.baseBranch !== baseBranch;
 }
 
 /** The repositories in which a pull request can affect a deployment. */

@@ -13,7 +13,7 @@ import {
   pullRequestText,
 } from "../../src/model.ts";
 import type { Clock, Deployments, Reports } from "../../src/ports.ts";
-import type { OpenReport } from "../../src/model/report.ts";
+import type { OpenReport } from "../../src/model/open-report.ts";
 import { pendingCommitOf } from "../../src/reconcile/status/conditions.ts";
 import { createBoundedMap } from "../../src/kit/bounded-map.ts";
 import { createLimit } from "../../src/kit/limit.ts";

@@ -245,7 +245,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
 
   const stopWatching = startReportWatch({ deployments, forges, reports, queue, clock, log });
   const stopRolloutWatch = startRolloutWatch({ deployments, reports, queue, log });
-  const stopPreviewWatch = startPreviewWatch({ deployments, reports, queue, log });
+  const stopPreviewWatch = startPreviewWatch({ deployments, reports, queue, clock, log });
   const stopWaking = startAllowedWaking({ deployments, forges, reports, queue, clock, log });
   const everyMs = (id: string) =>
     live.now.forges.find((forge) => forge.id === id)?.webhooks === false

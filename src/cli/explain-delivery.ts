@@ -91,7 +91,11 @@ export function createExplainer({ deployments, fluxSources = [], config }: Expla
     speaksFor: createSpeaksFor(config.forges),
     reports: () =>
       config.preview.enabled
-        ? { openInto: () => Promise.resolve([]), proposing: () => Promise.resolve([]) }
+        ? {
+            open: () => Promise.resolve([]),
+            openInto: () => Promise.resolve([]),
+            proposing: () => Promise.resolve([]),
+          }
         : undefined,
     log: createLogger({ level: "silent", format: "json" }),
   });

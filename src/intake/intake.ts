@@ -3,18 +3,21 @@
  * queue. The sender gets its answer when this resolves. Next: src/intake/match.ts, then jobs/queue.ts.
  */
 import type { Logger } from "../log.ts";
-import { matchIncludes } from "./match-includes.ts";
+import { findRendered } from "./find-rendered.ts";
+import { includesPushed, matchIncludes } from "./match-includes.ts";
 import { describeIgnored, match, reposOf } from "./match.ts";
 import { consumersOf, distinct, mostNamed, toPreview } from "./requested.ts";
 import { createOtherEvents } from "./other-events.ts";
 import type { FluxPush, OnFluxPush } from "../flux/on-push.ts";
 import {
   type CommitStatusRequest,
+  type Deployment,
   type GitEvent,
   keyText,
   type MergeGroupEvent,
   type PullRequestEvent,
   type PullRequestKey,
+  pullRequestText,
   type PushEvent,
   type Receipt,
   type ReconcileRequest,
@@ -22,6 +25,7 @@ import {
   type Request,
   type RerunEvent,
 } from "../model.ts";
+import { includedBy } from "../model/includes.ts";
 import type { Clock, Deployments, FluxSources, Queue, Reports } from "../ports.ts";
 
 export type Accept = (event: GitEvent) => Promise<Receipt>;
@@ -39,7 +43,7 @@ export interface IntakeDeps {
   /** Whether a forge may report events for the repository at this URL. */
   readonly speaksFor?: ((forge: string, url: string) => boolean) | undefined;
   /** Without it, pull requests are not previewed. */
-  readonly reports?: () => Pick<Reports, "openInto" | "proposing"> | undefined;
+  readonly reports?: () => Pick<Reports, "open" | "openInto" | "proposing"> | undefined;
   /** Counts reruns; without it, what is written already is not written again. */
   readonly written?: Pick<Reports, "addRerun"> | undefined;
   readonly log: Logger;
@@ -82,14 +86,20 @@ export function createIntake(deps: IntakeDeps): Accept {
     const { requests, ignored } = matchIncludes(event, consumers, spelled, followed);
     const followedRepos = distinct(candidates.map(({ repo }) => repo));
     // A job for an include gets no earlier answer for its own repository either: there is one record for both.
-    // The job also asks which commit of the library it includes, and gets no earlier answer for that either.
-    const repos = distinct([...followedRepos, ...libraries, ...requests.flatMap(({ repo }) => repo ?? [])]);
+    // The job also asks which commit of the library it includes, and gets no earlier answer for that either. Nor do previews
+    // reuse what they have rendered with an earlier one.
+    const rendering = consumers.filter((one) => includesPushed(event, one, spelled));
+    const included = rendering.flatMap((one) => [...includedBy(one)].filter((repo) => spelled.has(repo)));
+    const ownRepos = requests.flatMap(({ repo }) => repo ?? []);
+    const repos = distinct([...followedRepos, ...libraries, ...ownRepos, ...included]);
     const based = await findBased(event, distinct([...followedRepos, ...libraries]));
+    const related = await findRelated(rendering, based);
     const { delivery } = event;
     const { fetches, receipt: flux, reported } = deps.onFluxPush?.(event, spelled) ?? { fetches: [] };
     const wanted = [
       ...requests.map((request) => ({ ...request, receivedAt })),
       ...based.map((pullRequest) => toPreview(pullRequest, "base", delivery, receivedAt)),
+      ...related.map((pullRequest) => toPreview(pullRequest, "library", delivery, receivedAt)),
       ...fetches,
     ];
     // The moves are recorded first, so that no job of this push gets an older answer of git. They are recorded even if
@@ -99,7 +109,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(status, reported ? [reported.repo] : [])]);
     const isFollowed = candidates.length + consumers.length > 0 || flux !== undefined || reported !== undefined;
     const reason = isFollowed ? undefined : "no deployment follows this repository";
-    const previews = reports() && forges.has(event.forge) ? based.length : undefined;
+    const previews = reports() && forges.has(event.forge) ? based.length + related.length : undefined;
     const matched = requests.length;
     const deployments = matched > 0 ? requests.slice(0, mostNamed).map((one) => keyText(one.deployment)) : undefined;
     const named = requests.slice(0, mostNamed).filter(({ cause }) => cause === "include");
@@ -113,6 +123,18 @@ export function createIntake(deps: IntakeDeps): Accept {
     if (known === undefined || !forges.has(forge) || !ref.startsWith("refs/heads/")) return [];
     const branch = ref.slice("refs/heads/".length);
     return (await Promise.all(repos.map((repo) => known.openInto(repo, branch)))).flat();
+  }
+
+  /** The other open pull requests that show these deployments. */
+  async function findRelated(
+    rendering: readonly Deployment[],
+    based: readonly PullRequestKey[],
+  ): Promise<PullRequestKey[]> {
+    const known = reports();
+    if (known === undefined || rendering.length === 0) return [];
+    const texts = new Set(based.map(pullRequestText));
+    const rendered = await findRendered(rendering, known);
+    return rendered.filter((one) => forges.has(one.forge) && !texts.has(pullRequestText(one)));
   }
 
   /** The status of the pushed commit shows its state in the cluster. */

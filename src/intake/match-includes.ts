@@ -41,6 +41,12 @@ export function matchIncludes(
   return { requests: [...followed.requests, ...requests], ignored: [...still, ...ignored] };
 }
 
+/** Whether the push moves something that the deployment's project includes. */
+export function includesPushed(event: PushEvent, deployment: Deployment, repos: ReadonlySet<RepoId>): boolean {
+  const included = parseIncludes(deployment.annotations[annotation.includes]).filter(({ url }) => isOf(url, repos));
+  return included.some(({ refs }) => follows(event, refs));
+}
+
 function reasonToIgnore(event: PushEvent, deployment: Deployment, repos: ReadonlySet<RepoId>): string | undefined {
   if (isSwitchedOff(deployment, annotation.webhooks)) return "webhooks are disabled by annotation";
   const included = parseIncludes(deployment.annotations[annotation.includes]).filter(({ url }) => isOf(url, repos));

@@ -64,6 +64,8 @@ export interface DeploymentIdentity {
   readonly annotations: Readonly<Record<string, string>>;
   readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly finalizers: readonly string[];
+  /** RFC 3339. */
+  readonly creationTimestamp?: string | undefined;
   /** Set once the resource was deleted and its finalizers have to run. */
   readonly deletionTimestamp?: string | undefined;
   readonly status: DeploymentStatus;

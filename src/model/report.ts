@@ -211,9 +211,11 @@ export const Report = z.object({
   earlierPreviews: z.array(z.object({ head: z.string(), verdict: z.string(), at: z.number() })).optional(),
   /** How many times in a row the preview was restarted because the base moved before it could be shown. */
   restarts: count,
+  /** When it was previewed again lately although it had not changed itself, in epoch milliseconds; see preview/budget.ts. */
+  remade: z.array(z.number()).optional(),
   /**
-   * The cluster has changed since the comparison, and the next one is to follow then, in epoch milliseconds. Not stored with
-   * the report: see Reports.
+   * The base branch or the cluster has changed since the comparison, and the next one is to follow then, in epoch
+   * milliseconds. Not stored with the report: see Reports.
    */
   staleUntil: z.number().optional(),
   /** Epoch milliseconds. */
@@ -235,6 +237,15 @@ export type Report = z.infer<typeof Report>;
 
 /** What is not deployed this long after the merge is no longer followed. */
 export const followedForMs = 14 * 24 * 3_600_000;
+
+/** In epoch milliseconds. */
+export interface Staleness {
+  /** That of the report. */
+  readonly startedAt: number;
+  readonly until: number;
+  /** The job that says so in the comment has been queued. */
+  readonly reported?: boolean | undefined;
+}
 
 export type EarlierPreview = NonNullable<Report["earlierPreviews"]>[number];
 export type Preview = z.infer<typeof Preview>;
@@ -279,9 +290,14 @@ export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
 }
 
 /** The report, marked if it is the outdated one. */
-export function markStale(report: Report, stale: { startedAt: number; until: number } | undefined): Report {
+export function markStale(report: Report, stale: Staleness | undefined): Report {
   const isStale = report.state === "done" && stale?.startedAt === report.startedAt;
   return isStale ? { ...report, staleUntil: stale.until } : report;
+}
+
+/** Whether a preview that replaces this report is queued, and waits for its time. */
+export function isPostponed(stale: Staleness | undefined, startedAt: number, now: number): boolean {
+  return stale?.startedAt === startedAt && stale.until > now;
 }
 
 /**
@@ -289,30 +305,6 @@ export function markStale(report: Report, stale: { startedAt: number; until: num
  */
 export function isOpen<R extends Pick<Report, "state">>(report: R): report is R & { state: "working" | "done" } {
   return report.state === "working" || report.state === "done";
-}
-
-/** What is known of an open pull request without reading its whole report. */
-export interface OpenReport extends Pick<
-  Report,
-  "pullRequest" | "baseBranch" | "head" | "base" | "mendable" | "startedAt"
-> {
-  readonly state: "working" | "done";
-  /** Whether it was compared with deployments that follow its repository; absent if that was not recorded. */
-  readonly affects?: boolean | undefined;
-}
-
-export function toOpenReport(report: Report & { readonly state: OpenReport["state"] }): OpenReport {
-  const { pullRequest, baseBranch, head, base, mendable, startedAt, state, previews } = report;
-  const affects = state === "working" ? undefined : previews.some(({ includes }) => !includes);
-  return { pullRequest, baseBranch, head, base, mendable, startedAt, state, affects };
-}
-
-/**
- * Whether it shows, or may show, deployments that follow this branch of its repository. The name of the default branch is
- * known to the remote only: for `undefined`, those that affect any deployment.
- */
-export function isBasedOn({ baseBranch, affects }: OpenReport, branch: string | undefined): boolean {
-  return branch === undefined ? affects !== false : baseBranch === branch;
 }
 
 /**

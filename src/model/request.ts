@@ -66,8 +66,9 @@ export function parsePullRequestText(text: string): PullRequestKey | undefined {
 /** Why a pull request is to be previewed. */
 export type PreviewCause =
   | "pull-request" // the forge reported a change
-  | "base" // its base branch moved or was deployed
-  | "cluster" // a deployment's spec, or the live objects that it deployed, have changed
+  | "base" // its base branch moved
+  | "library" // a repository moved that deployments include which it shows
+  | "cluster" // a deployment, its last deploy, or the live objects that it deployed, have changed
   | "sweep"; // a sweep of the forge found a change that no webhook reported
 
 /** Compute what merging one pull request would change. */

@@ -6,7 +6,8 @@ import type { MergeGroupKey } from "../model/merge-group.ts";
 import type { MissedPushes, MissReason } from "../model/missed-push.ts";
 import type { SweepPace } from "../model/sweep-pace.ts";
 import type { SentRecord } from "../model/sent-notifications.ts";
-import type { OpenReport, Report } from "../model/report.ts";
+import type { OpenReport } from "../model/open-report.ts";
+import type { Report, Staleness } from "../model/report.ts";
 import type { CommitKey, PullRequestKey } from "../model/request.ts";
 import type { RepoId } from "../model/source.ts";
 
@@ -23,8 +24,11 @@ export interface Reports {
   openInto(repo: RepoId, branch: string | undefined): Promise<readonly PullRequestKey[]>;
   /** The reports of open pull requests that propose this commit. */
   proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
-  /** Records that the report that was started then is outdated, and when the next one is to follow. */
-  setStale(key: PullRequestKey, stale: Staleness): Promise<void>;
+  /**
+   * Records that the report that was started then is outdated, and that a preview waits in the queue until then. `undefined`: none
+   * waits any more.
+   */
+  setStale(key: PullRequestKey, stale: Staleness | undefined): Promise<void>;
   stale(key: PullRequestKey): Promise<Staleness | undefined>;
   /** The merged pull requests whose merge this commit is, as far as that was recorded. */
   mergedAs(commit: CommitKey): Promise<readonly Report[]>;
@@ -89,13 +93,6 @@ export interface PostedSnapshot {
   readonly all: readonly PostedDeployment[];
   /** Returns false and stores nothing if something else was stored for its environment and ref after this was read. */
   save(posted: PostedDeployment): Promise<boolean>;
-}
-
-/** In epoch milliseconds. */
-export interface Staleness {
-  /** That of the report. */
-  readonly startedAt: number;
-  readonly until: number;
 }
 
 /** Pushes that no webhook reported, by repository. All methods throw QueueUnavailableError. */

@@ -1,9 +1,10 @@
 /** What is known of a pull request so far, and how it becomes a report. Pure. */
 import { describeIgnored } from "../intake/match.ts";
 import type { Ignored } from "../model/receipt.ts";
-import type { PullRequest, RepoId } from "../model.ts";
 import type { DeploymentManifests } from "../model/manifests.ts";
+import type { PreviewCause, PullRequest, RepoId } from "../model.ts";
 import type { ChildPreviews, Preview, Report } from "../model/report.ts";
+import { remadeTimes } from "./budget.ts";
 import { earlierHeads, earlierPreviews, restarts } from "./previous.ts";
 import { cut, makeVisible } from "./visible-text.ts";
 
@@ -29,6 +30,7 @@ export interface Subject {
   readonly previous: Report | undefined;
   /** The identity of its repository, as deployments know it. */
   readonly repo: RepoId | undefined;
+  readonly cause?: PreviewCause | undefined;
 }
 
 const longestTitle = 200;
@@ -37,7 +39,7 @@ const mostUnshown = 10;
 
 /** Without `finishedAt` the work is still in progress. */
 export function toReport(
-  { pullRequest, previous, repo }: Subject,
+  { pullRequest, previous, repo, cause }: Subject,
   { base, obstacle, mendable, previews, unshown = [], beyond = 0, children }: Findings,
   { startedAt, finishedAt }: { startedAt: number; finishedAt?: number },
 ): Report {
@@ -64,6 +66,7 @@ export function toReport(
     earlierHeads: earlierHeads(previous, head),
     earlierPreviews: earlierPreviews(previous, head),
     restarts: restarts(previous, pullRequest, base, startedAt),
+    remade: remadeTimes({ cause, pullRequest, previous }, startedAt),
     startedAt,
     finishedAt,
   };

@@ -117,8 +117,8 @@ function shownIn({ annotations }: Pick<AnyDeployment, "annotations">): RepoId[] 
   return repos.filter((repo) => repo !== undefined);
 }
 
-/** A repository whose pull requests may show a deployment. `branch`: absent for the default branch. */
-export interface ShownLibrary {
+/** A branch whose pull requests may show a deployment. `branch`: absent for the default branch, whose name only the remote knows. */
+export interface ShowingBranch {
   readonly repo: RepoId;
   readonly branch?: string | undefined;
 }
@@ -134,12 +134,23 @@ export function shownIncludesOf(deployment: Deployment): readonly (Include & { r
 }
 
 /** The repositories and branches that the deployment includes, and whose pull requests may show it. */
-export function librariesOf(deployment: Deployment): readonly ShownLibrary[] {
-  return shownIncludesOf(deployment).flatMap(({ repo, refs }): ShownLibrary[] => {
+export function librariesOf(deployment: Deployment): readonly ShowingBranch[] {
+  return shownIncludesOf(deployment).flatMap(({ repo, refs }): ShowingBranch[] => {
     if (refs.length === 0) return [{ repo }];
     const branches = refs.filter((ref) => ref.startsWith("refs/heads/"));
     return branches.map((ref) => ({ repo, branch: shortRef(ref) }));
   });
+}
+
+/** All branches whose pull requests may show the deployment: none of its own if it is pinned to a tag or a commit. */
+export function branchesShowing(deployment: Deployment): readonly ShowingBranch[] {
+  return [...ownBranchOf(deployment), ...librariesOf(deployment)];
+}
+
+export function ownBranchOf(deployment: Deployment): readonly ShowingBranch[] {
+  if (!followsGit(deployment)) return [];
+  const { branch, tag, commit } = deployment.spec.source.ref;
+  return tag !== undefined || commit !== undefined ? [] : [{ repo: deployment.repo, branch }];
 }
 
 function isAt(branch: string, refs: Include["refs"], defaultRef: string | undefined): boolean {

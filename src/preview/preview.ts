@@ -7,7 +7,8 @@ import type { Logger } from "../log.ts";
 import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
 import type { Deployments, Forge, ManifestStore, Queue, Reports, Sources } from "../ports.ts";
 import type { DeploymentManifests } from "../model/manifests.ts";
-import type { Report } from "../model/report.ts";
+import type { Report, Staleness } from "../model/report.ts";
+import { isRemade, mayRemakeAt } from "./budget.ts";
 import { toReport } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
 import { librariesOf } from "./match-consumers.ts";
@@ -22,7 +23,7 @@ export interface PreviewDeps extends OpenDeps {
   /** The forges with credentials for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
   readonly deployments: Pick<Deployments, "tracking" | "including"> & { synced(): boolean };
-  readonly reports: Pick<Reports, "find" | "save" | "setRefused" | "setUnpublished">;
+  readonly reports: Pick<Reports, "find" | "save" | "setRefused" | "setUnpublished" | "stale" | "setStale">;
   /** Absent: there is no page that shows them. */
   readonly manifests?: Pick<ManifestStore, "save"> | undefined;
   readonly queue: Pick<Queue, "enqueue">;
@@ -74,11 +75,31 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const previous = await deps.reports.find(key);
     if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are disabled (preview.enabled)" };
+    const stale = await deps.reports.stale(key);
+    const until = isRemade({ cause, pullRequest, previous }) ? mayRemakeAt(previous, deps.clock.now()) : 0;
+    if (previous !== undefined && until > deps.clock.now()) return postpone(previous, stale, until);
+    // Changes from now on are requested again, because this preview may not see them.
+    if (stale !== undefined) await deps.reports.setStale(key, undefined);
     const readers = readersOf(pullRequest);
     const wantsManifests = deps.manifests !== undefined;
     const slow = [...readers.repos].find((repo) => deps.slowForMs?.(repo) !== undefined);
     if (slow !== undefined) return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow, slowMs).message };
     return previewOpen({ ...readers, wantsManifests, cause, previous, ...attempt, log, save, sleep }, deps);
+  }
+
+  /** The request stays in the queue until then, and the comment says so. */
+  async function postpone(
+    { pullRequest, startedAt }: Report,
+    stale: Staleness | undefined,
+    until: number,
+  ): Promise<Outcome> {
+    if (stale?.startedAt !== startedAt || stale.until !== until || stale.reported !== true) {
+      await deps.reports.setStale(pullRequest, { startedAt, until });
+      await deps.queue.enqueue([{ kind: "report", pullRequest }]);
+      await deps.reports.setStale(pullRequest, { startedAt, until, reported: true });
+    }
+    const why = "the pull request was previewed again too often in the last hour";
+    return { kind: "later", afterMs: until - deps.clock.now(), why };
   }
 
   /** There may be a comment without a stored report: it must not look as if the pull request were open. */

@@ -9,8 +9,9 @@ import type { Redis } from "ioredis";
 import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
+import { type OpenReport, toOpenReport } from "../model/open-report.ts";
+import { followedForMs, isOpen, type Report } from "../model/report.ts";
 import type { PublishMark, Reports } from "../ports.ts";
-import { followedForMs, isOpen, type OpenReport, type Report, toOpenReport } from "../model/report.ts";
 import { readReport, storeReport } from "../model/stored-report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } from "./key-schemas.ts";
@@ -26,7 +27,7 @@ export interface ReportsDeps {
   readonly keepMs?: number | undefined;
 }
 
-/** The entry of a pull request that was open when its report was saved. Entries of earlier versions lack the last two fields. */
+/** The entry of a pull request that was open when its report was saved. Entries of earlier versions lack the last three fields. */
 const OpenEntry = z.object({
   pullRequest: PullRequestKeySchema,
   baseBranch: z.string(),
@@ -37,6 +38,7 @@ const OpenEntry = z.object({
   keptUntil: z.number(),
   base: z.string().optional(),
   affects: z.boolean().optional(),
+  shows: z.array(z.string()).readonly().optional(),
 });
 
 const Status = z.object({
@@ -49,7 +51,7 @@ const Status = z.object({
   shown: z.string().optional(),
 });
 
-const Stale = z.object({ startedAt: z.number(), until: z.number() });
+const Stale = z.object({ startedAt: z.number(), until: z.number(), reported: z.boolean().optional() });
 
 const keepStaleMs = 2 * 3_600_000;
 const deadlineMs = 2_000;
@@ -154,7 +156,9 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
     },
     async setStale(key, stale) {
       await inTime("store that a report is outdated", async () =>
-        connection.set(staleKey(key), JSON.stringify(stale), "PX", keepStaleMs),
+        stale === undefined
+          ? connection.del(staleKey(key))
+          : connection.set(staleKey(key), JSON.stringify(stale), "PX", keepStaleMs),
       );
     },
     async stale(key) {

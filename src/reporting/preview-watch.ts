@@ -1,198 +1,94 @@
 /**
- * Queues new previews when something that open pull requests were compared with has changed: the spec of a deployment, or
- * the live objects that its last check found to differ; and, in repositories that it includes, its own deploys. Those of
- * the repository that it follows are watching.ts's. Each replica watches; the queue joins
- * equal requests.
+ * Queues new previews when something that open pull requests were compared with has changed: a deployment's spec, the
+ * annotations that matter to previews, its last deploy, or the live objects that its last check found to differ; and when a
+ * deployment was created or deleted. concerned-branches.ts decides which. Each replica watches; the queue joins equal requests, and the
+ * jobs keep to the budget of each pull request (preview/budget.ts).
  */
-import { isDeepStrictEqual } from "node:util";
-import { createBoundedMap } from "../kit/bounded-map.ts";
 import { createPlanned } from "../kit/planned.ts";
 import type { Logger } from "../log.ts";
-import {
-  type DeploymentChange,
-  followsGit,
-  type GitDeployment,
-  keyText,
-  type PreviewRequest,
-  pullRequestText,
-} from "../model.ts";
-import type { Queue, Reports } from "../ports.ts";
-import { librariesOf, type ShownLibrary } from "../preview/match-consumers.ts";
+import { type DeploymentChange, type Key, keyText, type PreviewRequest, pullRequestText } from "../model.ts";
+import { isInto, mayShow, type OpenReport } from "../model/open-report.ts";
+import { isPostponed } from "../model/report.ts";
+import type { Clock, Queue, Reports } from "../ports.ts";
+import { type ConcernedBranch, findConcernedBranches } from "./concerned-branches.ts";
 
 export interface PreviewWatchDeps {
   readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
-  readonly reports: Pick<Reports, "openInto" | "find" | "setStale">;
+  readonly reports: Pick<Reports, "open" | "stale">;
   readonly queue: Pick<Queue, "enqueue">;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Edits come in groups, and a check may find them one after the other. */
+/** Edits come in groups, a check may find them one after the other, and a push may deploy hundreds of deployments. */
 const gatherMs = 2_000;
-/** Some objects change all the time, for example those that an autoscaler writes. */
-const [mostPreviews, perMs] = [12, 60 * 60_000];
-const mostPullRequests = 2_000;
 /** While Redis is away. */
 const retryMs = 30_000;
 
 interface Changed {
-  readonly deployment: GitDeployment;
-  /** Pull requests that did not affect it may do so now. */
-  readonly spec: boolean;
-  /** Those of its own repository are concerned. */
-  readonly own: boolean;
-  /** What it includes, and what it did until now. */
-  readonly libraries: readonly ShownLibrary[];
+  readonly key: Key;
+  readonly branches: readonly ConcernedBranch[];
 }
 
 /** Returns a function that stops it. */
-export function startPreviewWatch({ deployments, reports, queue, log }: PreviewWatchDeps): () => void {
+export function startPreviewWatch({ deployments, reports, queue, clock, log }: PreviewWatchDeps): () => void {
+  /** By the deployment's name. */
   const changed = new Map<string, Changed>();
-  /** Requests beyond the budget, by pull request. */
-  const owed = new Map<string, PreviewRequest>();
-  const previewedAt = createBoundedMap<number[]>({ entries: mostPullRequests, maxAgeMs: perMs });
   const { plan, stop } = createPlanned(flush);
-
-  /** The outdated report of each pull request whose comment says so, by its start. */
-  const marked = new Map<string, number>();
-
-  /** Milliseconds until the pull request may be previewed; 0: it is counted as previewed now. */
-  function spend(pullRequest: string): number {
-    const now = performance.now();
-    const times = (previewedAt.get(pullRequest) ?? []).filter((time) => now - time < perMs);
-    const [first] = times;
-    if (first !== undefined && times.length >= mostPreviews) return first + perMs - now;
-    previewedAt.set(pullRequest, [...times, now]);
-    return 0;
-  }
 
   async function flush(): Promise<void> {
     const gathered = [...changed.values()];
     changed.clear();
-    const due: PreviewRequest[] = [];
-    const late: { readonly request: PreviewRequest; readonly waitMs: number }[] = [];
     try {
-      const read = readOnce(reports);
-      const found = await Promise.all(gathered.map((one) => toRequests(one, read)));
-      for (const request of found.flat()) owed.set(pullRequestText(request.pullRequest), request);
-      for (const [pullRequest, request] of owed) {
-        const waitMs = spend(pullRequest);
-        if (waitMs > 0) {
-          plan(waitMs);
-          late.push({ request, waitMs });
-        } else {
-          owed.delete(pullRequest);
-          marked.delete(pullRequest);
-          due.push(request);
-        }
-      }
+      const open = readOnce(reports);
+      const found = (await Promise.all(gathered.map((one) => findConcerned(one, open)))).flat();
+      const distinct = new Map(found.map((report) => [pullRequestText(report.pullRequest), report]));
+      const requests = await Promise.all([...distinct.values()].map(toRequest));
+      const due = requests.filter((request) => request !== undefined);
       if (due.length > 0) await queue.enqueue(due);
-      await Promise.all(late.map(markStale));
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue previews after a change in the cluster");
-      for (const one of gathered) {
-        const name = keyText(one.deployment.key);
-        const newer = changed.get(name);
-        changed.set(name, newer ? join(one, newer) : one);
-      }
-      for (const { pullRequest } of due) previewedAt.delete(pullRequestText(pullRequest)); // none of them was previewed
-      for (const request of due) owed.set(pullRequestText(request.pullRequest), request);
+      for (const one of gathered) add(one);
       plan(retryMs);
     }
   }
 
-  /** Until the next preview, the comment says that it is outdated. */
-  async function markStale({ request: { pullRequest }, waitMs }: { request: PreviewRequest; waitMs: number }) {
-    try {
-      const report = await reports.find(pullRequest);
-      if (report?.state === "working") plan(retryMs); // it may have been compared before the change
-      if (report?.state !== "done" || marked.get(pullRequestText(pullRequest)) === report.startedAt) return;
-      await reports.setStale(pullRequest, { startedAt: report.startedAt, until: Date.now() + waitMs });
-      await queue.enqueue([{ kind: "report", pullRequest }]);
-      marked.set(pullRequestText(pullRequest), report.startedAt);
-    } catch (error) {
-      log.warn({ error: (error as Error).message }, "could not mark the comment of a pull request as outdated");
-    }
+  /** A preview that waits for its budget will show this, too. */
+  async function toRequest({ pullRequest, startedAt }: OpenReport): Promise<PreviewRequest | undefined> {
+    const stale = await reports.stale(pullRequest);
+    return isPostponed(stale, startedAt, clock.now()) ? undefined : { kind: "preview", pullRequest, cause: "cluster" };
   }
 
-  async function toRequests(
-    { deployment: { key, repo, spec }, spec: isSpec, own, libraries }: Changed,
-    read: PreviewWatchDeps["reports"],
-  ): Promise<PreviewRequest[]> {
-    const { branch } = spec.source.ref;
-    // Without a branch, it is the default branch, whose name only the remote knows.
-    const places = [...(own ? [{ repo, branch }] : []), ...libraries];
-    const open = (await Promise.all(places.map((place) => read.openInto(place.repo, place.branch)))).flat();
-    const isAbout = async (pullRequest: PreviewRequest["pullRequest"]) => {
-      const report = isSpec ? undefined : await read.find(pullRequest);
-      return isSpec || report?.previews.some(({ deployment }) => keyText(deployment) === keyText(key)) === true;
-    };
-    const concerned = await Promise.all(open.map(isAbout));
-    return open
-      .filter((_, at) => concerned[at])
-      .map((pullRequest) => ({ kind: "preview", pullRequest, cause: "cluster" }));
+  function add({ key, branches }: Changed): void {
+    const earlier = changed.get(keyText(key))?.branches ?? [];
+    const all = [...earlier, ...branches].map((one) => [JSON.stringify(one), one] as const);
+    changed.set(keyText(key), { key, branches: [...new Map(all).values()] });
   }
 
-  deployments.onChange(({ kind, deployment, previous }) => {
-    if (kind !== "changed" || previous === undefined) return;
-    if (!followsGit(deployment) || !followsGit(previous)) return;
-    const [libraries, before] = [librariesOf(deployment), librariesOf(previous)];
-    const isSpec = deployment.generation !== previous.generation;
-    const own = isSpec || foundOthers(deployment, previous);
-    // What must not be shown any more is removed, too.
-    const spec = isSpec || !isDeepStrictEqual(libraries, before);
-    const isDeployed = libraries.length > 0 && wasDeployed(deployment, previous);
-    if (!own && !spec && !isDeployed) return;
-    const name = keyText(deployment.key);
-    const earlier = changed.get(name);
-    const one = { deployment, spec, own, libraries: distinct([...libraries, ...before]) };
-    changed.set(name, earlier ? join(earlier, one) : one);
+  deployments.onChange((change) => {
+    const branches = findConcernedBranches(change);
+    if (branches.length === 0) return;
+    add({ key: change.deployment.key, branches });
     plan(gatherMs);
   });
 
   return stop;
 }
 
-function join(earlier: Changed, later: Changed): Changed {
-  return {
-    deployment: later.deployment,
-    spec: earlier.spec || later.spec,
-    own: earlier.own || later.own,
-    libraries: distinct([...earlier.libraries, ...later.libraries]),
+async function findConcerned({ key, branches }: Changed, open: Pick<Reports, "open">["open"]): Promise<OpenReport[]> {
+  const found = branches.map(async ({ repo, branch, which, startedBefore = Infinity }) => {
+    const into = (await open(repo)).filter((report) => isInto(report, branch) && report.startedAt < startedBefore);
+    return which === "all" ? into : into.filter((report) => mayShow(report, key));
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** Reads each repository's pull requests once: a change may concern hundreds of deployments. */
+function readOnce(reports: Pick<Reports, "open">): Reports["open"] {
+  const read = new Map<string, ReturnType<Reports["open"]>>();
+  return (repo) => {
+    const open = read.get(repo) ?? reports.open(repo);
+    read.set(repo, open);
+    return open;
   };
-}
-
-function distinct(libraries: readonly ShownLibrary[]): ShownLibrary[] {
-  return [...new Map(libraries.map((one) => [JSON.stringify([one.repo, one.branch]), one])).values()];
-}
-
-function wasDeployed({ status: now }: GitDeployment, { status: before }: GitDeployment): boolean {
-  return now.lastDeployResult !== undefined && now.lastDeployResult.id !== before.lastDeployResult?.id;
-}
-
-/** Reads each branch's pull requests and each report once: a change may concern hundreds of deployments. */
-function readOnce(reports: PreviewWatchDeps["reports"]): PreviewWatchDeps["reports"] {
-  const branches = new Map<string, ReturnType<typeof reports.openInto>>();
-  const found = new Map<string, ReturnType<typeof reports.find>>();
-  return {
-    ...reports,
-    openInto(repo, branch) {
-      const name = JSON.stringify([repo, branch]);
-      const open = branches.get(name) ?? reports.openInto(repo, branch);
-      branches.set(name, open);
-      return open;
-    },
-    find(pullRequest) {
-      const name = pullRequestText(pullRequest);
-      const report = found.get(name) ?? reports.find(pullRequest);
-      found.set(name, report);
-      return report;
-    },
-  };
-}
-
-/** Whether the last check found other differences than the one before. The first check changes nothing that is shown. */
-function foundOthers({ status: now }: GitDeployment, { status: before }: GitDeployment): boolean {
-  const [next, last] = [now.lastDriftDetectionResult?.document, before.lastDriftDetectionResult?.document];
-  if (next === undefined || last === undefined || next["id"] === last["id"]) return false;
-  return !isDeepStrictEqual(next["objects"] ?? [], last["objects"] ?? []);
 }

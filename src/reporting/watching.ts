@@ -1,6 +1,6 @@
 /**
- * Queues reports after changes of deployments: their commits' statuses on the forge, and new previews, because a deploy
- * changes what merging an open pull request would do. Both are triggered by the watch, so it does not matter which replica deployed.
+ * Queues the statuses of commits on the forge after changes of the deployments that follow them. Triggered by the watch, so that it
+ * does not matter which replica deployed.
  */
 import { createPlanned } from "../kit/planned.ts";
 import type { Logger } from "../log.ts";
@@ -12,7 +12,6 @@ import {
   type Request,
   subjectOf,
 } from "../model.ts";
-import { isBasedOn } from "../model/report.ts";
 import type { Clock, Forge, Queue, Reports } from "../ports.ts";
 import { commitRequests, unsettledRequests } from "./commit-requests.ts";
 import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
@@ -20,7 +19,7 @@ import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts
 export interface ReportWatchDeps {
   readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: Pick<Reports, "open" | "unsettled">;
+  readonly reports: Pick<Reports, "unsettled">;
   readonly queue: Pick<Queue, "enqueue">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -41,25 +40,20 @@ const newsMs = 24 * 3_600_000;
 export function startReportWatch(deps: ReportWatchDeps): () => Promise<void> {
   const { deployments, forges, reports, queue, clock, log } = deps;
   const moved = new Map<string, GitDeployment>();
-  const deployed = new Map<string, GitDeployment>();
   const stirred = new Set<RepoId>();
   const { plan, finish } = createPlanned(flush);
 
   async function flush(): Promise<void> {
-    const [commits, branches, repos] = [new Map(moved), new Map(deployed), new Set(stirred)];
-    for (const gathered of [moved, deployed, stirred]) gathered.clear();
+    const [commits, repos] = [new Map(moved), new Set(stirred)];
+    for (const gathered of [moved, stirred]) gathered.clear();
     try {
-      const found = await Promise.all([
-        ...[...branches.values()].map(toPreviews),
-        ...[...repos].map((repo) => unsettledRequests(forges, reports, repo)),
-      ]);
+      const found = await Promise.all([...repos].map((repo) => unsettledRequests(forges, reports, repo)));
       const requests = [...[...commits.values()].flatMap(toCommitStatus), ...found.flat()];
       const distinct = new Map(requests.map((request) => [subjectOf(request), request]));
       if (distinct.size > 0) await queue.enqueue([...distinct.values()]);
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue reports to forges");
       for (const [id, deployment] of commits) if (!moved.has(id)) moved.set(id, deployment);
-      for (const [id, deployment] of branches) if (!deployed.has(id)) deployed.set(id, deployment);
       for (const repo of repos) stirred.add(repo);
       plan(retryMs);
     }
@@ -67,11 +61,6 @@ export function startReportWatch(deps: ReportWatchDeps): () => Promise<void> {
 
   function toCommitStatus({ repo, status: { observedCommit: commit } }: GitDeployment): Request[] {
     return commit === undefined ? [] : commitRequests(forges, repo, commit);
-  }
-
-  async function toPreviews({ repo, spec }: GitDeployment): Promise<Request[]> {
-    const open = (await reports.open(repo)).filter((report) => isBasedOn(report, spec.source.ref.branch));
-    return open.map(({ pullRequest }) => ({ kind: "preview", pullRequest, cause: "base" }));
   }
 
   function stir(repo: RepoId): void {
@@ -93,10 +82,6 @@ export function startReportWatch(deps: ReportWatchDeps): () => Promise<void> {
     if (isReconciling(previous.status) && !isReconciling(deployment.status)) stir(deployment.repo);
     if (saysOf(deployment) === saysOf(previous)) return;
     move(deployment);
-    const [now, last] = [deployment.status.lastDeployResult, previous.status.lastDeployResult];
-    if (now !== undefined && now.id !== last?.id) {
-      deployed.set(`${deployment.repo} ${deployment.spec.source.ref.branch ?? ""}`, deployment);
-    }
     stir(deployment.repo);
   });
   return finish;

@@ -22,7 +22,7 @@ import { hasFinalVerdict } from "../comment/comment.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../access/credentials.ts";
 import { includesFrom } from "../model/includes.ts";
-import { isForeign, isOpen, markStale, type Report } from "../model/report.ts";
+import { isForeign, isOpen, isPostponed, markStale, type Report } from "../model/report.ts";
 import { unsettledRequests } from "./commit-requests.ts";
 import { createFollowMerge, type Followed, waitsFor } from "./follow-merge.ts";
 import type { Marker } from "./marker.ts";
@@ -98,15 +98,19 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const { report, outcome, followed: ahead } = await merges.ahead(stored, signal);
     if (outcome !== undefined) return { outcome, isOwed: report.written === undefined };
     try {
+      const outdated = await reports.stale(key);
+      // The comment says so: whether the base moved as well makes no difference.
+      const isWaiting = isPostponed(outdated, report.startedAt, deps.clock.now());
       // All of these are questions to the host, whose answers take longer than anything else here.
-      const [base, comments] = [readBase(report, signal), ask(forge.ownComments(key, signal))];
+      const base = isWaiting ? Promise.resolve(undefined) : readBase(report, signal);
+      const comments = ask(forge.ownComments(key, signal));
       const now = await forge.pullRequest(key, signal);
       if (now === undefined) return { outcome: missing(key), isOwed: true };
       missingSince.delete(pullRequestText(key));
       const stale = whyStale(report, now, await base);
       if (stale === undefined) {
         const { report: followed, againMs: laterMs } = ahead ?? (await merges.follow(report, now, signal));
-        return await write(forge, await withStaleness(followed), { now, comments, laterMs }, signal);
+        return await write(forge, markStale(followed, outdated), { now, comments, laterMs }, signal);
       }
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
       return { outcome: { kind: "skipped", why: stale.why }, isOwed: true };
@@ -124,10 +128,6 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const forMs = now - since;
     if (forMs >= believedAfterMs) return { kind: "skipped", why: "the pull request was deleted" };
     return { kind: "later", afterMs: Math.max(forMs, 2_000), why: "the host does not find the pull request" };
-  }
-
-  async function withStaleness(report: Report): Promise<Report> {
-    return report.state === "done" ? markStale(report, await reports.stale(report.pullRequest)) : report;
   }
 
   /** Checked right before a write: a report of another head or base is outdated. */

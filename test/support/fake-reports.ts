@@ -6,8 +6,9 @@ import {
   type Request,
   pullRequestText,
 } from "../../src/model.ts";
-import type { PublishMark, Queue, Reports, Staleness } from "../../src/ports.ts";
-import { isOpen, type Preview, type Report, toOpenReport } from "../../src/model/report.ts";
+import type { PublishMark, Queue, Reports } from "../../src/ports.ts";
+import { toOpenReport } from "../../src/model/open-report.ts";
+import { isOpen, type Preview, type Report, type Staleness } from "../../src/model/report.ts";
 
 export function fakeReports() {
   /** By `pullRequestText`. */
@@ -46,7 +47,11 @@ export function fakeReports() {
           (report) => report.repo === repo && report.head === head && ["working", "done"].includes(report.state),
         ),
       ),
-    setStale: (key, stale) => Promise.resolve(void staleness.set(pullRequestText(key), stale)),
+    setStale(key, stale) {
+      if (stale === undefined) staleness.delete(pullRequestText(key));
+      else staleness.set(pullRequestText(key), stale);
+      return Promise.resolve();
+    },
     stale: (key) => Promise.resolve(staleness.get(pullRequestText(key))),
     mergedAs: ({ forge, repoName, commit }) =>
       Promise.resolve(

@@ -30,6 +30,7 @@ const Metadata = z.object({
   annotations: texts.catch({}),
   labels: texts.optional().catch(undefined),
   finalizers: z.array(z.string()).catch([]),
+  creationTimestamp: z.string().optional().catch(undefined),
   deletionTimestamp: z.string().optional().catch(undefined),
 });
 

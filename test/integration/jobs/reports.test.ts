@@ -125,6 +125,8 @@ test("a report stays marked as outdated", async () => {
   expect(await reports.stale(aPullRequestKey())).toBeUndefined();
   await reports.setStale(aPullRequestKey(), { startedAt: 1, until: 2 });
   expect(await another().stale(aPullRequestKey(7, "ORG/shop"))).toEqual({ startedAt: 1, until: 2 });
+  await another().setStale(aPullRequestKey(), undefined);
+  expect(await reports.stale(aPullRequestKey())).toBeUndefined();
 });
 
 test("statuses of a commit are stored side by side, whichever replica saves them", async () => {

@@ -18,7 +18,8 @@ import {
 } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
-import { aReport, fakeReports } from "../../support/fake-reports.ts";
+import type { Report } from "../../../src/model/report.ts";
+import { aPreview, aReport, fakeReports } from "../../support/fake-reports.ts";
 
 const push: PushEvent = {
   kind: "push",
@@ -84,6 +85,7 @@ function useIntakeWith(
     speaksFor,
     ...(previews && {
       reports: () => ({
+        open: stored.open,
         proposing: stored.proposing,
         openInto(repo, branch) {
           steps.push(`open into ${repo} ${branch}`);
@@ -381,6 +383,47 @@ describe("a push", () => {
       repo: "git.example.com/org/shop",
     });
     expect(lines).toMatchObject([{ previews: 2 }]);
+  });
+
+  test("requests previews of the pull requests that are rendered with it, in the repositories of what includes it", async () => {
+    const includes = (text: string, more: Parameters<typeof aDeployment>[0] = {}) =>
+      named("consumer", {
+        spec: { suspend: true, source: { ...aSpec().source, url: "https://git.example.com/org/consumer" } },
+        annotations: { [annotation.includes]: text, [annotation.webhooks]: "false" },
+        ...more,
+      });
+    const at = async (ref: string, more: Parameters<typeof aDeployment>[0] = {}) => {
+      const consumer = includes(`https://git.example.com/org/shop${ref}`, more);
+      const { accept, stored, waiting, steps } = useIntakeWith(login, consumer);
+      const report = (number: number, name: string, rest: Partial<Report> = {}) =>
+        stored.save(
+          aReport({
+            pullRequest: { forge: "github", repoName: "org/consumer", number },
+            repo: consumer.repo,
+            previews: [aPreview({ deployment: { namespace: "shop", name } })],
+            ...rest,
+          }),
+        );
+      await report(1, "consumer");
+      await report(2, "other");
+      await report(3, "consumer", { baseBranch: "release" });
+      await report(4, "consumer", { state: "merged" });
+      await report(5, "consumer", { pullRequest: { forge: "elsewhere", repoName: "org/consumer", number: 5 } });
+      const receipt = await accept(push);
+      return {
+        previews: receipt.previews,
+        waiting: [...waiting.values()],
+        moved: steps.filter((one) => /^moved/.test(one)),
+      };
+    };
+    const pullRequest = { forge: "github", repoName: "org/consumer", number: 1 };
+    const preview = { kind: "preview", pullRequest, cause: "library", delivery: "7c1e", receivedAt: 1_000 };
+    for (const ref of ["", " refs/heads/main"]) {
+      expect(await at(ref)).toEqual({ previews: 1, waiting: [preview], moved: ["moved git.example.com/org/shop"] });
+    }
+    expect(await at(" refs/heads/release")).toMatchObject({ previews: 0, waiting: [] });
+    const pinned = { ...aSpec().source, url: "https://git.example.com/org/consumer", ref: { tag: "v1" } };
+    expect(await at("", { spec: { source: pinned, suspend: true } })).toMatchObject({ previews: 0, waiting: [] });
   });
 
   test("requests no status for a commit that affects no deployment", async () => {

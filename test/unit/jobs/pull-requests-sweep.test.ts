@@ -2,7 +2,8 @@ import { pino } from "pino";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { type PullRequestsSweepDeps, startPullRequestsSweep } from "../../../jobs/sweeps/pull-requests-sweep.ts";
 import { ForgeError } from "../../../src/errors.ts";
-import { annotation, type Deployment, followsGit, type Request } from "../../../src/model.ts";
+import { annotation, type CommandSummary, type Deployment, followsGit, type Request } from "../../../src/model.ts";
+import { includedBy } from "../../../src/model/includes.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import type { Report } from "../../../src/model/report.ts";
 import { aDeployment, aSpec, aSummary } from "../../support/deployments.ts";
@@ -13,6 +14,7 @@ import { silentLog } from "../../support/fakes.ts";
 const minute = 60_000;
 const everyMs = 5 * minute;
 const repo = repoId("https://git.example.com/org/shop")!;
+const other = { deployment: { namespace: "shop", name: "other" } };
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -56,6 +58,7 @@ function useSweep({
     deployments: {
       all: () => deployments,
       tracking: (of) => deployments.filter(followsGit).filter((one) => one.repo === of),
+      including: (of) => deployments.filter((one) => includedBy(one).has(of)),
     },
     forges: new Map([[forge.id, forge]]),
     reports: redis.reports,
@@ -272,25 +275,81 @@ test("a pull request that was reported before a deployment followed its reposito
   expect(asked()).toEqual([]);
 });
 
+const aDeploy = (endTime: number, more: Partial<CommandSummary> = { changedObjects: 1 }) => ({
+  lastDeployResult: aSummary({ endTime: new Date(endTime).toISOString(), ...more }),
+});
+
 test.each<[string, { branch?: string; tag?: string }, Partial<Report>, number[]]>([
-  ["of its base branch is previewed", { branch: "main" }, {}, [1]],
+  ["of its base branch is previewed if it shows the deployment", { branch: "main" }, {}, [1]],
+  ["of its base branch is not if it shows others", { branch: "main" }, { previews: [aPreview(other)] }, []],
   ["of another branch is not", { branch: "release" }, {}, []],
   ["of a tag is not", { tag: "v1" }, {}, []],
-  ["of the default branch is previewed if it affects a deployment", {}, { previews: [aPreview()] }, [1]],
-  ["of the default branch is not if it affects none", {}, { previews: [] }, []],
+  ["of the default branch is previewed if it shows the deployment", {}, {}, [1]],
+  ["of the default branch is not if it shows none", {}, { previews: [] }, []],
 ])("a pull request whose preview is older than a deploy %s", async (_, ref, more, numbers) => {
-  const endTime = new Date(Date.now() + 1_000).toISOString();
   const source = { ...aSpec().source, ref };
-  const deployment = aDeployment({
-    repo,
-    spec: aSpec({ source }),
-    status: { lastDeployResult: { ...aSummary(), endTime } },
-  });
+  const deployment = aDeployment({ repo, spec: aSpec({ source }), status: aDeploy(Date.now() + 1_000) });
   const { forge, redis, asked } = useSweep({ deployments: [deployment] });
   forge.put(1);
   await redis.save(1, { startedAt: Date.now(), baseBranch: "main", ...more });
   await pass(minute);
   expect(asked()).toEqual(numbers);
+});
+
+test.each<[string, Partial<CommandSummary>]>([
+  ["changed nothing", { document: { gitInfo: { commit: "c2" } } }],
+  ["was a dry run", { changedObjects: 1, document: { commandInfo: { dryRun: true } } }],
+])("a later deploy that %s is no reason for a preview, at no sweep", async (_, last) => {
+  const deployment = aDeployment({ repo, status: aDeploy(Date.now() + 1_000, last) });
+  const { forge, redis, asked } = useSweep({ deployments: [deployment] });
+  forge.put(1);
+  await redis.save(1, { startedAt: Date.now() });
+  await pass(3 * everyMs);
+  expect(asked()).toEqual([]);
+});
+
+test("a pull request of a library is previewed after a deploy of what includes it, and is shown there", async () => {
+  const annotations = { [annotation.includes]: "https://git.example.com/org/shop" };
+  const consumer = aDeployment({
+    repo: repoId("https://git.example.com/org/own")!,
+    annotations: { ...annotations, [annotation.previewIn]: "git.example.com/org/shop" },
+    status: aDeploy(Date.now() + 1_000),
+  });
+  const hidden = { ...consumer, key: { namespace: "shop", name: "hidden" }, annotations };
+  const { forge, redis, asked } = useSweep({ deployments: [consumer, hidden] });
+  for (const number of [1, 2]) forge.put(number);
+  await redis.save(1, { startedAt: Date.now() });
+  await redis.save(2, { startedAt: Date.now(), previews: [aPreview({ deployment: hidden.key })] });
+  await pass(minute);
+  expect(asked()).toEqual([1]);
+});
+
+test("a new head without a webhook does not wait for the budget of the old one", async () => {
+  const { forge, redis } = useSweep();
+  const { startedAt } = aReport();
+  for (const number of [1, 2]) {
+    forge.put(number, { head: "5".repeat(40) });
+    await redis.save(number);
+  }
+  await redis.reports.setStale({ forge: "gitea", repoName: "org/shop", number: 1 }, { startedAt, until: Date.now() });
+  await pass(minute);
+  expect(redis.requests).toMatchObject([
+    { pullRequest: { number: 1 }, cause: "pull-request" },
+    { pullRequest: { number: 2 }, cause: "sweep" },
+  ]);
+});
+
+test("a deploy that nobody noticed waits for the budget", async () => {
+  const deployment = aDeployment({ repo, status: aDeploy(Date.now() + 1_000) });
+  const { forge, redis } = useSweep({ deployments: [deployment] });
+  forge.put(1);
+  await redis.save(1, { startedAt: 1_000 });
+  await redis.reports.setStale(
+    { forge: "gitea", repoName: "org/shop", number: 1 },
+    { startedAt: 1_000, until: Date.now() },
+  );
+  await pass(minute);
+  expect(redis.requests).toMatchObject([{ pullRequest: { number: 1 }, cause: "sweep" }]);
 });
 
 test("an unfinished preview is requested again after an hour", async () => {
@@ -460,8 +519,7 @@ test("a report that a forge rejected is requested at each sweep until the forge 
 
 test("a deploy by a server whose clock is ahead does not request a pull request at each sweep", async () => {
   const source = { ...aSpec().source, ref: { branch: "main" } };
-  const endTime = new Date(Date.now() + 24 * 60 * minute).toISOString();
-  const status = { lastDeployResult: { ...aSummary(), endTime } };
+  const status = aDeploy(Date.now() + 24 * 60 * minute);
   const { forge, redis, asked } = useSweep({ deployments: [aDeployment({ repo, spec: aSpec({ source }), status })] });
   forge.put(1);
   await redis.save(1, { startedAt: Date.now(), baseBranch: "main" });

@@ -7,6 +7,7 @@ import {
   type ResultObject,
   type Run,
 } from "../../../src/model.ts";
+import type { PreviewDeps } from "../../../src/preview/preview.ts";
 import { aResult, anObject, aSummary } from "../../support/deployments.ts";
 import { aPreviewWorld, base, inFolder, named } from "../../support/preview.ts";
 import { patience } from "../../support/patience.ts";
@@ -27,7 +28,7 @@ interface Options {
   readonly diffs: Record<string, CommandResult | Error>;
   readonly status?: Parameters<typeof named>[1];
   readonly confined?: boolean;
-  readonly lastMove?: (repo: string) => Promise<string | undefined>;
+  readonly lastMove?: PreviewDeps["lastMove"];
 }
 
 /** One deployment whose project is in all commits. */
@@ -78,6 +79,20 @@ test("the base is compared again as soon as a live object that the merge changes
   await run();
   expect(compared()).toEqual(["merge", "base"]);
   expect(previews()[0]).toMatchObject({ counts: { changed: 0 }, undeployed: { objects: [{ action: "changed" }] } });
+});
+
+test("the base is compared again after a push to a repository that the project includes", async () => {
+  const diffs = { merge: of(config("1", "2")), base: of(config("1", "1")) };
+  const annotations = { [annotation.includes]: "https://git.example.com/org/library" };
+  const moves = new Map<string, string>();
+  const lastMove = (repo: string) => Promise.resolve(moves.get(repo));
+  const { run, compared } = aWorld({ diffs, status: { annotations }, lastMove });
+  await run();
+  await run();
+  expect(compared()).toEqual(["merge", "base", "merge"]);
+  moves.set("git.example.com/org/library", "a push");
+  await run();
+  expect(compared()).toEqual(["merge", "base"]);
 });
 
 test("a merge that takes back what the base changes is reported, without the base's values", async () => {
@@ -160,6 +175,14 @@ test.each<[string, Parameters<typeof named>[1], ResultObject?]>([
   ["the check found a difference", inSync({}, { objects: [{}] })],
   ["the check had an error", inSync({}, { errors: [{}] })],
   ["it was never checked", inSync({ lastDriftDetectionResult: undefined })],
+  [
+    "it is suspended and includes what may have moved since",
+    {
+      ...inSync(),
+      spec: { ...inFolder("app"), suspend: true },
+      annotations: { [annotation.includes]: "https://x.example/y" },
+    },
+  ],
 ])("the base is compared if %s", async (_, status, object = writtenAt([before])) => {
   const { run, compared } = aWorld({ diffs: { merge: of(object) }, status });
   await run();

@@ -1,10 +1,9 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Condition, Deployment, DeploymentChange } from "../../../src/model.ts";
-import type { Report } from "../../../src/model/report.ts";
 import { startReportWatch } from "../../../src/reporting/watching.ts";
-import { aDeployment, aSpec, aSummary } from "../../support/deployments.ts";
+import { aDeployment, aSummary } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
-import { aPreview, aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
+import { fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 const now = Date.parse("2026-01-02T00:00:00Z");
@@ -45,41 +44,6 @@ test("many changes of many deployments request the statuses of their commit once
 
   const commit = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
   expect(queue.requests).toEqual([{ kind: "commit-status", commit, repo: before.repo }]);
-});
-
-test("a deploy requests new previews of the open pull requests into its branch", async () => {
-  const { change, queue, reports } = setUp();
-  await reports.save(aReport({ repo: before.repo }));
-  await reports.save(
-    aReport({ repo: before.repo, pullRequest: { ...aReport().pullRequest, number: 8 }, state: "merged" }),
-  );
-
-  change(observed, deployed);
-  await vi.runAllTimersAsync();
-
-  expect(queue.requests.filter(({ kind }) => kind === "preview")).toEqual([
-    { kind: "preview", pullRequest: aReport().pullRequest, cause: "base" },
-  ]);
-});
-
-test("a deploy from the default branch requests new previews of the pull requests that affect a deployment", async () => {
-  const { change, queue, reports } = setUp();
-  const { pullRequest } = aReport();
-  const about = (number: number, previews: Report["previews"]) =>
-    reports.save(aReport({ repo: before.repo, pullRequest: { ...pullRequest, number }, previews }));
-  await about(1, [aPreview()]);
-  await about(2, []);
-  await about(3, [aPreview({ includes: true })]);
-  const onDefault = (deployment: Deployment) => ({
-    ...deployment,
-    spec: aSpec({ source: { ...before.spec.source, ref: {} } }),
-  });
-  change(onDefault(observed), onDefault(deployed));
-  await vi.runAllTimersAsync();
-  const previews = queue.requests.flatMap((request) =>
-    request.kind === "preview" ? [request.pullRequest.number] : [],
-  );
-  expect(previews).toEqual([1]);
 });
 
 test("unfinished commits are checked when a deployment of their repository changes, and at the start", async () => {
@@ -184,18 +148,17 @@ test.each<[string, Deployment]>([
 });
 
 test("what Redis did not accept is queued later, together with what has changed since", async () => {
-  const { change, queue, reports } = setUp();
-  await reports.save(aReport({ repo: before.repo }));
-  const open = vi.spyOn(reports, "open").mockRejectedValueOnce(new Error("Redis is away"));
-  change(observed, deployed);
+  const { change, queue } = setUp();
+  const enqueue = vi.spyOn(queue, "enqueue").mockRejectedValueOnce(new Error("Redis is away"));
+  change(before, observed);
   await vi.advanceTimersByTimeAsync(1_000);
-  expect(open).toHaveBeenCalledOnce();
+  expect(enqueue).toHaveBeenCalledOnce();
   expect(queue.requests).toEqual([]);
 
-  const other = aDeployment({ ...observed, key: { namespace: "shop", name: "other" } });
-  change(before, other);
+  change(before, aDeployment({ status: { observedCommit: "d".repeat(40) } }));
   await vi.runAllTimersAsync();
-  expect(queue.requests.map(({ kind }) => kind).toSorted()).toEqual(["commit-status", "preview"]);
+  const commits = queue.requests.map((request) => request.kind === "commit-status" && request.commit.commit[0]);
+  expect(commits).toEqual(["c", "d"]);
 });
 
 test("once Redis accepts requests again, the next change queues all of them", async () => {

@@ -4,7 +4,7 @@ import { annotation, pullRequestText, type StatusForm } from "../../../src/model
 import type { Report } from "../../../src/model/report.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import { createMarker } from "../../../src/reporting/marker.ts";
-import { createReportWriter } from "../../../src/reporting/write-report.ts";
+import { createReportWriter, type ReportWriterDeps } from "../../../src/reporting/write-report.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 import { aPreview, aReport, baseCommit, fakeQueue, fakeReports, headCommit } from "../../support/fake-reports.ts";
@@ -16,7 +16,15 @@ const { repo } = aDeployment();
 const seenAt = Date.parse("2026-01-01T00:01:00Z");
 const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a", owner: "" });
 
-async function setUp(overrides: Partial<Report> = {}, form?: StatusForm, deployment = aDeployment()) {
+const renderShort: ReportWriterDeps["render"] = ({ head, state, staleUntil }, { marker: line }) =>
+  `${line}\n${head} ${state}${staleUntil === undefined ? "" : ` until ${staleUntil}`}`;
+
+async function setUp(
+  overrides: Partial<Report> = {},
+  form?: StatusForm,
+  deployment = aDeployment(),
+  render = renderShort,
+) {
   const forge = fakeForge({ form });
   forge.put(7, { head: headCommit });
   const reports = fakeReports();
@@ -33,8 +41,7 @@ async function setUp(overrides: Partial<Report> = {}, form?: StatusForm, deploym
     speaksFor: () => true,
     secrets: fakeSecrets(),
     sources,
-    render: (report, options) =>
-      `${options.marker}\n${report.head} ${report.state}${report.staleUntil === undefined ? "" : ` until ${report.staleUntil}`}`,
+    render,
     markerOf: () => Promise.resolve(marker),
     clock: { now: () => seenAt + passed },
     log: silentLog,
@@ -630,6 +637,19 @@ test("a comment is marked as outdated until the next preview", async () => {
   await reports.save(aReport({ startedAt: 5_000 }));
   await write();
   expect(bodies()).toEqual([`${headCommit} done`]);
+});
+
+test("while a preview waits for its time, a moved base requests nothing, and the comment is written", async () => {
+  const { write, reports, bodies, sources, queue } = await setUp();
+  sources.refs["refs/heads/main"] = "c".repeat(40);
+  const until = seenAt + 60_000;
+  await reports.setStale(key, { startedAt: aReport().startedAt, until });
+  expect(await write()).toEqual({ kind: "done" });
+  expect(bodies()).toEqual([`${headCommit} done until ${until}`]);
+  expect(queue.requests).toEqual([]);
+  await reports.setStale(key, { startedAt: aReport().startedAt, until: seenAt });
+  await write();
+  expect(queue.requests).toEqual([{ kind: "preview", pullRequest: key, cause: "base" }]);
 });
 
 test("the check run of a summary has the comment's text without its marker, and is written again with another text", async () => {
