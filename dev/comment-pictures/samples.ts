@@ -2,6 +2,7 @@
 import type { FieldChange } from "../../src/model.ts";
 import type { ChildPreview, Preview, PreviewObject, Report, RolloutLine } from "../../src/model/report.ts";
 import { diffObject } from "../../src/preview/object-diff.ts";
+import { latestResult } from "../../src/preview/previous.ts";
 import { createRedactor } from "../../src/redact/redactor.ts";
 
 const startedAt = Date.UTC(2026, 0, 2, 14, 2, 9);
@@ -237,6 +238,12 @@ export const samples: Readonly<Record<string, Report>> = {
   agit: sampleReport([], { obstacle: { kind: "fork", agit: true }, base: undefined }),
   "no-branch": sampleReport([], { obstacle: { kind: "no-branch" }, base: undefined }),
   "many-deployments": sampleReport(wave, { finishedAt: startedAt + 9_400 }),
+  again: sampleReport([samplePreview("prod", { state: "working" }), staging, legacy], {
+    head: "7ab40c19e2d85f3c6b1a09d87e6f5c4b3a291807",
+    state: "working",
+    finishedAt: undefined,
+    latest: latestResult(sampleReport([samplePreview("prod", { objects: frontend }), staging, legacy]), "pull-request"),
+  }),
   working: sampleReport(
     [
       samplePreview("prod", { state: "working" }),

@@ -23,6 +23,7 @@ import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { followsGit, type MergeGroupKey, type RepoId } from "../model.ts";
+import { toShown } from "../model/report.ts";
 import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../log/tracing.ts";
 import { createTracedJobs } from "./traced.ts";
@@ -209,7 +210,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     secrets,
     sources,
     speaksFor: deps.speaksFor,
-    render: (report, options) => renderComment(report, { ...options, pageUrl: links.urlOf(report) }),
+    render: (report, options) => renderComment(report, { ...options, pageUrl: links.urlOf(toShown(report)) }),
     markerOf: createMarkers(live, deps.clusterId),
     clock,
     log,

@@ -1,8 +1,10 @@
 /** Renders the comment on a pull request: what merging would change, most important first. Pure. */
-import { isOpen, type Preview, type Report } from "../model/report.ts";
+import { isOpen, type Preview, type Report, toShown } from "../model/report.ts";
 import { renderChildren } from "./children.ts";
 import { renderDangers } from "./dangers.ts";
 import { linkTo, renderFooter, renderNotes, renderVerdict } from "./frame.ts";
+import { describeStaleness } from "./staleness.ts";
+import { markdown } from "./text.ts";
 import { groupPreviews } from "./groups.ts";
 import { renderObstacle } from "./obstacle.ts";
 import { renderRollout } from "./rollout.ts";
@@ -31,17 +33,24 @@ const leftOutLength = 300;
 
 /** Renders as much as fits, and a line that says what was omitted. */
 export function renderComment(report: Report, { maxLength, marker, pageUrl }: CommentOptions): string {
-  const top = [marker, renderVerdict(report), ...renderNotes(report), renderRollout(report)];
-  const footer = renderFooter(report, pageUrl);
-  const over = !isOpen(report);
+  const shown = toShown(report);
+  const top = [
+    marker,
+    describeStaleness(report, markdown) ?? "",
+    renderVerdict(shown),
+    ...renderNotes(shown),
+    renderRollout(shown),
+  ];
+  const footer = renderFooter(shown, pageUrl);
+  const over = !isOpen(shown);
   const [open, close] = over ? ["<details><summary>Result of the last preview</summary>", "</details>"] : ["", ""];
   const frame = [...top, open, close, footer].filter(Boolean);
   // Forges count code points, of which there are never more than UTF-16 units; 2 % are kept in reserve.
   const room = Math.floor(maxLength * 0.98) - frame.reduce((sum, block) => sum + block.length + 2, 0);
 
-  const body = renderBody(report, { room, over, pageUrl });
-  const shown = body === "" ? [...top, footer] : [...top, open, body, close, footer];
-  return shown.filter(Boolean).join("\n\n");
+  const body = renderBody(shown, { room, over, pageUrl });
+  const blocks = body === "" ? [...top, footer] : [...top, open, body, close, footer];
+  return blocks.filter(Boolean).join("\n\n");
 }
 
 /** Whether a comment already says, like the report, that its pull request was merged or closed. */
@@ -49,6 +58,21 @@ export function hasFinalVerdict(body: string, report: Report): boolean {
   const verdict = body.split(/\r?\n/).find((line) => line.startsWith("### "));
   return !isOpen(report) && verdict === renderVerdict(report);
 }
+
+/**
+ * The comment without the time of day at which it was compared, and without how long that took: if nothing else differs, it
+ * need not be written again. The day stays, so that readers see how old it is.
+ */
+export function withoutTime(body: string): string {
+  return body
+    .replaceAll("\r\n", "\n")
+    .trimEnd()
+    .replace(footerLine, (footer) => footer.replace(timeOfDay, "").replace(tookTime, ""));
+}
+
+const footerLine = /<sub>[^\n]*<\/sub>$/;
+const timeOfDay = / \d\d:\d\d:\d\d UTC/;
+const tookTime = / · took [\d. smin]+/;
 
 interface BodyOptions extends Pick<CommentOptions, "pageUrl"> {
   readonly room: number;

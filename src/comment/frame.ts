@@ -89,11 +89,10 @@ export function renderNotes(report: Report): string[] {
 /** Returns the notes below the verdict. */
 export function describeNotes(report: Report, markup: Markup): string[] {
   const { code } = markup;
-  const { state, restarts, base, previews, obstacle, rollout, staleUntil } = report;
+  const { state, restarts, base, previews, obstacle, rollout } = report;
   const notes: string[] = [];
   if (isOpen(report) && previews.some(({ isolated }) => isolated)) notes.push(describeIsolation(report, markup));
   if (state === "merged" && previews.length > 0 && rollout === undefined) notes.push(describeFollowers(previews));
-  if (isOpen(report) && staleUntil !== undefined) notes.push(describeStaleness(staleUntil, markup));
   if (state === "closed") notes.push("Its changes are not deployed.");
   const done = previews.filter((preview) => preview.state !== "working").length;
   if (state === "working" && done > 0) notes.push(`${grouped(done)} of ${plural(previews.length, "deployment")} done.`);
@@ -105,14 +104,6 @@ export function describeNotes(report: Report, markup: Markup): string[] {
     notes.push(`${code(report.baseBranch)} changes faster than it can be compared, and has changed again${since}.`);
   }
   return notes;
-}
-
-/** See preview-watch.ts. */
-function describeStaleness(until: number, { strong }: Markup): string {
-  return (
-    `${strong("Outdated")}: the cluster has changed since this comparison. It has changed so often that the next comparison follows ` +
-    `at ${time(until)}.`
-  );
 }
 
 /** Written for authors who do not know the cluster. */
@@ -206,11 +197,11 @@ function describeComparison({ previews, baseBranch }: Report, code: Markup["code
     : ", compared with the live cluster";
 }
 
-function shortHash(commit: string): string {
+export function shortHash(commit: string): string {
   return /^[\da-f]{40,64}$/.test(commit) ? commit.slice(0, 7) : commit;
 }
 
-function time(ms: number): string {
+export function time(ms: number): string {
   return Number.isNaN(new Date(ms).getTime()) ? "at an unknown time" : utcText(ms, "seconds");
 }
 

@@ -172,6 +172,23 @@ const RolloutLine = z.object({
   ),
 });
 
+const unshown = z.array(z.object({ deployment: z.string(), reason: z.string() }));
+
+/** What the last comparison found. */
+const LatestResult = z.object({
+  baseBranch: z.string(),
+  head: z.string(),
+  base: z.string().optional(),
+  previews: z.array(Preview),
+  unshown: unshown.optional(),
+  beyond: count.optional(),
+  children: ChildPreviews.optional(),
+  startedAt: z.number(),
+  finishedAt: z.number().optional(),
+  /** Why it is made again. */
+  why: z.enum(["pull-request", "base", "library", "cluster", "sweep"]).optional().catch(undefined),
+});
+
 export const Report = z.object({
   v: z.literal(1),
   pullRequest: z.object({ forge: z.string(), repoName: z.string(), number: z.int().positive() }),
@@ -200,7 +217,7 @@ export const Report = z.object({
   /** One for each affected deployment. */
   previews: z.array(Preview),
   /** Deployments that include the repository and are not previewed, with reasons. */
-  unshown: z.array(z.object({ deployment: z.string(), reason: z.string() })).optional(),
+  unshown: unshown.optional(),
   /** How many more deployments include it than are previewed. */
   beyond: count.optional(),
   /** Absent if the merge changes no KluctlDeployment. */
@@ -209,6 +226,8 @@ export const Report = z.object({
   earlierHeads: z.array(z.string()),
   /** What the previews of previous heads found, newest first. `at`: epoch milliseconds. */
   earlierPreviews: z.array(z.object({ head: z.string(), verdict: z.string(), at: z.number() })).optional(),
+  /** While it is previewed again: what was found last, which is shown until then. */
+  latest: LatestResult.optional(),
   /** How many times in a row the preview was restarted because the base moved before it could be shown. */
   restarts: count,
   /** When it was previewed again lately although it had not changed itself, in epoch milliseconds; see preview/budget.ts. */
@@ -247,6 +266,7 @@ export interface Staleness {
   readonly reported?: boolean | undefined;
 }
 
+export type LatestResult = z.infer<typeof LatestResult>;
 export type EarlierPreview = NonNullable<Report["earlierPreviews"]>[number];
 export type Preview = z.infer<typeof Preview>;
 export type ChildPreview = z.infer<typeof ChildPreview>;
@@ -293,6 +313,14 @@ export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
 export function markStale(report: Report, stale: Staleness | undefined): Report {
   const isStale = report.state === "done" && stale?.startedAt === report.startedAt;
   return isStale ? { ...report, staleUntil: stale.until } : report;
+}
+
+/** What is shown of the report: while the pull request is previewed again, what was found last. */
+export function toShown(report: Report): Report {
+  const { latest, state } = report;
+  if (state !== "working" || latest === undefined) return report;
+  const { why: _why, ...found } = latest;
+  return { ...report, ...found, state: "done", latest: undefined };
 }
 
 /** Whether a preview that replaces this report is queued, and waits for its time. */

@@ -41,7 +41,10 @@ const Packed = z.object({
   diffs: z.array(z.string()),
   /** Objects without their namespace and diff. */
   shapes: z.array(z.looseObject({ ref: z.looseObject({}), diffAt: at.optional() })),
-  report: z.looseObject({ previews: z.array(PackedPreview) }),
+  report: z.looseObject({
+    previews: z.array(PackedPreview),
+    latest: z.looseObject({ previews: z.array(PackedPreview) }).optional(),
+  }),
 });
 type Reference = z.infer<typeof Reference>;
 type Packed = z.infer<typeof Packed>;
@@ -59,10 +62,11 @@ export function storeReport(report: Report): StoredReport {
   if (Buffer.byteLength(plain) <= maxStoredBytes) return { text: plain };
   const packed = pack(report);
   if (JSON.stringify(packed).length >= plain.length) return { text: plain };
-  const withoutDiffs = JSON.stringify(shorten(report, withoutDiff));
+  const short = { ...report, latest: undefined };
+  const withoutDiffs = JSON.stringify(shorten(short, withoutDiff));
   const isSmall = Buffer.byteLength(withoutDiffs) <= maxStoredBytes;
   // Without any object it is hardly larger than the packed one.
-  const text = isSmall ? withoutDiffs : JSON.stringify(shorten(report, () => undefined));
+  const text = isSmall ? withoutDiffs : JSON.stringify(shorten(short, () => undefined));
   return { text, whole: JSON.stringify({ ...packed, of: digestOf(text) }) };
 }
 
@@ -119,11 +123,12 @@ function pack(report: Report): Omit<Packed, "of"> {
     return { ...preview, objects: objects.map(toReference), ...lists };
   };
   const previews = report.previews.map(toPacked);
+  const latest = report.latest && { ...report.latest, previews: report.latest.previews.map(toPacked) };
   return {
     v: 2,
     diffs: [...diffs.keys()],
     shapes: [...shapes.keys()].map((text) => JSON.parse(text) as Packed["shapes"][number]),
-    report: { ...report, previews },
+    report: { ...report, previews, latest },
   };
 }
 
@@ -135,9 +140,11 @@ function unpack({ diffs, shapes, report }: Omit<Packed, "of">): unknown {
     return { ...object, ref: { ...ref, ...(namespace !== undefined && { namespace }) }, ...diff };
   };
   const list = (changes: z.infer<typeof Changes>) => changes && { ...changes, objects: changes.objects.map(toObject) };
-  const previews = report.previews.map(({ objects, kept, noise, undeployed, drifted, ...preview }) => {
+  const toPreview = ({ objects, kept, noise, undeployed, drifted, ...preview }: z.infer<typeof PackedPreview>) => {
     const lists = { kept: list(kept), noise: list(noise), undeployed: list(undeployed), drifted: list(drifted) };
     return { ...preview, objects: objects.map(toObject), ...lists };
-  });
-  return { ...report, previews };
+  };
+  const { previews, latest } = report;
+  const shown = latest && { ...latest, previews: latest.previews.map(toPreview) };
+  return { ...report, previews: previews.map(toPreview), ...(shown && { latest: shown }) };
 }

@@ -5,7 +5,7 @@ import type { DeploymentManifests } from "../model/manifests.ts";
 import type { PreviewCause, PullRequest, RepoId } from "../model.ts";
 import type { ChildPreviews, Preview, Report } from "../model/report.ts";
 import { remadeTimes } from "./budget.ts";
-import { earlierHeads, earlierPreviews, restarts } from "./previous.ts";
+import { earlierHeads, earlierPreviews, latestResult, restarts } from "./previous.ts";
 import { cut, makeVisible } from "./visible-text.ts";
 
 export interface Findings {
@@ -65,6 +65,7 @@ export function toReport(
     ...(children && { children: { ...children, previews: [...children.previews] } }),
     earlierHeads: earlierHeads(previous, head),
     earlierPreviews: earlierPreviews(previous, head),
+    latest: finishedAt === undefined ? latestResult(previous, cause) : undefined,
     restarts: restarts(previous, pullRequest, base, startedAt),
     remade: remadeTimes({ cause, pullRequest, previous }, startedAt),
     startedAt,

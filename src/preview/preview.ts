@@ -7,7 +7,7 @@ import type { Logger } from "../log.ts";
 import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
 import type { Deployments, Forge, ManifestStore, Queue, Reports, Sources } from "../ports.ts";
 import type { DeploymentManifests } from "../model/manifests.ts";
-import type { Report, Staleness } from "../model/report.ts";
+import { type Report, type Staleness, toShown } from "../model/report.ts";
 import { isRemade, mayRemakeAt } from "./budget.ts";
 import { toReport } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
@@ -108,7 +108,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const unknown = { previews: [], ignored: [], secrets: [] };
     const { repo } = readersOf(pullRequest);
     const fresh = toReport({ pullRequest, previous, repo }, unknown, { startedAt: now });
-    const report = previous === undefined ? fresh : withFinalHead(previous, fresh);
+    const report = previous === undefined ? fresh : withFinalHead(lastFindings(previous), fresh);
     const { state, mergeCommit } = pullRequest;
     const { title, author, openedAt } = fresh;
     const finishedAt = report.finishedAt ?? now;
@@ -126,6 +126,11 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     return head === before && baseBranch === into
       ? previous
       : { ...previous, head, baseBranch, earlierHeads, earlierPreviews, base: undefined };
+  }
+
+  /** While it was previewed again, those of the last comparison, unless it is known by now which deployments it affects. */
+  function lastFindings(previous: Report): Report {
+    return previous.previews.length > 0 ? { ...previous, latest: undefined } : toShown(previous);
   }
 
   /** A forge's pull request is no reason to render content of a repository on another forge, and to show it there. */

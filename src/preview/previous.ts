@@ -1,6 +1,6 @@
 /** What a report keeps from the previous one. Pure. */
-import type { PullRequest } from "../model.ts";
-import type { EarlierPreview, Report } from "../model/report.ts";
+import type { PreviewCause, PullRequest } from "../model.ts";
+import type { EarlierPreview, LatestResult, Report } from "../model/report.ts";
 import { describeReport } from "./summary.ts";
 
 const keptHeads = 5;
@@ -24,6 +24,15 @@ export function earlierPreviews(previous: Report | undefined, head: string): Ear
   const last = { head: previous.head, verdict, at: finishedAt ?? startedAt };
   const earlier = (previous.earlierPreviews ?? []).filter((one) => one.head !== head && one.head !== last.head);
   return [last, ...earlier].slice(0, keptPreviews);
+}
+
+/** What is shown until the pull request has been previewed again; `undefined` if there is nothing worth showing. */
+export function latestResult(previous: Report | undefined, why: PreviewCause | undefined): LatestResult | undefined {
+  if (previous?.state === "working") return previous.latest && { ...previous.latest, why };
+  if (previous?.state !== "done" || previous.obstacle !== undefined) return undefined;
+  const { baseBranch, head, base, previews, unshown, beyond, children, startedAt, finishedAt } = previous;
+  if (previews.length + (unshown?.length ?? 0) === 0) return undefined;
+  return { baseBranch, head, base, previews, unshown, beyond, children, startedAt, finishedAt, why };
 }
 
 /**

@@ -18,11 +18,11 @@ import {
 } from "../model.ts";
 import type { Clock, Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
-import { hasFinalVerdict } from "../comment/comment.ts";
+import { hasFinalVerdict, withoutTime } from "../comment/comment.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../access/credentials.ts";
 import { includesFrom } from "../model/includes.ts";
-import { isForeign, isOpen, isPostponed, markStale, type Report } from "../model/report.ts";
+import { isForeign, isOpen, isPostponed, markStale, type Report, toShown } from "../model/report.ts";
 import { unsettledRequests } from "./commit-requests.ts";
 import { createFollowMerge, type Followed, waitsFor } from "./follow-merge.ts";
 import type { Marker } from "./marker.ts";
@@ -207,7 +207,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
   }
 
   async function postComment(forge: Forge, report: Report, comments: OwnComments, signal?: AbortSignal) {
-    const { pullRequest: key, previews, obstacle, unshown = [] } = report;
+    const { pullRequest: key, previews, obstacle, unshown = [] } = toShown(report);
     const marker = await deps.markerOf(forge.id);
     const body = deps.render(report, { maxLength: forge.maxCommentLength, marker: marker.text(key) });
     const concerned = previews.length + unshown.length > 0 || obstacle !== undefined;
@@ -216,7 +216,8 @@ export function createReportWriter(deps: ReportWriterDeps) {
     // Comments by another process may predate a change of the watched namespaces.
     const onForeign = written.get(name) ? warnOfAnother : undefined;
     // If Redis lost the report of the last preview, the comment may still show it.
-    const isUpToDate = (existing: string) => !concerned && hasFinalVerdict(existing, report);
+    const isUpToDate = (existing: string) =>
+      withoutTime(existing) === withoutTime(body) || (!concerned && hasFinalVerdict(existing, report));
     const comment = await writeComment({ forge, marker, comments, onForeign, isUpToDate }, key, body, how, signal);
     if (comment !== undefined) written.set(name, true);
     return comment;

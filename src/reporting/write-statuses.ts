@@ -1,6 +1,7 @@
 /** Updates a commit's statuses on its forge; writes only those that differ. */
 import { createHash } from "node:crypto";
 import type { CommitKey, CommitStatus, StatusForm } from "../model.ts";
+import { withoutTime } from "../comment/comment.ts";
 import type { Forge, Reports } from "../ports.ts";
 import { isPreviewLine } from "./statuses.ts";
 
@@ -89,10 +90,14 @@ function toRecord({ details, shown: _, ...line }: CommitStatus, form: StatusForm
   return form === "check" ? { ...line, shown: idOf({ details }, reruns) } : line;
 }
 
-/** After a rerun, a check run has to be written again, also with the same details. */
+/**
+ * After a rerun, a check run has to be written again, also with the same details. When they were found makes no difference, as in
+ * the comment.
+ */
 function idOf({ details }: Pick<CommitStatus, "details">, reruns: number): string {
+  const shown = details && { ...details, text: withoutTime(details.text) };
   return createHash("sha256")
-    .update(JSON.stringify([reruns, details ?? null]))
+    .update(JSON.stringify([reruns, shown ?? null]))
     .digest("hex")
     .slice(0, 16);
 }

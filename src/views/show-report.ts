@@ -4,6 +4,7 @@ import { describeFooter, describeNotes, describeVerdict } from "../comment/frame
 import { groupPreviews, isComplete } from "../comment/groups.ts";
 import { describeMissing } from "../comment/objects.ts";
 import { describeEncrypted, describePruneThatWaits, describeUnattributed } from "../comment/sections.ts";
+import { describeStaleness } from "../comment/staleness.ts";
 import { describeDrift, describeLimits } from "../comment/table.ts";
 import { describeChildNotes, explainChildren, titleOfChildren } from "../comment/children.ts";
 import type { Markup } from "../comment/text.ts";
@@ -15,6 +16,7 @@ import {
   type Preview,
   type PreviewObject,
   type Report,
+  toShown,
   type UncountedChanges,
   type UncountedKind,
   uncountedKinds,
@@ -108,17 +110,20 @@ export interface ShownPreviewObject extends ShownObject {
   readonly missing?: string | undefined;
 }
 
-export function showReport(report: Report): ShownReport {
-  const { pullRequest, url, title, author, openedAt, baseBranch, head, state, obstacle, earlierPreviews } = report;
+export function showReport(newest: Report): ShownReport {
+  const { pullRequest, url, title, author, openedAt, baseBranch, head, state, earlierPreviews } = newest;
+  const report = toShown(newest);
+  const { obstacle } = report;
+  const staleness = describeStaleness(newest, sentences);
   return {
     pullRequest,
     name: pullRequestText(pullRequest),
     // The URL comes from the git host: a link must never be a program.
     url: /^https?:\/\//i.test(url) ? url : undefined,
     ...{ title, author, openedAt, baseBranch, head, state },
-    attention: attentionOf(report),
+    attention: attentionOf(newest),
     verdict: describeVerdict(report, sentences),
-    notes: describeNotes(report, sentences),
+    notes: [...(staleness === undefined ? [] : [staleness]), ...describeNotes(report, sentences)],
     compared: describeFooter(report, sentences),
     obstacle: obstacle && explainObstacle(obstacle, report),
     previews: groupPreviews(report.previews).flatMap(({ previews }) =>
@@ -126,8 +131,8 @@ export function showReport(report: Report): ShownReport {
     ),
     uncounted: findUncounted(report).map((uncounted) => ({
       kind: uncounted.kind,
-      title: titleOfUncounted(uncounted, quoted(baseBranch)),
-      why: explainUncounted(uncounted, quoted(baseBranch)),
+      title: titleOfUncounted(uncounted, quoted(report.baseBranch)),
+      why: explainUncounted(uncounted, quoted(report.baseBranch)),
     })),
     children: report.children && showChildren(report.children),
     leftOut: describeLeftOut([...report.previews, ...(report.children?.previews ?? []).map(({ preview }) => preview)]),

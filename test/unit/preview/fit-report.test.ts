@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { around } from "../../../src/kit/around.ts";
 import { fitReport, fitsReports } from "../../../src/preview/fit-report.ts";
 import { type PreviewObject, Report } from "../../../src/model/report.ts";
+import { latestResult } from "../../../src/preview/previous.ts";
 import { maxReportBytes, readReport, sizesOf, storeReport } from "../../../src/model/stored-report.ts";
 import { aPreview, aReport, fakeReports } from "../../support/fake-reports.ts";
 
@@ -219,6 +220,18 @@ test("the same change in 200 deployments with 20 objects each is kept whole, bec
   expect(Buffer.byteLength(storeReport(report).whole ?? "")).toBeLessThan(200_000);
   expect(wholeOf(report).diffs).toHaveLength(21);
   expect(readReport(storeReport(report))).toEqual(report);
+});
+
+test("what was found last is stored as compactly, and is the first to go if there is no room for both", () => {
+  const working = (of: Report) =>
+    aReport({ state: "working", previews: [aPreview({ state: "working" })], latest: latestResult(of, "cluster") });
+  const report = working(aWideReport(200));
+  expect(fitReport(report)).toBe(report);
+  expect(Buffer.byteLength(storeReport(report).whole ?? "")).toBeLessThan(200_000);
+  expect(readReport(storeReport(report))).toEqual(JSON.parse(JSON.stringify(report)));
+  expect(textOf(report)).toEqual({ ...textOf(report), latest: undefined });
+  const large = working(aWideReport(200, 150));
+  expect(fitReport(large)).toEqual({ ...large, latest: undefined });
 });
 
 test("a report that is small enough is stored once", () => {

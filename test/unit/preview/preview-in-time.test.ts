@@ -1,7 +1,9 @@
 import { describe, expect, test, vi } from "vitest";
 import { QueueUnavailableError, SupersededError } from "../../../src/errors.ts";
 import { createLimit } from "../../../src/kit/limit.ts";
-import { aPreviewWorld, base, named, slowKluctl } from "../../support/preview.ts";
+import type { Report } from "../../../src/model/report.ts";
+import { aPreview, aReport } from "../../support/fake-reports.ts";
+import { aPreviewWorld, base, head, key, named, slowKluctl } from "../../support/preview.ts";
 import { patience } from "../../support/patience.ts";
 
 test("while another job fetches from a slow remote, its pull requests wait without a slot", async () => {
@@ -48,6 +50,46 @@ describe("a preview that takes long", () => {
     kluctl.runs[0]?.finish();
     await running;
     expect(told).toHaveLength(3);
+  });
+
+  test("keeps what was found last until it is complete, also if it is replaced by a newer one", async () => {
+    const kluctl = slowKluctl();
+    const found = { previews: [aPreview({ target: "found before" })], startedAt: 1_000, finishedAt: 2_000 };
+    const previous = aReport({ ...found, head: "0".repeat(40), base });
+    const { run, told, reports, twoSecondsPass } = aPreviewWorld([named("a")], { kluctl, previous });
+    const controller = new AbortController();
+    const first = run({ signal: controller.signal });
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(1), patience);
+    await twoSecondsPass();
+    const latest = { ...found, head: "0".repeat(40), base, baseBranch: "main", why: "pull-request" };
+    await vi.waitFor(() => expect(told).toMatchObject([{ state: "working", head, latest }]), patience);
+    controller.abort(new SupersededError("newer"));
+    await first;
+
+    const second = run({}, "base");
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(2), patience);
+    await twoSecondsPass();
+    await vi.waitFor(() => expect(told).toHaveLength(2), patience);
+    expect(told[1]).toMatchObject({ state: "working", latest: { ...latest, why: "base" } });
+    kluctl.runs[1]?.finish();
+    await second;
+    expect(await reports.find(key)).toMatchObject({ state: "done", head, latest: undefined });
+  });
+
+  test.each<[string, Partial<Report>]>([
+    ["there was nothing to compare", { previews: [] }],
+    ["the last merge failed", { obstacle: { kind: "conflict", paths: ["a"] } }],
+    ["it was closed", { state: "closed" }],
+  ])("has nothing to keep if %s", async (_, before) => {
+    const kluctl = slowKluctl();
+    const { run, told, twoSecondsPass } = aPreviewWorld([named("a")], { kluctl, previous: aReport(before) });
+    const running = run();
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(1), patience);
+    await twoSecondsPass();
+    await vi.waitFor(() => expect(told).toHaveLength(1), patience);
+    expect(told[0]).toMatchObject({ state: "working", latest: undefined });
+    kluctl.runs[0]?.finish();
+    await running;
   });
 
   test("continues if its early report cannot be saved", async () => {

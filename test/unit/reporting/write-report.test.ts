@@ -652,6 +652,24 @@ test("while a preview waits for its time, a moved base requests nothing, and the
   expect(queue.requests).toEqual([{ kind: "preview", pullRequest: key, cause: "base" }]);
 });
 
+test("a comment and a check run are not written again only because of the time", async () => {
+  const { write, reports, forge } = await setUp(
+    {},
+    "check",
+    undefined,
+    (report, { marker }) =>
+      `${marker}\nfound\n\n<sub>compared · 2026-01-01 10:00:0${report.startedAt} UTC · took 2.${report.startedAt} s</sub>`,
+  );
+  await reports.save(aReport({ startedAt: 1 }));
+  await write();
+  const [comment] = forge.comments.get(text) ?? [];
+  const { length } = forge.statuses;
+  await reports.save(aReport({ startedAt: 2 }));
+  await write();
+  expect(forge.comments.get(text)).toEqual([comment]);
+  expect(forge.statuses).toHaveLength(length);
+});
+
 test("the check run of a summary has the comment's text without its marker, and is written again with another text", async () => {
   const { write, forge, reports } = await setUp({}, "check");
   await write();

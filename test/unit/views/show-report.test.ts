@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { PreviewObject } from "../../../src/model/report.ts";
+import { latestResult } from "../../../src/preview/previous.ts";
 import { fitReport } from "../../../src/preview/fit-report.ts";
 import { showReport } from "../../../src/views/show-report.ts";
 import { aPreview, aReport } from "../../support/fake-reports.ts";
@@ -29,6 +30,21 @@ test("a diff is split into the changes of its fields; a new object is one change
     ],
     ["ConfigMap shop/added", [{ path: "", diff: "+  kind: ConfigMap\n+  data: {}" }]],
   ]);
+});
+
+test("while a pull request is compared again, the page shows what was found last, and says so first", () => {
+  const found = aReport({ previews: [deployment("a", [object("one")])] });
+  const newer = { head: "2".repeat(40), state: "working", finishedAt: undefined, startedAt: 9_000 } as const;
+  const latest = latestResult(found, "pull-request");
+  const shown = showReport(aReport({ ...newer, previews: [aPreview({ state: "working" })], latest }));
+  const before = showReport(found);
+  expect(shown.notes).toEqual([
+    "⏳ Comparing again, because there is a newer commit `2222222`. Until that is done, this is the result for `1111111`.",
+    ...before.notes,
+  ]);
+  expect(shown).toMatchObject({ head: newer.head, state: "working", attention: "working" });
+  const { previews, verdict, compared } = before;
+  expect(shown).toMatchObject({ previews, verdict, compared });
 });
 
 test("the most urgent deployment comes first, and those with the same change name the first one", () => {

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { samplePreview, sampleReport, samples } from "../../../../dev/comment-pictures/samples.ts";
-import { renderComment } from "../../../../src/comment/comment.ts";
+import { renderComment, withoutTime } from "../../../../src/comment/comment.ts";
+import type { PreviewCause } from "../../../../src/model.ts";
+import { latestResult } from "../../../../src/preview/previous.ts";
 import { describePreview, describeReport } from "../../../../src/preview/summary.ts";
 import type { PreviewObject, Report } from "../../../../src/model/report.ts";
 import { readComment } from "./read.ts";
@@ -435,7 +437,45 @@ test("a server that cannot isolate a fork reports it, with what to do", () => {
 
 test("an outdated comment says so first, and when the next comparison follows", () => {
   const body = render({ ...sample("change"), staleUntil: Date.parse("2026-01-01T10:30:00Z") });
-  const [, , note] = body.split("\n\n");
-  expect(note).toMatch(/^\*\*Outdated\*\*: the cluster has changed .* follows at 2026-01-01 10:30:00 UTC\.$/);
-  expect(render(sample("change"))).not.toContain("Outdated");
+  const [, note, ...rest] = body.split("\n\n");
+  expect(note).toMatch(/^⏳ \*\*Outdated\*\*: .* has changed since .* follows at 2026-01-01 10:30:00 UTC\.$/);
+  expect(rest.join("\n\n")).toBe(render(sample("change")).split("\n\n").slice(1).join("\n\n"));
+});
+
+const again = (fields: Partial<Report>, why?: PreviewCause) => {
+  const latest = latestResult(sample("change"), why);
+  return { ...sample("working"), ...fields, latest };
+};
+
+test.each<[string, Report, string]>([
+  ["a newer commit", again({ head: "a".repeat(40) }, "base"), ", because there is a newer commit `aaaaaaa`"],
+  ["another base branch", again({ baseBranch: "next" }), ", because it is into `next` now"],
+  ["a moved base branch", again({ base: "b".repeat(40) }, "cluster"), ", because `main` has changed"],
+  ["a base branch that is about to be read", again({ base: undefined }, "base"), ", because `main` has changed"],
+  ["a library", again({}, "library"), ", because a repository that is included has changed"],
+  ["the cluster", again({}, "cluster"), ", because the cluster has changed"],
+  ["a user", again({}, "pull-request"), ""],
+])("while a pull request is compared again because of %s, the last result stays, below one line", (_, report, why) => {
+  const [marker, line, ...rest] = render(report).split("\n\n");
+  expect(line).toBe(`⏳ **Comparing again**${why}. Until that is done, this is the result for \`3f2c1ab\`.`);
+  expect([marker, ...rest].join("\n\n")).toBe(render(sample("change")));
+  expect(describeReport(report)).toBe("comparing 2 of 3 deployments");
+});
+
+test("two comments are the same if they differ only in the time of day, and in how long it took", () => {
+  const at = (finishedAt: string, startedAt = finishedAt, fields: Partial<Report> = {}) => {
+    const times = { startedAt: Date.parse(startedAt), finishedAt: Date.parse(finishedAt) };
+    return withoutTime(render({ ...sample("change"), ...times, ...fields }));
+  };
+  const one = at("2026-01-02T10:00:00Z");
+  expect(at("2026-01-02T23:59:59Z", "2026-01-02T23:50:01Z")).toBe(one);
+  expect(`${one}\n`).not.toContain("10:00:00");
+  expect(withoutTime(`${render(sample("change")).replaceAll("\n", "\r\n")}\r\n`)).toBe(
+    withoutTime(render(sample("change"))),
+  );
+  expect(at("2026-01-03T10:00:00Z")).not.toBe(one);
+  expect(at("2026-01-02T10:00:00Z", undefined, { base: "b".repeat(40) })).not.toBe(one);
+  expect(at("2026-01-02T10:00:00Z", undefined, { previews: sample("deletion").previews })).not.toBe(one);
+  // Only in our own line.
+  expect(withoutTime("<sub>x 10:00:00 UTC</sub>\nx 10:00:00 UTC")).toBe("<sub>x 10:00:00 UTC</sub>\nx 10:00:00 UTC");
 });
