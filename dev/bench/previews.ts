@@ -262,7 +262,8 @@ async function watchPreview(
 function tellsOf(request: string, head: string): boolean {
   const { body } = JSON.parse(request) as { body: string };
   const [verdict = ""] = /^### .*$/m.exec(body) ?? [];
-  return body.includes(head.slice(0, 7)) && !verdict.endsWith("…");
+  const isOlder = body.includes("**Comparing again**");
+  return body.includes(head.slice(0, 7)) && !verdict.endsWith("…") && !isOlder;
 }
 
 /** The time at which the server logged that the git host shows this state of the pull request. */

@@ -49,7 +49,7 @@ export interface OpenPullRequest {
   readonly head: string;
   /** The comments of Towline's account, oldest first. */
   comments(): Promise<readonly { readonly id: number; readonly body: string }[]>;
-  /** Waits until there is exactly one comment of Towline and it contains the text; on failure reports the comments. */
+  /** Waits until there is exactly one comment of Towline, with a current result that contains the text; on failure reports the comments. */
   comment(text: string, withinMs?: number): Promise<string>;
   push(changes: FileChanges): Promise<string>;
   edit(changes: object): Promise<void>;
@@ -205,7 +205,9 @@ function onPullRequest(
         .poll(
           async () => {
             bodies = (await comments()).map(({ body }) => body);
-            return bodies.length === 1 && bodies[0]?.includes(text);
+            const [body = "", ...others] = bodies;
+            // While it is compared again, the comment still shows the last result.
+            return others.length === 0 && body.includes(text) && !body.includes("**Comparing again**");
           },
           { ...patience, timeout },
         )
