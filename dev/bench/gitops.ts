@@ -267,7 +267,7 @@ function toReport(figures: readonly Figures[], times: number, sizes: readonly Si
       what: "annotation → Ready at the new commit",
       of: ({ commitMs }: Figures) => commitMs,
       goal: 0.5,
-      why: "kluctl runs three times, to compare, to deploy and to validate, and each run reads the project and the cluster from scratch; kluctl's controller renders once, in its own process.",
+      why: "kluctl runs to compare, to deploy, and to validate if the objects do not show that they are ready, and each run reads the project and the cluster from scratch; kluctl's controller renders once, in its own process.",
     },
   ];
   const ratioOf = (of: (one: Figures) => number) => of(ours) / of(theirs);
@@ -339,14 +339,14 @@ function explain(waits: readonly number[], costs: readonly { what: string; ratio
   const notes: string[] = [];
   if (waits.some(slower)) {
     notes.push(
-      "Where Towline takes longer: kluctl's controller renders once for everything that it does. In Towline, comparing, deploying and validating are separate runs of kluctl, " +
-        "and each of them renders; a commit that is validated needs all three, a Lease, a clone and the start of a process. " +
+      "Where Towline takes longer: kluctl's controller renders once for everything that it does. In Towline, comparing, deploying and, unless its result follows from these, " +
+        "validating are separate runs of kluctl, and each of them renders; a commit also needs a Lease, a clone and the start of a process. " +
         "Because `kluctl gitops` polls only once a second, a small delay may cost a whole second, and a small lead may save one.",
     );
   }
   if (slower(largest("CPU"))) {
     notes.push(
-      "CPU: with validation, each reconciliation is two runs of kluctl, one that compares and one that validates. " +
+      "CPU: with validation, a reconciliation is a second run of kluctl if the objects that it compared do not show that they are ready. " +
         "If there are few reconciliations, the figure for each includes a larger part of what the server uses for watches, sweeps and its own ports.",
     );
   }
