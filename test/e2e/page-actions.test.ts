@@ -222,8 +222,14 @@ const shown = {
   ],
   objectsLeftOut: 0,
 };
+const commit = "c".repeat(40);
 const details = {
-  deployment: { namespace: "shop", name: "prod", ready: "False", why: evil, drift: evil, suspended: false, ref: evil },
+  deployment: {
+    ...{ namespace: "shop", name: "prod", ready: "False", why: evil, drift: evil, suspended: false, ref: evil },
+    commit,
+  },
+  commits: [{ commit, subject: evil, author: evil }],
+  newer: { commit: evil, why: evil },
   conditions: [],
   drift: shown,
   deployErrors: [{ object: evil, message: evil }],
