@@ -106,6 +106,8 @@ const Preview = z.object({
   isolated: z.literal(true).optional(),
   /** It does not follow the repository, but includes it. */
   includes: z.literal(true).optional(),
+  /** What it reads is not known, and the merge changes nothing of what it is known to read. */
+  unsure: z.literal(true).optional(),
   /**
    * Encrypted values are replaced by placeholders. `files`: the number of the project's files with encrypted values;
    * `changed`: those in which such values changed.
@@ -337,14 +339,14 @@ export function isOpen<R extends Pick<Report, "state">>(report: R): report is R 
 
 /**
  * The deployments in which the rollout of the pull request's own changes has failed since then, and never succeeded. What
- * only includes the repository and failed without the merge too is not among them.
+ * only includes the repository, or may not read what it changes, and failed without the merge too is not among them.
  */
 export function failedIn(
   { rollout = [], previews }: Pick<Report, "rollout" | "previews">,
   since: number,
 ): RolloutLine[] {
-  const failedBefore = ({ includes, failed, errors }: Preview) =>
-    includes && (failed === "run" || errors.some(({ old }) => old));
+  const failedBefore = ({ includes, unsure, failed, errors }: Preview) =>
+    (includes || unsure) && (failed === "run" || errors.some(({ old }) => old));
   const own = new Set(previews.filter((one) => !failedBefore(one)).map(({ deployment }) => keyText(deployment)));
   return rollout.filter(
     ({ deployment, succeeded, failingSince = Infinity }) => own.has(deployment) && !succeeded && failingSince <= since,

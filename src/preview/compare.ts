@@ -41,6 +41,8 @@ export interface PreviewTarget {
   readonly heads?: Heads | undefined;
   /** It does not follow the repository of the merge, but includes it. */
   readonly consumer?: ConsumerFacts | undefined;
+  /** What it reads is not known, and the merge changes nothing of what it is known to read. */
+  readonly unsure?: boolean | undefined;
   readonly wantsManifests?: boolean | undefined;
 }
 
@@ -122,7 +124,7 @@ export async function compare(
 ): Promise<PreviewResult> {
   const { deployment } = target;
   let knownSecrets = [...credentialSecrets(target.credentials), ...(deps.settings.serverSecrets ?? [])];
-  const working = toWorking(deployment, cluster, { includes: target.consumer !== undefined });
+  const working = toWorking(deployment, cluster, { includes: target.consumer !== undefined, unsure: target.unsure });
   try {
     const { serviceAccount, confined = false } = deps.settings;
     // The annotation is about users who can push to the deployment's own repository.
@@ -140,8 +142,10 @@ export async function compare(
     const ignoreChanges = deployment.annotations[annotation.ignoreChanges];
     const { prune } = deployment.spec;
     const hiding = { knownSecrets, maskedValues, prune, undecrypted, ignoreChanges, references };
-    const wanted = { ...hiding, manifests: target.wantsManifests };
-    const { manifests, ...found } = await describeSafely(result, wanted, signal);
+    // What kluctl decrypted into other objects than Secrets cannot be masked; a diff shows it only if it changes.
+    const manifests = target.wantsManifests && (!decrypts || deployment.spec.decryption === undefined);
+    const wanted = { ...hiding, manifests };
+    const { manifests: described, ...found } = await describeSafely(result, wanted, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
     const approval =
@@ -159,7 +163,7 @@ export async function compare(
     const mendable = referenceError !== undefined && toFailure(referenceError).retry !== "person";
     const children = findChangedChildren({ ...hiding, result, found });
     const preview: Preview = { ...working, ...found, state: "done", approval, drift, ...rest };
-    return { preview, children, mendable, manifests };
+    return { preview, children, mendable, manifests: described };
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error, target) ? "render" : "run";
@@ -229,7 +233,7 @@ export function isOfTheMerge(error: unknown, { consumer }: Pick<PreviewTarget, "
 export function toWorking(
   deployment: GitDeployment,
   cluster: string,
-  { isolated = false, includes = false } = {},
+  { isolated = false, includes = false, unsure = false } = {},
 ): Preview {
   const { key, spec, status } = deployment;
   const drifted = status.lastDriftDetectionResult?.document["objects"];
@@ -248,6 +252,7 @@ export function toWorking(
     warnings: [],
     ...(isolated && { isolated }),
     ...(includes && { includes }),
+    ...(unsure && { unsure }),
   };
 }
 

@@ -96,18 +96,18 @@ export async function diffUndecrypted(comparing: Comparing): Promise<PreviewDiff
 }
 
 /**
- * The diff of the merge. If the deployment only includes the repository, its own project may be broken, and it may include
- * more than is recorded: neither is for the pull request to answer for.
+ * The diff of the merge. If the deployment only includes the repository, or may not read what changes, its own project may be
+ * broken, and it may include more than is recorded: neither is for the pull request to answer for.
  */
 async function diffMerge(
   placeMerged: () => Promise<Placed>,
   comparing: Comparing,
   placeBase: () => Promise<Placed>,
 ): Promise<CommandResult> {
-  const { consumer } = comparing.target;
-  if (consumer === undefined) return diff(await placeMerged(), comparing);
+  const { consumer, unsure } = comparing.target;
+  if (consumer === undefined && !unsure) return diff(await placeMerged(), comparing);
   const result = await diffOrBlame(placeMerged, comparing, placeBase);
-  const others = consumer.findOthers?.(includesOf(result.document));
+  const others = consumer?.findOthers?.(includesOf(result.document));
   if (others !== undefined) throw new BrokenBaseError(`This cannot be shown: ${others}.`);
   return result;
 }

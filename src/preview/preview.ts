@@ -23,7 +23,10 @@ export interface PreviewDeps extends OpenDeps {
   /** The forges with credentials for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
   readonly deployments: Pick<Deployments, "tracking" | "including"> & { synced(): boolean };
-  readonly reports: Pick<Reports, "find" | "save" | "setRefused" | "setUnpublished" | "stale" | "setStale">;
+  readonly reports: Pick<
+    Reports,
+    "find" | "save" | "setRefused" | "setUnpublished" | "setPublished" | "stale" | "setStale"
+  >;
   /** Absent: there is no page that shows them. */
   readonly manifests?: Pick<ManifestStore, "save"> | undefined;
   readonly queue: Pick<Queue, "enqueue">;
@@ -71,7 +74,10 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
     const pullRequest = await forge.pullRequest(key, attempt.signal);
-    if (pullRequest === undefined) return { kind: "skipped", why: "there is no such pull request" };
+    if (pullRequest === undefined) {
+      await deps.reports.setPublished(key, await deps.reports.setUnpublished(key)); // where it would be
+      return { kind: "skipped", why: "there is no such pull request" };
+    }
     const previous = await deps.reports.find(key);
     if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are disabled (preview.enabled)" };

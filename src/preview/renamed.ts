@@ -85,9 +85,11 @@ function update(jsonPath: string, oldValue: unknown, newValue: unknown): FieldCh
   return { type: "update", jsonPath, oldValue, newValue };
 }
 
-/** Set by kluctl and kubectl to recognize their objects. */
+/** Set by kluctl and kubectl to recognize their objects, as opposed to what says how these are handled. */
 function isFromTools(key: string): boolean {
-  return /^(?:(?:[\w-]+\.)?kluctl\.io|kubectl\.kubernetes\.io)\//.test(key);
+  return /^(?:kluctl\.io\/(?:discriminator|deployment-item-dir|tag-.*)|kubectl\.kubernetes\.io\/last-applied-configuration)$/.test(
+    key,
+  );
 }
 
 function at(object: JsonObject, path: readonly string[]): JsonObject {

@@ -7,6 +7,7 @@ import { reposOfUrls } from "../model/repo-url.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { PreviewTarget } from "./compare.ts";
+import { touchesKnown } from "../intake/match.ts";
 import { matchPullRequest } from "./match.ts";
 import { describeOthers, matchConsumers, otherIncludes } from "./match-consumers.ts";
 import type { FailedGroup, MergedGroup, MergedOrNot } from "./merges.ts";
@@ -54,7 +55,14 @@ export function toTargets(
     const base = one.kind === "merged" ? (one.tip ?? one.base) : undefined;
     const heads = one.kind === "merged" ? one.heads : undefined;
     const matched = matchPullRequest(pullRequest, one.deployments, one.kind === "merged" ? one.known : known);
-    targets.push(...matched.concerned.map((deployment) => ({ deployment, credentials, merge, base, heads })));
+    const changed = (one.kind === "merged" ? one.known : known)?.changed;
+    const isUnsure = (deployment: GitDeployment) => changed !== undefined && !touchesKnown(changed, deployment);
+    targets.push(
+      ...matched.concerned.map((deployment) => ({
+        ...{ deployment, credentials, merge, base, heads },
+        ...(isUnsure(deployment) && { unsure: true }),
+      })),
+    );
     ignored.push(...matched.ignored);
   }
   const failed = merges.filter((one) => one.kind === "failed");

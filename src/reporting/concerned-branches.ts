@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { annotation, type AnyDeployment, type DeploymentChange, followsGit, type GitDeployment } from "../model.ts";
 import { changedPreviews } from "../model/last-deploy.ts";
+import { parseReads } from "../model/outside-reads.ts";
 import { branchesShowing, librariesOf, ownBranchOf, type ShowingBranch } from "../preview/match-consumers.ts";
 
 /** Some of the open pull requests into a branch. */
@@ -16,7 +17,7 @@ export interface ConcernedBranch extends ShowingBranch {
 const clocksDifferMs = 10_000;
 
 /** They decide which pull requests a deployment is shown in. Those that name libraries are compared by `librariesOf`. */
-const deciding = [annotation.preview, annotation.paths, annotation.reads];
+const deciding = [annotation.preview, annotation.paths];
 /** They change what is shown of it. */
 const shaping = [annotation.ignoreChanges, annotation.previewDecrypt, annotation.dependsOn];
 
@@ -31,8 +32,9 @@ export function findConcernedBranches({ kind, deployment, previous }: Deployment
     const rest = kind === "added" ? { startedBefore: Date.parse(there.creationTimestamp ?? "") + clocksDifferMs } : {};
     return branchesShowing(there).map((one) => ({ ...one, which, ...rest }));
   }
-  const isOther = now.generation !== before.generation || differ(now, before, deciding);
-  const isChanged = differ(now, before, shaping) || foundOthers(now, before) || wasDeployed(now, before);
+  const isOther = now.generation !== before.generation || differ(now, before, deciding) || readsMore(now, before);
+  const isChanged =
+    differ(now, before, [...shaping, annotation.reads]) || foundOthers(now, before) || wasDeployed(now, before);
   const which: ConcernedBranch["which"] | undefined = isOther ? "all" : isChanged ? "shown" : undefined;
   const own = which === undefined ? [] : ownBranchOf(now).map((one) => ({ ...one, which }));
   const isMoved = !isDeepStrictEqual(ownBranchOf(now), ownBranchOf(before));
@@ -52,6 +54,15 @@ function previewable(deployment: AnyDeployment | undefined): GitDeployment | und
 
 function differ(now: GitDeployment, before: GitDeployment, names: readonly string[]): boolean {
   return names.some((name) => now.annotations[name] !== before.annotations[name]);
+}
+
+/** Whether it reads, or may read, what it did not before. What it is known not to read concerns only who shows it. */
+function readsMore(now: GitDeployment, before: GitDeployment): boolean {
+  const [places, earlier] = [now, before].map(({ spec, annotations }) =>
+    parseReads(spec.source.path, annotations[annotation.reads]),
+  );
+  if (places === undefined || earlier === undefined) return places === undefined && earlier !== undefined;
+  return places.some((place) => !earlier.includes(place));
 }
 
 function wasDeployed({ status: now }: GitDeployment, { status: before }: GitDeployment): boolean {

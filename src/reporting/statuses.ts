@@ -107,11 +107,11 @@ export function areMany({ length }: readonly unknown[]): boolean {
 
 /**
  * A fork does not fail because it needs the cluster, and no pull request because of what is wrong with a deployment that
- * only includes its repository.
+ * only includes its repository, or of which nobody knows that it reads what changes.
  */
-function stateOf({ state, counts, isolated, includes, failed }: Preview): CommitStatus["state"] {
+function stateOf({ state, counts, isolated, includes, unsure, failed }: Preview): CommitStatus["state"] {
   if (state === "working") return "pending";
-  if ((isolated || includes) && failed === "run") return "success";
+  if ((isolated || includes || unsure) && failed === "run") return "success";
   return state === "failed" || counts.errors > 0 ? "failure" : "success";
 }
 

@@ -29,9 +29,9 @@ const withoutStatus: Readonly<Record<string, readonly string[]>> = {
   "admissionregistration.k8s.io": ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"],
 };
 
-/** Annotations that change how an object is validated, or that add to the result. */
+/** Annotations that change how an object is validated, that add to the result, or by which several objects share an entry. */
 const special =
-  /^(kluctl\.io\/(validate-ignore|is-ready|delete|hook|hook-.*)|helm\.sh\/hook.*|validate-result\.kluctl\.io\/.*)$/;
+  /^(kluctl\.io\/(validate-ignore|is-ready|delete|diff-name|hook|hook-.*)|helm\.sh\/hook.*|validate-result\.kluctl\.io\/.*)$/;
 
 /** Whether the rules of this version, as reported by kluctl, are those known here. */
 export function hasKnownRules(version: string): boolean {
@@ -47,7 +47,10 @@ export function isKnownReady(result: CommandResult, { deployed, now }: { deploye
   if (deployed && command?.dryRun) return false;
   const age = now - Date.parse(command?.startTime ?? "");
   if (!(age >= 0 && age <= freshMs)) return false;
-  const objects = result.objects.filter(({ orphan, deleted }) => !orphan && !deleted);
+  // kluctl validates what it renders. That may be deleted as well: by a hook of its own, or in order to be created again.
+  const objects = result.objects.filter(
+    ({ rendered, orphan, deleted }) => rendered !== undefined || !(orphan || deleted),
+  );
   let left = mostCharacters;
   return objects.every((object) => {
     const live = deployed ? (object.applied ?? object.remote) : object.remote;
@@ -56,8 +59,8 @@ export function isKnownReady(result: CommandResult, { deployed, now }: { deploye
   });
 }
 
-function isReady({ hook, rendered }: ResultObject, live: string): boolean {
-  if (hook || (rendered !== undefined && isSpecial(JSON.parse(rendered) as JsonObject))) return false;
+function isReady({ hook, deleted, rendered }: ResultObject, live: string): boolean {
+  if (hook || deleted || (rendered !== undefined && isSpecial(JSON.parse(rendered) as JsonObject))) return false;
   const object = JSON.parse(live) as JsonObject;
   if (isSpecial(object)) return false;
   const [group, kind] = groupKindOf(object);

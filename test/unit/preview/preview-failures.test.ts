@@ -33,6 +33,22 @@ describe("a failure", () => {
     ]);
   });
 
+  test.each([
+    ["may not read what changes, and fails without the merge too", undefined, "run"],
+    ["is known to read what changes", "app/\nlibs", "render"],
+  ] as const)("of a deployment that %s", async (_, reads, failed) => {
+    const annotations: Record<string, string> = reads === undefined ? {} : { [annotation.reads]: reads };
+    const spec = inFolder("app");
+    const { run, previews, kluctl, sources } = aPreviewWorld([named("a", { spec, annotations })]);
+    sources.nextMerge.changed = { complete: true, paths: ["libs/base.yaml"] };
+    sources.nextMerge.inBase = true;
+    kluctl.answers.diff = new PrepareError("template failed: app.yaml:3");
+    await run();
+    expect(previews()).toMatchObject([{ state: "failed", failed, ...(failed === "run" && { unsure: true }) }]);
+    expect(previews()[0]?.unsure).toBe(failed === "run" ? true : undefined);
+    expect(previews()[0]?.failure?.includes("without the pull request either")).toBe(failed === "run");
+  });
+
   test("is reported without the logins", async () => {
     const password = "a-password-of-git";
     const { run, previews, kluctl } = aPreviewWorld(

@@ -64,10 +64,13 @@ describe("no report is written", () => {
   });
 
   test("for a pull request that does not exist", async () => {
-    const { run, forge, told } = aPreviewWorld([named("prod")]);
+    const { run, forge, told, reports } = aPreviewWorld([named("prod")]);
     forge.pullRequests.clear();
+    await reports.setUnpublished(key);
     expect(await run()).toEqual({ kind: "skipped", why: "there is no such pull request" });
     expect(told).toEqual([]);
+    // The sweep would request it again and again.
+    expect(await reports.unpublished(key.forge, 0)).toEqual([]);
   });
 
   test("before all deployments are known", async () => {

@@ -139,7 +139,6 @@ test("a pull request whose deployments are not known yet may show any", async ()
 test.each<[string, string, number[]]>([
   ["that decides which pull requests show it", annotation.preview, [1, 2]],
   ["that adds paths", annotation.paths, [1, 2]],
-  ["that records which files it reads", annotation.reads, [1, 2]],
   ["that folds changes", annotation.ignoreChanges, [1]],
   ["that allows decryption", annotation.previewDecrypt, [1]],
   ["that names its dependencies", annotation.dependsOn, [1]],
@@ -158,6 +157,22 @@ test.each<[string, string, number[]]>([
     expect(numbersOf(queue)).toEqual([...numbers, ...numbers]);
   },
 );
+
+test.each([
+  ["more than before", "app/\nbase", "app/\nbase\nlibs", [1, 2]],
+  ["less than before", "app/\nbase\nlibs", "app/\nbase", [1]],
+  ["what is known now", undefined, "app/\nbase", [1]],
+  ["what is not known any more", "app/\nbase", "app/\n*", [1, 2]],
+])("a deployment that reads %s requests the previews that it concerns", async (_, before, after, numbers) => {
+  const { change, queue, reports } = setUp();
+  await savePullRequests(reports);
+  const spec = { source: { ...aDeployment().spec.source, path: "app" } };
+  const reading = (reads: string | undefined) =>
+    aDeployment({ key, spec, annotations: reads === undefined ? {} : { [annotation.reads]: reads } });
+  change(reading(before), reading(after));
+  await vi.runAllTimersAsync();
+  expect(numbersOf(queue)).toEqual(numbers);
+});
 
 test("a created deployment requests the pull requests into its branch that were previewed before, also after a restart", async () => {
   const { emit, queue, reports } = setUp();

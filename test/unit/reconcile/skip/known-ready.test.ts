@@ -35,6 +35,8 @@ test.each([
   ["a hook", result([{ ...settings, hook: true }])],
   ["an object that is not in the cluster", result([anObject({ rendered: json("ConfigMap") })])],
   ["one that is to be deleted", result([object(json("ConfigMap"), { rendered: annotated("kluctl.io/delete") })])],
+  ["one that is deleted first", result([{ ...settings, deleted: true }])],
+  ["one that shares its entry with others", result([object(annotated("kluctl.io/diff-name"))])],
   ["one that says itself whether it is ready", result([object(annotated("kluctl.io/is-ready"))])],
   ["one whose validation adds to the result", result([object(annotated("validate-result.kluctl.io/note"))])],
   ["a very large result", result([object(json("ConfigMap", { data: { text: "x".repeat(1_000_000) } }))])],
@@ -47,8 +49,11 @@ function annotated(name: string): string {
 }
 
 test("orphans and deleted objects are not validated", () => {
-  const gone = { ...object(json("Pod", { status: {} })), deleted: true };
-  const orphan = { ...object(json("Pod", { status: {} })), orphan: true };
+  const pod = anObject({ remote: json("Pod", { status: {} }) });
+  const [gone, orphan] = [
+    { ...pod, deleted: true },
+    { ...pod, orphan: true },
+  ];
   expect(isKnownReady(result([settings, gone, orphan]), atOnce)).toBe(true);
 });
 
