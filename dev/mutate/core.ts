@@ -19,6 +19,7 @@ const [matching, reconciling, queueing] = [
 
 export const core: Readonly<Record<string, CoreFile>> = {
   "src/intake/match.ts": { tests: matching, mayLive: [] },
+  "src/intake/touched-files.ts": { tests: matching, mayLive: [] },
   "src/intake/match-includes.ts": { tests: matching, mayLive: [] },
   "src/kit/glob.ts": {
     tests: "test/unit/{match,source}/*glob.test.ts",

@@ -1,6 +1,6 @@
 /** Finds the deployments that merging a pull request would affect. Pure, and explains its decisions. */
 import { describeRef } from "../model/git-ref.ts";
-import { reasonUntouched } from "../intake/match.ts";
+import { reasonUntouched } from "../intake/touched-files.ts";
 import type { Ignored } from "../model/receipt.ts";
 import {
   type ChangedPaths,

@@ -7,7 +7,7 @@ import { reposOfUrls } from "../model/repo-url.ts";
 import { credentialSecrets } from "../access/credentials.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { PreviewTarget } from "./compare.ts";
-import { touchesKnown } from "../intake/match.ts";
+import { touchesKnown } from "../intake/touched-files.ts";
 import { matchPullRequest } from "./match.ts";
 import { describeOthers, matchConsumers, otherIncludes } from "./match-consumers.ts";
 import type { FailedGroup, MergedGroup, MergedOrNot } from "./merges.ts";

@@ -4,7 +4,7 @@
  * does, deploying them changes nothing; if not, they have to be deployed. Either way the deploy alone gives the answer,
  * and the project is rendered only once. Pure.
  */
-import { touchesKnown } from "../intake/match.ts";
+import { touchesKnown } from "../intake/touched-files.ts";
 import {
   annotation,
   type ChangedPaths,

@@ -1,7 +1,7 @@
 /**
  * Decides whether a project that reads nothing outside its directory can render differently at another commit. Pure.
  */
-import { touchesKnown } from "../intake/match.ts";
+import { touchesKnown } from "../intake/touched-files.ts";
 import type { ChangedPaths, GitDeployment } from "../model.ts";
 
 /** Returns the reason; `undefined`: none of its inputs changed. `changed` comes from git itself, not from a host. */

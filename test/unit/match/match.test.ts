@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { describeIgnored, match, reposOf, touchesKnown } from "../../../src/intake/match.ts";
+import { describeIgnored, match, reposOf } from "../../../src/intake/match.ts";
+import { touchesKnown } from "../../../src/intake/touched-files.ts";
 import { annotation, type GitDeployment, type GitSource, type PushEvent } from "../../../src/model.ts";
 import { formatReads } from "../../../src/model/outside-reads.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
