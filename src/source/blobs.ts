@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Transform, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SourceError } from "../errors.ts";
-import { createLimit, type Limit } from "../kit/limit.ts";
+import { createTurns } from "../kit/turns.ts";
 import type { Layer } from "./artifact.ts";
 
 export interface Blobs {
@@ -23,24 +23,14 @@ export interface Blobs {
 const largest = 512 * 1024 * 1024;
 
 export function createBlobs(directory: string): Blobs {
-  const locks = new Map<string, Limit>();
-
-  /** Serializes callers that want the same blob, so that it is fetched once. */
-  async function alone<T>(path: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const lock = locks.get(path) ?? createLimit(1);
-    locks.set(path, lock);
-    try {
-      return await lock.run(work, { signal });
-    } finally {
-      if (lock.idle()) locks.delete(path);
-    }
-  }
+  /** Callers that want the same blob wait for each other, so that it is fetched once. */
+  const turns = createTurns();
 
   return {
     async open(folder, blob, fetch, signal) {
       if (blob.size > largest) throw new SourceError("refused", `the artifact is larger than ${largest} bytes`);
       const path = join(directory, folder, blob.digest.replace(":", "-"));
-      return alone(path, signal, async () => {
+      const take = async () => {
         const kept = await open(path, "r").catch(() => undefined);
         if (kept !== undefined) {
           const now = new Date();
@@ -50,7 +40,8 @@ export function createBlobs(directory: string): Blobs {
         await mkdir(join(directory, folder), { recursive: true, mode: 0o700 });
         await download(blob, path, await fetch(), signal);
         return open(path, "r");
-      });
+      };
+      return turns.run(path, take, { signal });
     },
 
     async sweep(idleMs) {

@@ -1,7 +1,7 @@
 /** Brings the environments of a git host in line with the deployments of a repository; writes only what differs. */
 import { ForgeError } from "../../errors.ts";
 import { createBoundedMap } from "../../kit/bounded-map.ts";
-import { createLimit, type Limit } from "../../kit/limit.ts";
+import { createTurns } from "../../kit/turns.ts";
 import type { Logger } from "../../log.ts";
 import type { CommitKey } from "../../model.ts";
 import type { Forge, PostedDeployments, PostedSnapshot } from "../../ports.ts";
@@ -40,7 +40,11 @@ const mostKept = 1_000;
 export function createEnvironmentWriter({ posted, isEnabled, task, log }: EnvironmentWriterDeps): WriteEnvironments {
   const refused = createBoundedMap<true>({ entries: mostKept, maxAgeMs: restMs });
   const logged = createBoundedMap<true>({ entries: mostKept });
-  const turns = new Map<string, Limit>();
+  /**
+   * By repository. The jobs of several commits write to the same environments: what one of them decides from would be outdated by
+   * the other's writes, on the host too.
+   */
+  const turns = createTurns();
 
   function warnOnce(about: CommitKey, problem: string, message: string): void {
     const key = `${about.forge}:${about.repoName} ${problem}`;
@@ -76,21 +80,6 @@ export function createEnvironmentWriter({ posted, isEnabled, task, log }: Enviro
     logged.set(key, true);
   }
 
-  /**
-   * The jobs of several commits of a repository write to the same environments: what one of them decides from would be outdated
-   * by the other's writes, on the host too.
-   */
-  async function inTurn(commit: CommitKey, work: () => Promise<void>, signal?: AbortSignal): Promise<void> {
-    const name = `${commit.forge}:${commit.repoName.toLowerCase()}`;
-    const turn = turns.get(name) ?? createLimit(1);
-    turns.set(name, turn);
-    try {
-      await turn.run(work, { signal });
-    } finally {
-      if (turn.idle()) turns.delete(name);
-    }
-  }
-
   async function write(
     forge: Forge,
     commit: CommitKey,
@@ -117,7 +106,8 @@ export function createEnvironmentWriter({ posted, isEnabled, task, log }: Enviro
 
   return async function writeEnvironments(forge, commit, followers, signal) {
     if (forge.setDeployment === undefined || !isEnabled(forge.id)) return;
-    await inTurn(commit, () => write(forge, commit, followers, signal), signal);
+    const repository = `${commit.forge}:${commit.repoName.toLowerCase()}`;
+    await turns.run(repository, () => write(forge, commit, followers, signal), { signal });
   };
 }
 
