@@ -3,20 +3,13 @@ import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import type { CommandResult, ResultObject, ValidateResult } from "../model.ts";
 import { inThread, largeText } from "../kit/in-thread.ts";
+import { ObjectRefSchema } from "../model/object-ref-schema.ts";
 import { applyDelta } from "./delta.ts";
 import { type DeploymentTree, objectsHash } from "./objects-hash.ts";
 import { parseYamlInSlices } from "./yaml-slices.ts";
 
-const ref = z.object({
-  group: z.string().optional(),
-  version: z.string().optional(),
-  kind: z.string(),
-  name: z.string(),
-  namespace: z.string().optional(),
-});
-
 const errors = z
-  .array(z.object({ ref, message: z.string() }))
+  .array(z.object({ ref: ObjectRefSchema, message: z.string() }))
   .nullish()
   .transform((list) => list ?? []);
 
@@ -30,7 +23,7 @@ const change = z.object({
 });
 
 const compactedObject = z.object({
-  ref,
+  ref: ObjectRefSchema,
   changes: z.array(change).nullish(),
   new: z.boolean().optional(),
   orphan: z.boolean().optional(),
@@ -43,7 +36,9 @@ const compactedObject = z.object({
 
 const tree: z.ZodType<DeploymentTree> = z.object({
   deployments: z
-    .array(z.object({ renderedObjects: z.array(ref).nullish(), renderedInclude: z.lazy(() => tree).nullish() }))
+    .array(
+      z.object({ renderedObjects: z.array(ObjectRefSchema).nullish(), renderedInclude: z.lazy(() => tree).nullish() }),
+    )
     .nullish(),
 });
 

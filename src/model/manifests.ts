@@ -3,19 +3,12 @@
  * like the report beside which they are stored. A schema, because they are read back from Redis.
  */
 import { z } from "zod";
+import { ObjectRefSchema } from "./object-ref-schema.ts";
 
 const count = z.int().nonnegative();
 
-const Ref = z.object({
-  group: z.string().optional(),
-  version: z.string().optional(),
-  kind: z.string(),
-  name: z.string(),
-  namespace: z.string().optional(),
-});
-
 /** `linesLeftOut`: how many lines of it are not stored. */
-const ObjectManifest = z.object({ ref: Ref, text: z.string(), linesLeftOut: count });
+const ObjectManifest = z.object({ ref: ObjectRefSchema, text: z.string(), linesLeftOut: count });
 
 /** The manifests of one deployment, the most important ones first. `leftOut`: how many more objects there are. */
 const DeploymentManifests = z.object({

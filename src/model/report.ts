@@ -4,17 +4,10 @@
  */
 import { z } from "zod";
 import { keyText, type RepoId } from "../model.ts";
+import { ObjectRefSchema } from "./object-ref-schema.ts";
 
 const count = z.int().nonnegative();
 const kubernetesName = z.string().max(253);
-
-const Ref = z.object({
-  group: z.string().optional(),
-  version: z.string().optional(),
-  kind: z.string(),
-  name: z.string(),
-  namespace: z.string().optional(),
-});
 
 /**
  * The kinds of risks, the most urgent first. `deletion`: something is lost. `immutable`: the API server will reject it.
@@ -37,7 +30,7 @@ const SecretKey = z.object({
 });
 
 const PreviewObject = z.object({
-  ref: Ref,
+  ref: ObjectRefSchema,
   /** `orphan`: no longer in the project, but kept in the cluster because the deployment does not prune. */
   action: z.enum(["new", "changed", "deleted", "orphan"]),
   risks: z.array(Risk),
@@ -52,7 +45,7 @@ const PreviewObject = z.object({
 });
 
 /** `old`: the base branch has the same error. */
-const Message = z.object({ ref: Ref.optional(), message: z.string(), old: z.literal(true).optional() });
+const Message = z.object({ ref: ObjectRefSchema.optional(), message: z.string(), old: z.literal(true).optional() });
 
 /** Changes that are shown apart from those that count. */
 const UncountedChanges = z.object({ objects: z.array(PreviewObject), objectsLeftOut: count });
