@@ -2,6 +2,7 @@
  * Renders untrusted projects from their files alone: no cluster, no login, no network. The result is what kluctl
  * prints.
  */
+import { isRecord } from "../kit/json.ts";
 import { readFile, writeFile } from "node:fs/promises";
 import { parseAllDocuments } from "yaml";
 import { NeedsMoreError, PrepareError } from "../errors.ts";
@@ -79,10 +80,6 @@ function refOf({ apiVersion, kind, metadata }: Readonly<Record<string, unknown>>
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Go's error messages for what the jail denies: resolving a name, and connecting to anything but a proxy. */

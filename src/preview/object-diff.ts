@@ -1,5 +1,5 @@
 /** The diff of one object as text, without secrets. Pure. */
-import { parseJson } from "../kit/json.ts";
+import { isRecord, parseJson } from "../kit/json.ts";
 import { diffLines } from "../kit/line-diff.ts";
 import type { FieldChange, ResultObject } from "../model.ts";
 import type { Redactor } from "../redact/redactor.ts";
@@ -138,8 +138,4 @@ function asWritten(object: unknown): unknown {
   });
   const { apiVersion, kind, metadata: _, ...rest } = object;
   return { apiVersion, kind, metadata: Object.fromEntries(metadata) as unknown, ...rest };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

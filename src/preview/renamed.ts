@@ -3,7 +3,7 @@
  * and leaves the old one behind; here both become one object that changes, and the new name in what refers to it becomes
  * noise. Not Secrets: their contents are not known here. Pure.
  */
-import { type JsonObject, parseJson } from "../kit/json.ts";
+import { field, fieldsOf, type JsonObject, parseJson } from "../kit/json.ts";
 import type { FieldChange, ResultObject } from "../model.ts";
 
 /** The encoding of kustomize's hash: hexadecimal, with letters in place of what could be read as a word. */
@@ -58,7 +58,7 @@ function renaming(namespace: string | undefined, from: unknown, to: unknown): st
 
 function join(added: ResultObject, left: ResultObject): ResultObject {
   const name = update("metadata.name", left.ref.name, added.ref.name);
-  const changes = [name, ...changesBetween(recordOf(left.remote), recordOf(added.rendered))];
+  const changes = [name, ...changesBetween(parse(left.remote), parse(added.rendered))];
   return { ...added, new: false, changes, remote: left.remote };
 }
 
@@ -67,7 +67,7 @@ const parts = [["data"], ["binaryData"], ["metadata", "labels"], ["metadata", "a
 
 function changesBetween(before: JsonObject, after: JsonObject): FieldChange[] {
   const entries = parts.flatMap((path) => {
-    const [old, now] = [at(before, path), at(after, path)];
+    const [old, now] = [before, after].map((object) => fieldsOf(field(object, ...path))) as [JsonObject, JsonObject];
     const keys = [...new Set([...Object.keys(old), ...Object.keys(now)])].filter((key) => !isFromTools(key)).toSorted();
     return keys.flatMap((key) => changeOf(`${path.join(".")}[${JSON.stringify(key)}]`, old[key], now[key]));
   });
@@ -92,14 +92,6 @@ function isFromTools(key: string): boolean {
   );
 }
 
-function at(object: JsonObject, path: readonly string[]): JsonObject {
-  return path.reduce((parent, name) => toRecord(parent[name]), object);
-}
-
-function recordOf(json: string | undefined): JsonObject {
-  return toRecord(parseJson(json ?? ""));
-}
-
-function toRecord(value: unknown): JsonObject {
-  return typeof value === "object" && value !== null ? (value as JsonObject) : {};
+function parse(json: string | undefined): JsonObject {
+  return fieldsOf(parseJson(json ?? ""));
 }

@@ -3,7 +3,7 @@
  * and shows it. Nothing in it was ever compared with a cluster. Pure.
  */
 import { isDeepStrictEqual } from "node:util";
-import { parseJson } from "../kit/json.ts";
+import { isRecord, parseJson } from "../kit/json.ts";
 import { type FieldChange, type CommandResult, refId, type ResultObject } from "../model.ts";
 import { lengthOfTexts } from "../redact/weight.ts";
 import { inThread, largeText } from "../kit/in-thread.ts";
@@ -95,8 +95,4 @@ function joined(path: string, key: string): string {
   const plain = /^[A-Za-z_][\w-]*$/.test(key);
   if (!plain) return `${path}[${JSON.stringify(key)}]`;
   return path === "" ? key : `${path}.${key}`;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

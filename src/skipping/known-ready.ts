@@ -6,7 +6,8 @@
  * its pkg/validation. For everything else, kluctl is asked. test/integration/kluctl/known-ready.test.ts compares the
  * two.
  */
-import type { JsonObject } from "../kit/json.ts";
+import { field, fieldsOf, type JsonObject } from "../kit/json.ts";
+import { kindIdOf } from "../model/object-kind.ts";
 import type { CommandResult, ResultObject } from "../model.ts";
 
 /** A status may have changed since it was read, so a result that took longer than this proves nothing. */
@@ -18,16 +19,26 @@ const mostCharacters = 1_000_000;
 /** The newest minor version of kluctl 2 whose rules are known. */
 const newestMinor = 28;
 
-/** Kinds of the API server itself that have no status, by API group. */
-const withoutStatus: Readonly<Record<string, readonly string[]>> = {
-  "": ["ConfigMap", "Secret", "ServiceAccount", "LimitRange", "Endpoints"],
-  "rbac.authorization.k8s.io": ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"],
-  "networking.k8s.io": ["NetworkPolicy", "IngressClass"],
-  "storage.k8s.io": ["StorageClass", "CSIDriver"],
-  "scheduling.k8s.io": ["PriorityClass"],
-  "node.k8s.io": ["RuntimeClass"],
-  "admissionregistration.k8s.io": ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"],
-};
+/** Kinds of the API server itself that have no status. */
+const withoutStatus: ReadonlySet<string> = new Set([
+  "/ConfigMap",
+  "/Endpoints",
+  "/LimitRange",
+  "/Secret",
+  "/ServiceAccount",
+  "admissionregistration.k8s.io/MutatingWebhookConfiguration",
+  "admissionregistration.k8s.io/ValidatingWebhookConfiguration",
+  "networking.k8s.io/IngressClass",
+  "networking.k8s.io/NetworkPolicy",
+  "node.k8s.io/RuntimeClass",
+  "rbac.authorization.k8s.io/ClusterRole",
+  "rbac.authorization.k8s.io/ClusterRoleBinding",
+  "rbac.authorization.k8s.io/Role",
+  "rbac.authorization.k8s.io/RoleBinding",
+  "scheduling.k8s.io/PriorityClass",
+  "storage.k8s.io/CSIDriver",
+  "storage.k8s.io/StorageClass",
+]);
 
 /** Annotations that change how an object is validated, that add to the result, or by which several objects share an entry. */
 const special =
@@ -63,17 +74,17 @@ function isReady({ hook, deleted, rendered }: ResultObject, live: string): boole
   if (hook || deleted || (rendered !== undefined && isSpecial(JSON.parse(rendered) as JsonObject))) return false;
   const object = JSON.parse(live) as JsonObject;
   if (isSpecial(object)) return false;
-  const [group, kind] = groupKindOf(object);
+  const kind = kindIdOf(object);
   const { status } = object;
-  if (status === undefined || status === null) return withoutStatus[group]?.includes(kind) === true;
-  const observed = at(object, "status", "observedGeneration");
-  if (observed !== undefined && observed !== at(object, "metadata", "generation")) return false;
-  const isReadyKind = rules[`${group}/${kind}`];
+  if (status === undefined || status === null) return withoutStatus.has(kind);
+  const observed = field(object, "status", "observedGeneration");
+  if (observed !== undefined && observed !== field(object, "metadata", "generation")) return false;
+  const isReadyKind = rules[kind];
   return isReadyKind === undefined || isReadyKind(object);
 }
 
 function isSpecial(object: JsonObject): boolean {
-  return Object.keys((at(object, "metadata", "annotations") ?? {}) as object).some((name) => special.test(name));
+  return Object.keys(fieldsOf(field(object, "metadata", "annotations"))).some((name) => special.test(name));
 }
 
 /** What has to be true of a kind's object with a status; any other kind is ready as soon as its generation is observed. */
@@ -82,55 +93,41 @@ const rules: Readonly<Record<string, (object: JsonObject) => boolean>> = {
   "cluster.x-k8s.io/MachineDeployment": () => false,
   "batch/Job": (job) => hasCondition(job, "Complete") && conditions(job, "Failed").length === 0,
   "apps/Deployment": (deployment) => {
-    if (isAbsentOr0(at(deployment, "spec", "replicas"))) return true;
-    const [ready, all] = [at(deployment, "status", "readyReplicas"), at(deployment, "status", "replicas")];
+    if (isAbsentOr0(field(deployment, "spec", "replicas"))) return true;
+    const [ready, all] = [field(deployment, "status", "readyReplicas"), field(deployment, "status", "replicas")];
     return isCount(ready) && isCount(all) && ready >= all;
   },
-  "/PersistentVolumeClaim": (claim) => at(claim, "status", "phase") === "Bound",
+  "/PersistentVolumeClaim": (claim) => field(claim, "status", "phase") === "Bound",
   "/Service": (service) => {
-    const type = at(service, "spec", "type");
+    const type = field(service, "spec", "type");
     if (type === "ExternalName") return true;
-    const ip = at(service, "spec", "clusterIP");
+    const ip = field(service, "spec", "clusterIP");
     if (typeof ip !== "string" || ip === "") return false;
-    return type !== "LoadBalancer" || isFilled(at(service, "spec", "externalIPs")) || isFilled(ingressOf(service));
+    return type !== "LoadBalancer" || isFilled(field(service, "spec", "externalIPs")) || isFilled(ingressOf(service));
   },
   "apps/DaemonSet": (set) => {
-    if (at(set, "spec", "updateStrategy", "type") !== "RollingUpdate") return true;
-    const updated = at(set, "status", "updatedNumberScheduled");
-    const desired = at(set, "status", "desiredNumberScheduled");
-    const ready = at(set, "status", "numberReady");
+    if (field(set, "spec", "updateStrategy", "type") !== "RollingUpdate") return true;
+    const updated = field(set, "status", "updatedNumberScheduled");
+    const desired = field(set, "status", "desiredNumberScheduled");
+    const ready = field(set, "status", "numberReady");
     return isCount(updated) && isCount(desired) && isCount(ready) && updated === desired && ready >= desired;
   },
   "apps/StatefulSet": (set) => {
-    if (at(set, "spec", "updateStrategy", "type") !== "RollingUpdate") return true;
-    const replicas = at(set, "spec", "replicas");
+    if (field(set, "spec", "updateStrategy", "type") !== "RollingUpdate") return true;
+    const replicas = field(set, "spec", "replicas");
     if (replicas === 0) return true;
-    if (at(set, "spec", "updateStrategy", "rollingUpdate", "partition")) return false;
-    return at(set, "status", "updatedReplicas") === replicas && at(set, "status", "readyReplicas") === replicas;
+    if (field(set, "spec", "updateStrategy", "rollingUpdate", "partition")) return false;
+    return field(set, "status", "updatedReplicas") === replicas && field(set, "status", "readyReplicas") === replicas;
   },
   "apiextensions.k8s.io/CustomResourceDefinition": (definition) => hasCondition(definition, "Established"),
 };
 
-function groupKindOf({ apiVersion, kind }: JsonObject): readonly [string, string] {
-  const version = String(apiVersion);
-  return [version.includes("/") ? version.slice(0, version.indexOf("/")) : "", String(kind)];
-}
-
-function at(object: JsonObject, ...path: readonly string[]): unknown {
-  let value: unknown = object;
-  for (const name of path) {
-    if (typeof value !== "object" || value === null) return undefined;
-    value = (value as Readonly<Record<string, unknown>>)[name];
-  }
-  return value;
-}
-
 function ingressOf(service: JsonObject): unknown {
-  return at(service, "status", "loadBalancer", "ingress");
+  return field(service, "status", "loadBalancer", "ingress");
 }
 
 function conditions(object: JsonObject, type: string): readonly { readonly status?: unknown }[] {
-  const all = at(object, "status", "conditions");
+  const all = field(object, "status", "conditions");
   return (Array.isArray(all) ? (all as { type?: unknown; status?: unknown }[]) : []).filter((one) => one.type === type);
 }
 

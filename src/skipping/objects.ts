@@ -1,4 +1,5 @@
 /** The versions of a deployment's objects in kluctl's result, and whether they have changed since. Pure. */
+import { groupOfVersion } from "../model/object-kind.ts";
 import {
   type AppliedKind,
   compareVersions,
@@ -47,7 +48,7 @@ export function seenObjects(
     // The result of a dry run for a differing object does not exist in the cluster.
     const json = applied ? (object.applied ?? object.remote) : object.remote;
     const { apiVersion = "", kind = "", metadata = {} } = json === undefined ? {} : (JSON.parse(json) as Kept);
-    const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
+    const group = groupOfVersion(apiVersion);
     const version = versionOf(group, kind, metadata);
     const name = `${object.ref.kind} ${object.ref.name}`;
     const { annotations } = metadataOf(object.rendered);

@@ -1,5 +1,5 @@
 /** Translates the status of `flux.kluctl.io/v1alpha1` to that of the current API, and back. Pure. */
-import type { JsonObject } from "../../kit/json.ts";
+import { isRecord, type JsonObject } from "../../kit/json.ts";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
 import { commitOfRevision, type GitRef } from "../../model.ts";
@@ -192,10 +192,6 @@ function errorCount({ errors }: JsonObject): number {
 
 function shorten(text: string): string {
   return text.length <= 20_000 ? text : `${text.slice(0, 20_000)}...`;
-}
-
-function isRecord(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function recordOf(value: unknown): JsonObject {

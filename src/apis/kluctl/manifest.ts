@@ -1,4 +1,5 @@
 /** Parses a KluctlDeployment as a project renders it, which may not be in the cluster. */
+import { isRecord } from "../../kit/json.ts";
 import type { Deployment, MalformedDeployment } from "../../model.ts";
 import { parseDeployment } from "./custom-resource.ts";
 
@@ -16,8 +17,4 @@ export function parseManifest(manifest: unknown): Deployment | MalformedDeployme
 
 interface Manifest extends Readonly<Record<string, unknown>> {
   readonly metadata: Readonly<Record<string, unknown>>;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -3,7 +3,8 @@
  * pods and other objects. Rolling updates do not wait for disruption budgets.
  */
 import type { ObjectRef, ResultObject } from "../../model.ts";
-import { entriesIn, field, idOf, listIn } from "./fields.ts";
+import { field } from "../../kit/json.ts";
+import { entriesIn, idOf, listIn } from "./fields.ts";
 import { hasPods, templateOf } from "./pods.ts";
 import { isLess } from "./quantity.ts";
 import { parseState, type States } from "./states.ts";

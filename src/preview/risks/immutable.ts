@@ -3,7 +3,8 @@
  * may report one change for a whole object.
  */
 import type { ObjectRef } from "../../model.ts";
-import { entriesIn, field, idOf, isRecord, listIn, textIn } from "./fields.ts";
+import { field, isRecord } from "../../kit/json.ts";
+import { entriesIn, idOf, listIn, textIn } from "./fields.ts";
 import type { States } from "./states.ts";
 
 interface Rule {

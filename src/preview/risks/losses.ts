@@ -1,9 +1,9 @@
 /**
  * What is lost when an object is deleted. The words are fixed: of the object, only its kind decides which are shown.
  */
-import { parseJson } from "../../kit/json.ts";
+import { field, parseJson } from "../../kit/json.ts";
 import type { ResultObject } from "../../model.ts";
-import { field, idOf } from "./fields.ts";
+import { idOf } from "./fields.ts";
 
 /** By group and kind; the reasons are those of the Kubernetes documentation of each kind. */
 const losses: Readonly<Record<string, string>> = {

@@ -3,7 +3,8 @@
  * be added before the others.
  */
 import type { ObjectRef } from "../../model.ts";
-import { field, idOf, isRecord, listIn } from "./fields.ts";
+import { field, isRecord } from "../../kit/json.ts";
+import { idOf, listIn } from "./fields.ts";
 import type { States } from "./states.ts";
 
 /** What is named by a field, before and after; `before` is `undefined` for what is new. */

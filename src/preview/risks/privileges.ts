@@ -3,7 +3,8 @@
  * Kubernetes restrict in their levels Baseline and, for running as root, escalation and dropped capabilities, Restricted.
  */
 import type { ObjectRef } from "../../model.ts";
-import { field, listIn, textsIn } from "./fields.ts";
+import { field } from "../../kit/json.ts";
+import { listIn, textsIn } from "./fields.ts";
 import { countOf, hasPods, type Pair, type Pods, podsOf } from "./pods.ts";
 import type { States } from "./states.ts";
 

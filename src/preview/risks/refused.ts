@@ -3,7 +3,8 @@
  * fails, which a dry run does not always show.
  */
 import type { ObjectRef, ResultError, ResultObject } from "../../model.ts";
-import { field, idOf } from "./fields.ts";
+import { field } from "../../kit/json.ts";
+import { idOf } from "./fields.ts";
 import { changedFields, hasImmutableFields, isFromServer, shortPath } from "./immutable.ts";
 import { isLess } from "./quantity.ts";
 import { fromChanges, parseState, type States } from "./states.ts";

@@ -3,7 +3,8 @@
  * https://kubernetes.io/docs/concepts/security/rbac-good-practices/#privilege-escalation-risks.
  */
 import type { ObjectRef } from "../../model.ts";
-import { field, idOf, listIn, textIn, textsIn } from "./fields.ts";
+import { field } from "../../kit/json.ts";
+import { idOf, listIn, textIn, textsIn } from "./fields.ts";
 import type { States } from "./states.ts";
 
 /** The dangerous rights that it newly gives, in words. */

@@ -2,10 +2,9 @@
  * An object before and after the merge, as far as it is known. The risks compare these two states, so that what the
  * live object has already is not reported again.
  */
-import { parseJson } from "../../kit/json.ts";
+import { isRecord, parseJson } from "../../kit/json.ts";
 import type { FieldChange, ResultObject } from "../../model.ts";
 import { pathOf, type Step, stepsOf } from "../field-path.ts";
-import { isRecord } from "./fields.ts";
 
 export interface States {
   /** The live object, or for the preview of a fork the base's; `undefined` for a new object. */

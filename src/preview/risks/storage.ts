@@ -3,7 +3,8 @@
  * that it rejects are in refused.ts.
  */
 import type { ObjectRef } from "../../model.ts";
-import { field, idOf, listIn } from "./fields.ts";
+import { field } from "../../kit/json.ts";
+import { idOf, listIn } from "./fields.ts";
 import { hasPods, podsOf } from "./pods.ts";
 import { isLess } from "./quantity.ts";
 import type { States } from "./states.ts";

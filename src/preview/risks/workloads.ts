@@ -3,7 +3,8 @@
  * resources. What other changes of its pods mean can only be told by those who know the program.
  */
 import type { ObjectRef } from "../../model.ts";
-import { entriesIn, field, idOf, isRecord } from "./fields.ts";
+import { field, isRecord } from "../../kit/json.ts";
+import { entriesIn, idOf } from "./fields.ts";
 import { isDowngrade, startsToMove } from "./images.ts";
 import { countOf, hasPods, type Pair, podsOf } from "./pods.ts";
 import type { States } from "./states.ts";
