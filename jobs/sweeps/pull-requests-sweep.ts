@@ -44,6 +44,14 @@ export interface PullRequestsSweepDeps {
   readonly log: Logger;
 }
 
+interface ShownDeploy {
+  readonly key: Key;
+  /** The branches whose pull requests may show it; `undefined` is the default branch. */
+  readonly branches: readonly (string | undefined)[];
+  /** Epoch milliseconds by the clock of the server that deployed. */
+  readonly endedAt: number;
+}
+
 interface Missed {
   readonly key: PullRequestKey;
   /** Its head or its base branch is not that of its report, or it is not open any more. */
@@ -137,9 +145,10 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
         .map((report) => [pullRequestId(report.pullRequest), report]),
     );
     const signal = withTimeout(lookTimeoutMs, stopped.signal);
-    const found = await findMissedOpen(forge, { repo, repoName }, known, signal);
+    const deploys = deploysShownIn(repo);
+    const found = await findMissedOpen(forge, { repoName, deploys }, known, signal);
     const missed = found.map(({ key }) => key);
-    const lastDeploy = lastDeployFor(repo, () => true);
+    const lastDeploy = lastOf(deploys);
     await requestPreviews(missed, await findUnlimited(found));
     for (const key of missed) askedAfter.set(pullRequestId(key), lastDeploy);
     await requestReports(forge, repoName, missed);
@@ -177,7 +186,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   /** Open pull requests without a current report, and those whose report says that they are open although they are not. */
   async function findMissedOpen(
     forge: SweptForge,
-    { repo, repoName }: { readonly repo: RepoId; readonly repoName: string },
+    { repoName, deploys }: { readonly repoName: string; readonly deploys: readonly ShownDeploy[] },
     reported: ReadonlyMap<string, OpenReport>,
     signal: AbortSignal,
   ): Promise<readonly Missed[]> {
@@ -187,7 +196,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       const { key } = pullRequest;
       const report = known.get(pullRequestId(key));
       const hasMoved = report !== undefined && isOfAnother(report, pullRequest);
-      if (await isNews(pullRequest, report, repo)) missed.push({ key, hasMoved });
+      if (await isNews(pullRequest, report, deploys)) missed.push({ key, hasMoved });
       known.delete(pullRequestId(key));
     }
     return [...missed, ...[...known.values()].map(({ pullRequest: key }) => ({ key, hasMoved: true }))];
@@ -238,7 +247,11 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     log.debug({ pullRequests: unwritten.map(pullRequestText) }, "requested reports that were not published");
   }
 
-  async function isNews(pullRequest: PullRequest, known: OpenReport | undefined, repo: RepoId): Promise<boolean> {
+  async function isNews(
+    pullRequest: PullRequest,
+    known: OpenReport | undefined,
+    deploys: readonly ShownDeploy[],
+  ): Promise<boolean> {
     const now = clock.now();
     if (known === undefined) {
       if (pullRequest.updatedAt < now - newsMs) return false;
@@ -254,25 +267,26 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       if (report.state === "working") return age > longestPreviewMs;
       if (report.mendable === true && age > mendMs) return true;
       const asked = askedAfter.get(pullRequestId(pullRequest.key)) ?? -Infinity;
-      const lastDeploy = lastDeployFor(repo, (key, branch) => isInto(report, branch) && mayShow(report, key));
-      return lastDeploy > Math.max(report.startedAt, asked);
+      const concerned = deploys.filter(
+        ({ key, branches }) => mayShow(report, key) && branches.some((branch) => isInto(report, branch)),
+      );
+      return lastOf(concerned) > Math.max(report.startedAt, asked);
     }
   }
 
   /**
-   * The end of the last deploy that changed objects, of those that are concerned, in epoch milliseconds by the clock of the server
-   * that deployed. The watch requests the preview, unless no server was running, or Redis was away, when the deploy ended. It
-   * leaves out deploys that changed nothing, and so does this.
+   * The last deploys of what pull requests of the repository may show. The watch requests the previews, unless no server was
+   * running, or Redis was away, when the deploy ended. It leaves out deploys that changed nothing, and so does this.
    */
-  function lastDeployFor(repo: RepoId, isConcerned: (key: Key, branch: string | undefined) => boolean): number {
+  function deploysShownIn(repo: RepoId): readonly ShownDeploy[] {
     const all = new Set<Deployment>([...deployments.tracking(repo), ...deployments.including(repo)]);
-    const ended = [...all].flatMap((deployment) => {
+    return [...all].flatMap((deployment) => {
       const { lastDeployResult: last } = deployment.status;
-      if (last === undefined || !changedObjects(last)) return [];
+      const endedAt = last === undefined || !changedObjects(last) ? NaN : Date.parse(last.endTime);
       const here = branchesShowing(deployment).filter((one) => one.repo === repo);
-      return here.some(({ branch }) => isConcerned(deployment.key, branch)) ? [Date.parse(last.endTime)] : [];
+      const branches = here.map(({ branch }) => branch);
+      return Number.isNaN(endedAt) || branches.length === 0 ? [] : [{ key: deployment.key, branches, endedAt }];
     });
-    return Math.max(-Infinity, ...ended.filter((at) => !Number.isNaN(at)));
   }
 
   let timer = setTimeout(function next() {
@@ -287,6 +301,10 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       await sweeping;
     },
   };
+}
+
+function lastOf(deploys: readonly ShownDeploy[]): number {
+  return Math.max(-Infinity, ...deploys.map(({ endedAt }) => endedAt));
 }
 
 function isOfAnother(report: OpenReport, { head, baseBranch }: PullRequest): boolean {
