@@ -74,11 +74,12 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
     const pullRequest = await forge.pullRequest(key, attempt.signal);
+    const previous = await deps.reports.find(key);
     if (pullRequest === undefined) {
-      await deps.reports.setPublished(key, await deps.reports.setUnpublished(key)); // where it would be
+      // Nothing is left to publish, and nothing else would end the mark. A host may also hide a pull request for a moment.
+      if (previous === undefined) await deps.reports.setPublished(key, await deps.reports.setUnpublished(key));
       return { kind: "skipped", why: "there is no such pull request" };
     }
-    const previous = await deps.reports.find(key);
     if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are disabled (preview.enabled)" };
     const stale = await deps.reports.stale(key);

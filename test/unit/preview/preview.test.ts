@@ -73,6 +73,14 @@ describe("no report is written", () => {
     expect(await reports.unpublished(key.forge, 0)).toEqual([]);
   });
 
+  test("for one that the host does not find now, whose report is still to be published", async () => {
+    const { run, forge, reports } = aPreviewWorld([named("prod")]);
+    await run();
+    forge.pullRequests.clear();
+    expect(await run()).toEqual({ kind: "skipped", why: "there is no such pull request" });
+    expect(await reports.unpublished(key.forge, 0)).toEqual([key]);
+  });
+
   test("before all deployments are known", async () => {
     const { run, time, told } = aPreviewWorld([named("prod")]);
     time.synced = false;
