@@ -1,5 +1,6 @@
 /** What a delivery affected, and searching deliveries. Pure. */
 import type { DeliveryRecord } from "../src/model/delivery-record.ts";
+import { hasWords, searchWords } from "./search-words.ts";
 
 /** `includes`: the deployment does not follow the branch, but its project includes the repository. */
 export interface Affected {
@@ -15,14 +16,13 @@ export function affectedBy({ deployments, including = [] }: Pick<DeliveryRecord,
 
 /** All words have to match. */
 export function selectDeliveries(deliveries: readonly DeliveryRecord[], text: string): readonly DeliveryRecord[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = searchWords(text);
   if (words.length === 0) return deliveries;
   return deliveries.filter((one) => {
     const { delivery, status, event, repoName, ref, commit, pullRequest, refused, reason, ignored } = one;
     const number = pullRequest === undefined ? "" : `#${pullRequest}`;
     const concerned = [...affectedBy(one), ...ignored].map(({ deployment }) => deployment);
     const said = [delivery, status, event, repoName, ref, commit, number, refused, reason, ...concerned];
-    const all = said.join(" ").toLowerCase();
-    return words.every((word) => all.includes(word));
+    return hasWords(said.join(" "), words);
   });
 }

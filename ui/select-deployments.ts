@@ -1,6 +1,7 @@
 /** Searches and sorts the deployments. Pure. */
 import type { PageDeployment } from "../src/web/facts.ts";
 import { type Health, healthOf } from "./health.ts";
+import { hasWords, searchWords } from "./search-words.ts";
 
 export type Only = Health | "drift" | "";
 
@@ -8,14 +9,13 @@ export const worstFirst: readonly Health[] = ["failed", "waiting", "working", "s
 
 /** What needs attention comes first: after what fails, waits or is in progress, whatever differs from git. */
 export function selectDeployments(all: readonly PageDeployment[], text: string, only: Only): readonly PageDeployment[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = searchWords(text);
   return all
     .filter((one) => only === "" || (only === "drift" ? hasDrift(one) : healthOf(one) === only))
     .filter((one) => {
       if (words.length === 0) return true;
       const { namespace, name, target, source, ref, path, commit, why } = one;
-      const said = [`${namespace}/${name}`, target, source, ref, path, commit, why].join(" ").toLowerCase();
-      return words.every((word) => said.includes(word));
+      return hasWords([`${namespace}/${name}`, target, source, ref, path, commit, why].join(" "), words);
     })
     .map((one) => ({ one, rank: rankOf(one), key: `${one.namespace}/${one.name}` }))
     .toSorted((a, b) => a.rank - b.rank || (a.key < b.key ? -1 : 1))

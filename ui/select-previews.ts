@@ -1,5 +1,6 @@
 /** Searches the previews of a pull request. Pure. */
 import type { ShownPreview, ShownPreviewObject, ShownPreviewObjects } from "../src/views/show-report.ts";
+import { searchWords } from "./search-words.ts";
 
 export interface PreviewChanges {
   readonly preview: ShownPreview;
@@ -11,7 +12,7 @@ export interface PreviewChanges {
  * name or diff does. All words have to match.
  */
 export function selectPreviews(all: readonly PreviewChanges[], text: string): readonly PreviewChanges[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = searchWords(text);
   if (words.length === 0) return all;
   return all.flatMap((one) => {
     const { deployment, places, verdict, remarks, failure, errors, warnings } = one.preview;

@@ -85,17 +85,21 @@ function processActs({ stage, fault, victim, pid, lasting }: Circumstances) {
   } satisfies Partial<Record<FaultName, Act>>;
 }
 
+/** A fault of the connection between one server and another part. */
+function strikeConnection(victim: Replica, strike: () => void): Act {
+  return () => {
+    if (victim.isAlive()) strike();
+    return victim.isAlive();
+  };
+}
+
 function redisActs({ stage: { redis }, fault: { forMs }, victim, lasting }: Circumstances) {
   const kill = (loses: boolean) => async () => {
     const isStruck = await redis.kill({ loses });
     if (isStruck) lasting.last("Redis away", forMs, () => redis.start());
     return isStruck;
   };
-  /** A fault of the connection between one server and Redis. */
-  const connected = (strike: () => void) => () => {
-    if (victim.isAlive()) strike();
-    return victim.isAlive();
-  };
+  const connected = (strike: () => void) => strikeConnection(victim, strike);
   return {
     "Redis killed": kill(false),
     "Redis lost": kill(true),
@@ -137,11 +141,7 @@ function apiActs({ stage, fault: { forMs }, victim, lasting, onAnswer }: Circums
   const anything = () => true;
   const isWrite = (request: string) => /^(PATCH|PUT|POST) /.test(request);
   const answer = (...rule: Parameters<Replica["api"]["answer"]>) => onAnswer(victim.api.answer(...rule));
-  /** A fault of the connection between one server and the API server. */
-  const connected = (strike: () => void) => () => {
-    if (victim.isAlive()) strike();
-    return victim.isAlive();
-  };
+  const connected = (strike: () => void) => strikeConnection(victim, strike);
   return {
     "API away": () => {
       for (const { api } of stage.replicas) void api.close();

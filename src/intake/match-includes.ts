@@ -43,15 +43,17 @@ export function matchIncludes(
 
 /** Whether the push moves something that the deployment's project includes. */
 export function includesPushed(event: PushEvent, deployment: Deployment, repos: ReadonlySet<RepoId>): boolean {
-  const included = parseIncludes(deployment.annotations[annotation.includes]).filter(({ url }) => isOf(url, repos));
-  return included.some(({ refs }) => follows(event, refs));
+  return includedOf(deployment, repos).some(({ refs }) => follows(event, refs));
+}
+
+function includedOf({ annotations }: Deployment, repos: ReadonlySet<RepoId>): Include[] {
+  return parseIncludes(annotations[annotation.includes]).filter(({ url }) => isOf(url, repos));
 }
 
 function reasonToIgnore(event: PushEvent, deployment: Deployment, repos: ReadonlySet<RepoId>): string | undefined {
   if (isSwitchedOff(deployment, annotation.webhooks)) return "webhooks are disabled by annotation";
-  const included = parseIncludes(deployment.annotations[annotation.includes]).filter(({ url }) => isOf(url, repos));
-  if (!included.some(({ refs }) => follows(event, refs))) {
-    return `includes ${describeRefs(included)}, the push is to ${describePushed(event)}`;
+  if (!includesPushed(event, deployment, repos)) {
+    return `includes ${describeRefs(includedOf(deployment, repos))}, the push is to ${describePushed(event)}`;
   }
   return deployment.spec.suspend ? "suspended" : undefined;
 }

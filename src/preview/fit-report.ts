@@ -27,8 +27,8 @@ const tolerance = 1.5;
 export const fitsReports: Interceptor<Pick<Reports, "save">> = { save: (next, report) => next(fitReport(report)) };
 
 /**
- * First what was found before is removed, then the contents of child deployments are removed, then what is not counted, then the largest diffs, then texts are cut,
- * then the least important objects and messages are removed. Counts and names, which users need most, are kept the longest.
+ * First what the comparison before it found is removed, then the contents of child deployments, then what is not counted, then
+ * the largest diffs; then texts are cut; then the least important objects and messages are removed. Counts and names, which users need most, are kept the longest.
  * `maxBytes`: as it is stored. The result is at most half larger: a report that cannot be shortened to that fails.
  */
 export function fitReport(report: Report, maxBytes = maxStoredBytes): Report {
