@@ -2,6 +2,7 @@
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
+import { createLimit } from "../../src/kit/limit.ts";
 import { findCommand } from "../bench/usage.ts";
 import { type RunningProcess, startProcess } from "../parts/process.ts";
 
@@ -43,6 +44,9 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
   let running: RunningProcess | undefined;
   let starting: Promise<void> | undefined;
   let memories = 0;
+  // Two faults may strike at one moment: neither may find the files of the other one half copied, or half removed.
+  const turn = createLimit(1);
+  const alone = <T>(work: () => Promise<T>): Promise<T> => turn.run(work);
 
   async function ask<T>(question: (client: Redis) => Promise<T>): Promise<T | undefined> {
     const client = new Redis({
@@ -69,12 +73,14 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
     }
   }
 
-  async function launch(): Promise<void> {
+  async function launch(): Promise<RunningProcess> {
     const args = ["--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes"];
     args.push("--appendfsync", "always", "--maxmemory-policy", "noeviction", "--loglevel", "warning");
     args.push("--set-proc-title", "no"); // the process is found by its command line
-    const started = await startProcess({ name: "redis", command: program, args, logFile });
-    running = started;
+    return startProcess({ name: "redis", command: program, args, logFile });
+  }
+
+  async function awaitReady(started: RunningProcess): Promise<void> {
     try {
       await started.ready(async () => (await ask((client) => client.ping())) === "PONG");
     } catch (error) {
@@ -82,11 +88,17 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
     }
   }
 
+  /** Only the launch is alone, not the wait until Redis is ready: a fault may kill it while it starts. */
   async function start(): Promise<void> {
-    if (!running || starting) await (starting ??= launch().finally(() => (starting = undefined)));
+    await alone(async () => {
+      if (running) return;
+      running = await launch();
+      starting = awaitReady(running).finally(() => (starting = undefined));
+    });
+    await starting;
   }
 
-  async function kill({ loses = false } = {}): Promise<boolean> {
+  async function killAlone({ loses = false } = {}): Promise<boolean> {
     const killed = running;
     if (!killed) return false;
     const isStruck = signal("SIGKILL");
@@ -102,15 +114,22 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
     socket,
     ask,
     start,
-    kill,
+    kill: (options) => alone(() => killAlone(options)),
     async remember() {
-      if (!running) return undefined;
       const memory = join(dir, `redis-as-it-was-${++memories}`);
-      await cp(written, memory, { recursive: true });
+      const isSaved = await alone(async () => {
+        if (!running) return false;
+        await cp(written, memory, { recursive: true });
+        return true;
+      });
+      if (!isSaved) return undefined;
       return async () => {
-        const wasRunning = running !== undefined;
-        await kill({ loses: true });
-        await cp(memory, written, { recursive: true });
+        const wasRunning = await alone(async () => {
+          const isStruck = await killAlone({ loses: true });
+          await rm(written, { recursive: true, force: true });
+          await cp(memory, written, { recursive: true });
+          return isStruck;
+        });
         if (wasRunning) await start();
       };
     },
