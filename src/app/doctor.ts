@@ -367,7 +367,7 @@ function recordingChecks(config: Config, log: Logger): readonly Check[] {
 }
 
 function readRedisFacts(config: Config, log: Logger): Promise<RedisFacts> {
-  return withDoctorRedis(config, log, checkRedis);
+  return withDoctorRedis(config, log, (redis) => checkRedis(redis, config.redis.prefix));
 }
 
 async function withDoctorRedis<T>(config: Config, log: Logger, read: (redis: Redis) => Promise<T>): Promise<T> {

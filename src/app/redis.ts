@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { Redis } from "ioredis";
 import { checkRedis, describeRedisError, type RedisAddress, type RedisReport } from "../redis/connection.ts";
+import { recordFormat } from "../redis/format.ts";
 import { startPrivateRedis, type PrivateRedis } from "../redis/private-redis.ts";
 import { createRedisLogins, type RedisLogin } from "../redis/redis-logins.ts";
 import type { Config } from "../config.ts";
@@ -62,8 +63,16 @@ export interface WatchedRedis {
 }
 
 /** Checks Redis after each connect, because it may be another version or have another configuration by then. */
-export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log: Logger): WatchedRedis {
+export function watchRedis(redis: Redis, prefix: string, metrics: Pick<Metrics, "redisUp">, log: Logger): WatchedRedis {
   let trouble: string | undefined;
+
+  async function examine(): Promise<void> {
+    const { problems, warnings } = await checkRedis(redis, prefix);
+    for (const problem of problems) log.error({ problem }, "Redis cannot be used safely");
+    for (const warning of warnings) log.warn({ warning }, "Redis may lose queued jobs");
+    await recordFormat(redis, prefix);
+  }
+
   redis.on("error", (error) => {
     trouble = describeRedisError(error);
   });
@@ -71,19 +80,13 @@ export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log:
   redis.on("ready", () => {
     trouble = undefined;
     metrics.redisUp(true);
-    checkRedis(redis).then(
-      ({ problems, warnings }) => {
-        for (const problem of problems) log.error({ problem }, "Redis is not configured safely");
-        for (const warning of warnings) log.warn({ warning }, "Redis may lose queued jobs");
-      },
-      () => undefined, // the connection was lost again, which the connection reports itself
-    );
+    examine().catch(() => undefined); // the connection was lost again, which the connection reports itself
   });
   return {
     async check() {
       // The error of a command sent while disconnected does not say why the connection failed.
       if (trouble !== undefined && redis.status !== "ready") throw new Error(`Redis connection failed: ${trouble}`);
-      return checkRedis(redis);
+      return checkRedis(redis, prefix);
     },
   };
 }

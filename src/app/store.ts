@@ -30,7 +30,7 @@ export async function openStore({ live, metrics, log }: StoreDeps) {
   const { prefix } = live.now.redis;
   const { address, privateRedis } = await findRedis(live.now, log, live);
   const [connection, consumer] = [connectProducer(address, log), connectWorker(address, log)];
-  const redis = watchRedis(connection, metrics, log);
+  const redis = watchRedis(connection, prefix, metrics, log);
   const fairness = createFairness();
   const queue = createQueue({
     connection,

@@ -3,6 +3,7 @@ import { Redis, type RedisOptions } from "ioredis";
 import { QueueUnavailableError } from "../errors.ts";
 import { within } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
+import { findNewerFormat } from "./format.ts";
 import type { RedisLogins } from "./redis-logins.ts";
 import { useServerTime } from "./server-time.ts";
 
@@ -169,11 +170,16 @@ export interface RedisReport {
 
 const oldest = [6, 2] as const;
 
-/** Checks the version, and what Redis does when its memory is full. Throws if Redis does not respond. */
-export async function checkRedis(redis: Redis): Promise<RedisReport> {
-  const info = await withinDeadline("answer", 2_000, () => redis.info());
+/**
+ * Checks the version, what Redis does when its memory is full, and whether this version of Towline can read what is stored there.
+ * Throws if Redis does not respond.
+ */
+export async function checkRedis(redis: Redis, prefix: string): Promise<RedisReport> {
+  const [info, newer] = await withinDeadline("answer", 2_000, () =>
+    Promise.all([redis.info(), findNewerFormat(redis, prefix)]),
+  );
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1];
-  const problems: string[] = [];
+  const problems: string[] = newer === undefined ? [] : [newer];
   const warnings: string[] = [];
 
   const version = field("redis_version") ?? "0";

@@ -752,7 +752,7 @@ test("the chart's Redis requires the password and keeps its data, and the test p
   const helm = await useHelm(cluster);
   const redis = await startValkey(helm, "aPassword0123456789");
 
-  expect(await checkRedis(redis)).toMatchObject({ problems: [], warnings: [] });
+  expect(await checkRedis(redis, "towline")).toMatchObject({ problems: [], warnings: [] });
   expect(await redis.config("GET", "appendfsync")).toEqual(["appendfsync", "everysec"]);
   const stranger = redis.duplicate({ password: "another", lazyConnect: true, retryStrategy: () => null });
   stranger.on("error", () => undefined);

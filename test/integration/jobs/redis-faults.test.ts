@@ -2,6 +2,7 @@ import { inspect } from "node:util";
 import { pino } from "pino";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { checkRedis, connectProducer } from "../../../src/redis/connection.ts";
+import { recordFormat, storedFormat } from "../../../src/redis/format.ts";
 import { createFairness } from "../../../jobs/fairness.ts";
 import { createQueue } from "../../../jobs/queue.ts";
 import { startWorker } from "../../../jobs/worker.ts";
@@ -172,13 +173,31 @@ test("an eviction policy that would drop queued work is reported as a problem, a
   await server.start();
   const client = server.client();
 
-  const good = await checkRedis(client);
+  const good = await checkRedis(client, "towline");
   await client.config("SET", "maxmemory-policy", "allkeys-lru");
-  const bad = await checkRedis(client);
+  const bad = await checkRedis(client, "towline");
 
   expect(good.problems).toEqual([]);
   expect(good.warnings).toEqual([expect.stringContaining("append-only")]);
   expect(bad.problems).toEqual([expect.stringContaining("noeviction")]);
+});
+
+test("what a newer version has stored is not used by an earlier one, which says so", async () => {
+  const server = useRedisServer();
+  await server.start();
+  const client = server.client();
+  await recordFormat(client, "towline");
+  expect(await client.get("towline:format")).toBe(`${storedFormat}`);
+  expect((await checkRedis(client, "towline")).problems).toEqual([]);
+
+  await client.set("towline:format", storedFormat + 1);
+  await recordFormat(client, "towline");
+
+  const { problems } = await checkRedis(client, "towline");
+  expect(problems).toEqual([
+    expect.stringContaining(`format ${storedFormat + 1}; this version reads up to ${storedFormat}`),
+  ]);
+  expect((await checkRedis(client, "another")).problems).toEqual([]);
 });
 
 test("logs and errors never contain the password", async () => {
