@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { changesBack } from "../../../dev/chaos/commands.ts";
+import { changesBack } from "../../../dev/chaos/commands/pushes.ts";
 import type { Repository } from "../../../dev/chaos/repository.ts";
 
 type Files = Readonly<Record<string, string>>;

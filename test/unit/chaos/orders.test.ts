@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { aStory } from "../../../dev/chaos/commands.ts";
+import { aStory } from "../../../dev/chaos/commands/story.ts";
 import type { Traits } from "../../../dev/chaos/orders.ts";
 import { createPlan } from "../../../dev/chaos/projects.ts";
 
