@@ -230,6 +230,9 @@ function isFollowed(history: History, { repo, commit, at }: Delivery, { name }: 
   const index = pushIndex(theirs, commit, at);
   const since = theirs[index]?.at ?? at;
   const isAbout = (one: string | undefined, then: number) => then >= since && pushIndex(theirs, one, then) >= index;
+  const before = history.statuses.findLast((one) => one.deployment === name && one.at <= at)?.status;
+  // The branch was deleted, and is back as it was.
+  if (before?.observedCommit === commit && !before?.reconciling) return true;
   return (
     history.runs.some((run) => run.deployment === name && isAbout(run.commit, run.startedAt)) ||
     history.statuses.some((one) => one.deployment === name && isAbout(one.status.observedCommit, one.at))

@@ -76,6 +76,9 @@ const waitedForMs = 5_000;
 /** Its previous request may have failed just before the cause of the interruption was over. */
 const unendedAgainMs = 15_000;
 
+/** All attempts of a retry may have failed without a trace in the status, as while the API server was down. */
+const retriedAgainMs = 60_000;
+
 /**
  * How long a request counts as answered. The watch may never show that a reconciliation ended: one that starts and fails
  * while the watch reconnects leaves the status as it was.
@@ -107,10 +110,11 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       return undefined;
     const unended = at > (seen.progressAt ?? Infinity);
     const before = asked.get(key);
+    const retried = retryAt === due;
     const ownMs = isAnnotated(deployment) ? waitedForMs : unended ? unendedAgainMs : answeredForMs(deployment);
-    const patienceMs = Math.min(againMs(), ownMs);
+    const patienceMs = Math.min(againMs(), ownMs, retried ? retriedAgainMs : Infinity);
     const isAnswered = before?.due === due && now < before.at + patienceMs;
-    return isAnswered ? undefined : { at: now, due, retried: retryAt === due, unended };
+    return isAnswered ? undefined : { at: now, due, retried, unended };
   }
 
   function maySkip({ deployment, asking }: Due): boolean {

@@ -507,6 +507,13 @@ const allowed: readonly (readonly [string, History, Rest?])[] = [
     }),
   ],
   [
+    "a delivery was accepted about the commit that was read before",
+    anAcceptedDelivery({
+      pushes: [aPush(), aPush({ commit: undefined, at: 300 }), aPush({ at: 310 })],
+      deliveries: [{ repo: "shop", commit: red, at: 320, status: 202 }],
+    }),
+  ],
+  [
     "a delivery was not accepted",
     anAcceptedDelivery({
       deliveries: [{ repo: "shop", commit: blue, at: 320, status: 503 }],

@@ -113,6 +113,19 @@ function expectAbout(pauses: readonly number[], wanted: readonly number[]): void
   }
 }
 
+test("a retry whose attempts leave no trace is requested again within minutes, however rarely sweeps run", async () => {
+  const failing = useFailing({ intervalMs: 24 * 60 * minute }, 24 * 60 * minute);
+  failing.fail();
+  failing.pass(40 * second);
+  expect(await failing.requests()).toBe(1);
+  failing.pass(30 * second);
+  expect(await failing.requests()).toBe(0); // it has attempts left
+
+  failing.pass(60 * second);
+
+  expect(await failing.requests()).toBe(1);
+});
+
 test("a failure is retried after a pause that doubles up to the interval", async () => {
   const failing = useFailing();
   failing.fail();
