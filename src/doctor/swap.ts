@@ -18,6 +18,7 @@ const reasons: Record<DeployReason, string> = {
   requested: "a deploy was requested and not handled yet",
   "approval-changed": "its approval changed and was not handled yet",
   "spec-changed": "its spec changed and was not handled yet",
+  "after-dry-run": "its last deploy was a dry run; kluctl's controller waits for a change",
   "prune-confirmed": "a prune was confirmed and not handled yet",
   interval: "its deployInterval has passed",
   retry: "its last deploy failed and its retryInterval has passed; kluctl's controller waits for a change",

@@ -36,6 +36,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
     retrying: work.retrying,
     retryAt: deps.retryAt?.(deployment),
     requested: deployment.deployRequest !== undefined,
+    dryRun: steps.dryRun,
   };
   const regardless = deployRegardless(input);
   if (mayChangeTarget(regardless)) await deps.deployments.whenSynced(work.signal);

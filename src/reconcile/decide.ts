@@ -4,6 +4,7 @@
  */
 import type { DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
 import { timeOf } from "../kit/time.ts";
+import { wasDryRun } from "../model/last-deploy.ts";
 
 export interface DecisionInput {
   readonly spec: DeploymentSpec;
@@ -17,6 +18,8 @@ export interface DecisionInput {
   readonly retryAt?: number | undefined;
   /** A deploy was requested whether or not anything changed. */
   readonly requested?: boolean | undefined;
+  /** A deploy applies nothing. */
+  readonly dryRun?: boolean | undefined;
   /** The user confirmed pruning exactly the current orphans. */
   readonly pruneConfirmed?: boolean | undefined;
 }
@@ -27,6 +30,7 @@ export type DeployReason =
   | "requested"
   | "approval-changed"
   | "spec-changed"
+  | "after-dry-run"
   | "interval"
   | "retry"
   | "prune-confirmed";
@@ -62,7 +66,7 @@ export function deployRegardless(input: DecisionInput): DeployReason | undefined
 }
 
 function deployReason(
-  { spec, status, generation, now, retrying, retryAt, requested, pruneConfirmed }: DecisionInput,
+  { spec, status, generation, now, retrying, retryAt, requested, dryRun, pruneConfirmed }: DecisionInput,
   objectsHash: string,
 ): DeployReason | undefined {
   const last = status.lastDeployResult;
@@ -75,6 +79,7 @@ function deployReason(
   if (spec.manual && status.lastManualObjectsHash !== spec.manualObjectsHash) return "approval-changed";
   if (status.observedGeneration !== generation) return "spec-changed";
   if (spec.suspend) return undefined;
+  if (wasDryRun(last) && !dryRun) return "after-dry-run";
   const deployedAt = timeOf(last.endTime);
   if (spec.deployIntervalMs !== undefined && deployedAt + spec.deployIntervalMs <= now) return "interval";
   if (last.errors > 0 && (retrying || (retryAt ?? deployedAt + retryAfterMs(spec)) <= now)) return "retry";
@@ -83,14 +88,16 @@ function deployReason(
 }
 
 /**
- * Whether a validation is due: there is none, or the last one is older than its interval. A failed one is retried like
- * a deploy, because right after a deploy hardly anything is ready.
+ * Whether a validation is due: there is none since the last deploy, as the one that followed it did not end, or it is older than its
+ * interval. A failed one is retried like a deploy, because right after a deploy hardly anything is ready.
  */
 function validateDue({ spec, status, now, retryAt }: DecisionInput): boolean {
   const last = status.lastValidateResult;
   if (last === undefined) return true;
   if (spec.suspend) return false;
   const validatedAt = timeOf(last.endTime);
+  const deployed = wasDryRun(status.lastDeployResult) ? undefined : status.lastDeployResult;
+  if (deployed !== undefined && validatedAt < timeOf(deployed.endTime)) return true;
   if (last.errors > 0 && (retryAt ?? validatedAt + retryAfterMs(spec)) <= now) return true;
   return validatedAt + validateEveryMs(spec) <= now;
 }

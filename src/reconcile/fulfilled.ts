@@ -3,6 +3,7 @@
  * its end was not recorded. Finds out what there is nothing left to do for, without a lease and without kluctl.
  */
 import { RemoteBusyError } from "../errors.ts";
+import { wasDryRun } from "../model/last-deploy.ts";
 import { annotation, followsGit, isMalformed } from "../model.ts";
 import type { Clock, Secrets, Sources } from "../ports.ts";
 import type { DependencyGate } from "../guards/depends-on-gate.ts";
@@ -39,6 +40,8 @@ export async function findFulfilled(check: RequestedCheck, deps: FulfilledDeps):
   if (cause === "manual") return { why: "the request was already answered" };
   // The job that would have retried a failure may be gone: its worker died, or this job replaced it.
   if (readyCondition(status)?.status !== "True") return {};
+  // Nothing was applied, and now it would be.
+  if (wasDryRun(status.lastDeployResult) && !deployment.spec.dryRun) return {};
   if (cause === "change" && deps.dependencies.whyBlockedForever(deployment) !== undefined) return {};
   // The status does not show which health checks it was found to pass.
   if (cause === "change" && deployment.annotations[annotation.healthChecks] !== undefined) return {};

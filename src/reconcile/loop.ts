@@ -3,7 +3,16 @@
  * Reads top to bottom, and turns every failure into a status. Next: src/reconcile/apply.ts.
  */
 import { PrepareError, RemoteBusyError } from "../errors.ts";
-import type { Checkout, CommandResult, Health, Identity, Outcome, ValidateResult } from "../model.ts";
+import type {
+  Checkout,
+  CommandResult,
+  Deployment,
+  DeploymentStatus,
+  Health,
+  Identity,
+  Outcome,
+  ValidateResult,
+} from "../model.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { apply } from "./apply.ts";
 import {
@@ -58,7 +67,7 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
 
   if (taken) answerRequest(taken, work, { commandError });
   if (signal.aborted) return outcome; // handed back: the next worker finishes the status
-  status.set({ observedGeneration: deployment.generation });
+  if (work.asked?.overridesPatch === undefined) status.set({ observedGeneration: deployment.generation });
   await status.finish(ready);
   if (request.receivedAt !== undefined && request.cause !== "interval" && ready.status === "True") {
     deps.observe?.pushToLive?.((deps.clock.now() - request.receivedAt) / 1_000);
@@ -132,7 +141,7 @@ async function attempt(work: Work): Promise<Ending> {
       reason: stage === "deploy" ? reason.deployFailed : reason.validateFailed,
       message,
     };
-    if (described) status.set({ lastPrepareError: described.error });
+    if (described) status.set({ lastPrepareError: described.error, ...unlessDeployed(deployment) });
     // What was applied is unknown, so the next reconciliation must deploy, whatever the project renders to.
     else if (stage === "deploy") status.set({ lastObjectsHash: undefined });
     log.warn({ phase: stage, retry: failure.retry, error: message }, "reconciliation failed");
@@ -143,6 +152,12 @@ async function attempt(work: Work): Promise<Ending> {
       commandError: described?.error ?? message,
     };
   }
+}
+
+/** The generation is observed now. What the spec has changed is still to be deployed, even if it renders the same. */
+function unlessDeployed({ status, generation }: Deployment): Partial<DeploymentStatus> {
+  const isChanged = status.lastDeployResult !== undefined && status.observedGeneration !== generation;
+  return isChanged ? { lastObjectsHash: undefined } : {};
 }
 
 export function bringUpToDate(work: Work): Promise<LoopReport> {

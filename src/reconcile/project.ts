@@ -33,7 +33,7 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
       checkout = (await overriding?.checkout()) ?? (await checkOut(work, credentials));
       const { commit } = checkout;
       log.info({ commit, ms: deps.clock.now() - startedAt }, "source checked out");
-      status.set({ observedCommit: commit || undefined });
+      if (observes(work) || commit === "") status.set({ observedCommit: commit || undefined });
       const { kluctl } = overriding ?? deps;
       const clusterId = await deps.clusterId();
       const steps = deps.parts.createSteps(work, { checkout, credentials, identity, secrets, kluctl, clusterId });
@@ -43,6 +43,11 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
       await overriding?.release();
     }
   });
+}
+
+/** Whether what follows brings the deployment itself in line with the commit: other requests leave that to do. */
+function observes({ asked }: Work): boolean {
+  return asked === undefined || (asked.overridesPatch === undefined && /reconcile|deploy/.test(asked.kind));
 }
 
 function checkOut({ deployment, deps, freshness, signal, asked }: Work, credentials: Credentials): Promise<Checkout> {

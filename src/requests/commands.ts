@@ -47,11 +47,12 @@ async function attempt(kind: ManualCommand, work: Work): Promise<RequestAnswer> 
       if (concernsIt) status.set({ lastPrepareError: undefined });
       if (kind === "deploy" || kind === "prune") {
         // The command ended: the next reconciliation compares with what it applied or, failing that, with the
-        // previously recorded hash.
-        const { lastObjectsHash } = deployment.status;
+        // previously recorded hash. A prune repeats no failed deploy, and its result replaces that of the deploy.
+        const { lastObjectsHash, lastDeployResult: last } = deployment.status;
         const isApplied = kind === "deploy" && concernsIt && !steps.dryRun && result.errors.length === 0;
         const applied = isApplied ? result.objectsHash : undefined;
-        status.set({ lastObjectsHash: applied ?? lastObjectsHash });
+        const hidesErrors = kind === "prune" && !steps.dryRun && (last?.errors ?? 0) > 0;
+        status.set({ lastObjectsHash: hidesErrors ? undefined : (applied ?? lastObjectsHash) });
       }
       const [resultId] = await steps.stored();
       return { resultId, commandError: failureOf(result, kind) };

@@ -1,5 +1,15 @@
 /** The reconciliation of a deployment with fakes. */
-import type { Attempt, Change, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
+import { parseStatus } from "../../src/apis/kluctl/status-schema.ts";
+import { applyMergePatch } from "../../src/kit/merge-patch.ts";
+import {
+  type Attempt,
+  type Change,
+  type Deployment,
+  keyText,
+  type MalformedDeployment,
+  type ReconcileRequest,
+  type StatusPatch,
+} from "../../src/model.ts";
 import type { Deployments, Results } from "../../src/ports.ts";
 import { createReconcile } from "../../src/reconcile/reconcile.ts";
 import { around, type Interceptor } from "../../src/kit/around.ts";
@@ -104,4 +114,25 @@ export function aWorld(
     },
     status: () => deployments.status(key),
   };
+}
+
+/**
+ * From now on, the status is kept whole, as the API server keeps it, and not only what most tests look at. Returns a function that
+ * edits the deployment.
+ */
+export function keepWholeStatus({ deployments }: ReturnType<typeof aWorld>) {
+  const { objects } = deployments;
+  const edit = (change: (deployment: Deployment) => Partial<Deployment>) => {
+    const deployment = objects.get(keyText(key)) as Deployment;
+    objects.set(keyText(key), { ...deployment, ...change(deployment) });
+  };
+  let document = {};
+  Object.assign(deployments, {
+    patchStatus(_: unknown, patch: StatusPatch) {
+      document = applyMergePatch(document, JSON.parse(JSON.stringify(patch))) as object;
+      edit(() => ({ status: parseStatus(document) }));
+      return Promise.resolve();
+    },
+  });
+  return edit;
 }

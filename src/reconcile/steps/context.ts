@@ -22,6 +22,8 @@ export interface StepContext extends StepsContext {
   readonly options: DeployOptions;
   /** The user reads the result of a requested command, even if nothing changed. */
   readonly isWanted: boolean;
+  /** A dry run for once: its result says nothing about what is deployed. */
+  readonly isTrial: boolean;
   run(): Run;
   masked(result: CommandResult): Promise<MaskedResult>;
   targetKeyOf(result: Pick<CommandResult, "document">): TargetKey;
@@ -39,13 +41,15 @@ export function createStepContext(work: Work, context: StepsContext): StepContex
   const { deployment, deps, signal, log, reconcileId, asked } = work;
   const { spec } = deployment;
   const { checkout, credentials, identity, secrets, clusterId } = context;
+  const options = toDeployOptions(deployment, deps.settings.dryRun);
   const storing: Promise<string | undefined>[] = [];
 
   return {
     ...context,
     work,
-    options: toDeployOptions(deployment, deps.settings.dryRun),
+    options,
     isWanted: asked !== undefined && asked.kind !== "reconcile",
+    isTrial: options.dryRun && asked?.overridesPatch !== undefined,
 
     run: () =>
       toRun(deployment, {

@@ -59,7 +59,8 @@ export async function deploy(context: StepContext, { why, compared, hasEffect }:
       deps.observe?.pushToApplied((appliedAt - request.receivedAt) / 1_000);
     }
     const name = isWanted ? "deploy" : spec.deployMode;
-    status.set({ lastDeployResult: report(context, { whole, result, name, failed: reason.deployFailed }) });
+    const lastDeployResult = report(context, { whole, result, name, failed: reason.deployFailed });
+    if (!context.isTrial) status.set({ lastDeployResult });
     return result;
   });
 }

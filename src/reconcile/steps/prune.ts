@@ -31,7 +31,8 @@ export async function prune(context: StepContext): Promise<MaskedResult> {
     });
     const result = await context.masked(whole);
     log.info({ dryRun, ...counts(result), ms: clock.now() - startedAt }, "pruned");
-    status.set({ lastDeployResult: report(context, { whole, result, name: "prune", failed: reason.pruneFailed }) });
+    const lastDeployResult = report(context, { whole, result, name: "prune", failed: reason.pruneFailed });
+    if (!context.isTrial) status.set({ lastDeployResult });
     return result;
   });
 }

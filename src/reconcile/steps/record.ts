@@ -31,7 +31,8 @@ export function report(
 
 /**
  * Records what was rendered, for which target, and how it differs from the cluster. After an interrupted deploy, the
- * hash stays unknown until the next real deploy.
+ * hash stays unknown until the next real deploy. With one-off overrides, it becomes unknown by a deploy, and otherwise stays: the
+ * deployment's own objects are still to be applied.
  */
 export function recordState(
   context: StepContext,
@@ -39,16 +40,22 @@ export function recordState(
   drift: MaskedResult,
   { deployed }: { deployed: boolean },
 ): void {
-  const { deployment, status } = context.work;
+  const { deployment, status, asked } = context.work;
+  const { lastObjectsHash, lastManualObjectsHash, targetKey: before } = deployment.status;
   const targetKey = context.targetKeyOf(rendered);
+  const isApplied = deployed && !context.options.dryRun;
   const { summary, message } = toDrift(drift, context.resultContext(rendered.objectsHash, targetKey));
-  const isKnown = (deployed && !context.options.dryRun) || !isInterrupted(deployment.status);
+  status.set({ lastDriftDetectionResult: summary, lastDriftDetectionResultMessage: message });
+  if (asked?.overridesPatch !== undefined) {
+    const hash = isApplied ? undefined : lastObjectsHash;
+    status.set({ targetKey: before ?? targetKey, lastObjectsHash: hash, lastManualObjectsHash });
+    return;
+  }
+  const isKnown = isApplied || !isInterrupted(deployment.status);
   status.set({
     targetKey,
     lastObjectsHash: isKnown ? rendered.objectsHash : undefined,
     lastManualObjectsHash: deployment.spec.manualObjectsHash,
-    lastDriftDetectionResult: summary,
-    lastDriftDetectionResultMessage: message,
   });
 }
 

@@ -35,7 +35,9 @@ export function validate(context: StepContext, { objectsHash, known }: Validatin
       ? context.targetKeyOf(result)
       : (status.current.targetKey ?? { clusterId: context.clusterId });
     const summary = toValidateSummary(result, context.resultContext(objectsHash, targetKey));
-    status.set({ lastValidateResult: summary });
+    // Of what the overrides render, not of the deployment.
+    const isOther = isWanted && work.asked?.overridesPatch !== undefined;
+    if (!isOther) status.set({ lastValidateResult: summary });
     const { document } = summary;
     context.store(summary.id, () => deps.results.storeValidate(document, toValidateAnnotation(document)));
     if (errors.length > 0) {
