@@ -19,7 +19,18 @@ const [matching, reconciling, queueing] = [
 
 export const core: Readonly<Record<string, CoreFile>> = {
   "src/intake/match.ts": { tests: matching, mayLive: [] },
-  "src/intake/touched-files.ts": { tests: matching, mayLive: [] },
+  "src/intake/touched-files.ts": {
+    tests: matching,
+    mayLive: [
+      {
+        why: "no changed file has this name",
+        mutants: [
+          'const { directory, globs, reads = [-[]-]{+["Stryker was here"]+} } = placesOf(deployment);',
+          'return { directory, globs, reads: globs === undefined ? parseReads(directory, annotations[annotation.reads]) : [-[]-]{+["Stryker was here"]+} };',
+        ],
+      },
+    ],
+  },
   "src/intake/match-includes.ts": { tests: matching, mayLive: [] },
   "src/kit/glob.ts": {
     tests: "test/unit/{match,source}/*glob.test.ts",
@@ -65,7 +76,17 @@ export const core: Readonly<Record<string, CoreFile>> = {
       },
     ],
   },
-  "src/reconcile/due.ts": { tests: reconciling, mayLive: [] },
+  "src/reconcile/due.ts": {
+    tests: reconciling,
+    mayLive: [
+      {
+        why: "a deployment that waits for its health has the condition",
+        mutants: [
+          'const begun = Math.min(Date.parse([-readyCondition(status)?.lastTransitionTime-]{+readyCondition(status).lastTransitionTime+} ?? ""), now);',
+        ],
+      },
+    ],
+  },
   "src/reconcile/status/conditions.ts": {
     tests: reconciling,
     mayLive: [
