@@ -7,6 +7,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
 import process from "node:process";
+import { removeDirectory } from "../kit/work-directories.ts";
 import { groupGone, killGroup, type StartWatched, type WatchedEnd } from "../kluctl/watched.ts";
 import type { Git } from "../source/git.ts";
 import { type StarterAnswer, type Order, type OrderOf, type StarterSettings, toError } from "./orders.ts";
@@ -138,7 +139,8 @@ export function startStarter(settings: StarterSettings): Starter {
       return { ended, beat: (at) => send({ beat: at }), kill: (signal) => send({ kill: signal }) };
     },
 
-    removeDirectory: (path) => ask({ remove: path }, () => undefined).promise,
+    // Without the process, this one removes it: the directory may hold logins.
+    removeDirectory: (path) => ask({ remove: path }, () => undefined).promise.catch(() => removeDirectory(path)),
 
     async stop() {
       const opened = starter;

@@ -78,3 +78,16 @@ test("a directory is removed with all its content, and nothing outside of it", a
   expect(await readdir(dir)).not.toContain("job");
   expect(await readdir(cache)).toEqual(["kept"]);
 });
+
+test("a directory is removed, also if the starter is killed before it has removed it", async () => {
+  const { starter, dir, run } = await useStarter();
+  const job = join(dir, "job");
+  await mkdir(job);
+  await run("true");
+  const pid = starterOf(process.pid);
+  process.kill(pid, "SIGSTOP"); // it receives the order and does not carry it out
+  const removed = starter.removeDirectory(job);
+  process.kill(pid, "SIGKILL");
+  await removed;
+  expect(await readdir(dir)).not.toContain("job");
+});
