@@ -22,7 +22,7 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
   includes:
     "The git repositories that the project includes, one a line, as the server has recorded them. [Included repositories](webhooks.md#included-repositories)",
   includedCommits:
-    "The branches that the project includes from repositories in `towline.dev/preview-in`, one a line with the commit that the last reconciliation rendered, or an older one, as the server has recorded them. [Libraries](pull-requests.md#pull-requests-in-a-library)",
+    "The branches and tags that the project includes, one a line with the commit that the last reconciliation rendered, or an older one, as the server has recorded them. [Included repositories](webhooks.md#included-repositories)",
   reads:
     "The deployment's directory, and what its project may read outside of it (`*`: anything), one a line, as the server has recorded it. [Monorepos](monorepos.md#files-outside-the-directory)",
   preview:

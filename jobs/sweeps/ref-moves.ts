@@ -2,15 +2,13 @@
 import { commitOf, describeRef } from "../../src/model/git-ref.ts";
 import type { Logger } from "../../src/log.ts";
 import {
-  type Deployment,
   type FoundPush,
   type GitDeployment,
-  followsGit,
   type Heads,
   keyText,
-  type MalformedDeployment,
   type PreviewRequest,
   pullRequestText,
+  type RepoId,
 } from "../../src/model.ts";
 import type { Clock, Deployments, Reports } from "../../src/ports.ts";
 import type { OpenReport } from "../../src/model/open-report.ts";
@@ -19,6 +17,7 @@ import { createBoundedMap } from "../../src/kit/bounded-map.ts";
 import { createLimit } from "../../src/kit/limit.ts";
 import type { SkipCheck } from "./due-sweep.ts";
 import type { JobQueue } from "../queue.ts";
+import { isTracked } from "./remotes.ts";
 
 export interface RefMovesDeps {
   readonly deployments: Pick<Deployments, "all">;
@@ -48,6 +47,11 @@ export interface RefMoves {
     heads: Heads,
     times: { readonly askedAt: number; readonly periodMs: number },
   ): Promise<void>;
+  /**
+   * Requests the open pull requests that were compared with another commit of their base branch, whether or not a deployment
+   * has taken that commit by now: what merging them would change is different.
+   */
+  requestOutdated(repos: readonly RepoId[], heads: Heads): Promise<void>;
   /** Only these deployments exist. */
   forgetOthers(members: readonly GitDeployment[]): void;
 }
@@ -74,15 +78,6 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
   const askedBases = createBoundedMap<string>(askedFor);
 
   async function request(
-    members: readonly GitDeployment[],
-    heads: Heads,
-    times: { readonly askedAt: number; readonly periodMs: number },
-  ): Promise<void> {
-    await requestBehind(members, heads, times);
-    await requestOutdated(members, heads);
-  }
-
-  async function requestBehind(
     members: readonly GitDeployment[],
     heads: Heads,
     { askedAt, periodMs }: { readonly askedAt: number; readonly periodMs: number },
@@ -138,14 +133,9 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
     return (await Promise.all(answers)).flat();
   }
 
-  /**
-   * Requests the open pull requests that were compared with another commit of their base branch, whether or not a deployment
-   * has taken that commit by now: what merging them would change is different.
-   */
-  async function requestOutdated(members: readonly GitDeployment[], heads: Heads): Promise<void> {
+  async function requestOutdated(repos: readonly RepoId[], heads: Heads): Promise<void> {
     const { reports } = deps;
     if (reports === undefined) return;
-    const repos = [...new Set(members.map(({ repo }) => repo))];
     const open = (await Promise.all(repos.map((repo) => reports.open(repo)))).flat();
     const compared = open
       .filter(({ state }) => state === "done")
@@ -187,6 +177,7 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
 
   return {
     request,
+    requestOutdated,
     forgetOthers(members) {
       const known = new Set(members.map(({ key }) => keyText(key)));
       for (const key of asked.keys()) if (!known.has(key)) asked.delete(key);
@@ -197,12 +188,4 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
 
 export function toFoundPush({ repo, spec: { source } }: GitDeployment, heads: Heads): FoundPush {
   return { repo, url: source.url, ref: describeRef(source.ref), commit: commitOf(source.ref, heads) };
-}
-
-/** Whether a move of its remote can affect the deployment. One that has never been reconciled is due anyway. */
-export function isTracked(deployment: Deployment | MalformedDeployment): deployment is GitDeployment {
-  if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined) return false;
-  const { spec, status, recordsChecks } = deployment;
-  if (spec.suspend && recordsChecks === false) return false; // the newer commit would never be recorded
-  return spec.source.ref.commit === undefined && status.observedGeneration !== undefined;
 }

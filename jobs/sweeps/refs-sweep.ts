@@ -1,6 +1,6 @@
 /**
- * Finds what lost webhooks missed: queries the refs of each remote once per period and compares them with what its
- * deployments have recorded.
+ * Finds what lost webhooks missed: queries the refs of each remote once per period and compares them with what the deployments
+ * that follow it, and those whose projects include it, have recorded.
  */
 import {
   commitText,
@@ -10,16 +10,19 @@ import {
   type MergeGroupRequest,
   type RepoId,
 } from "../../src/model.ts";
+import { shortRef } from "../../src/model/git-ref.ts";
 import { withTimeout } from "../../src/kit/deadline.ts";
-import { createRefMoves, isTracked, type RefMovesDeps, toFoundPush } from "./ref-moves.ts";
+import { createIncludeMoves } from "./include-moves.ts";
+import { createRefMoves, type RefMovesDeps, toFoundPush } from "./ref-moves.ts";
+import { type FollowedRemote, type IncludedRemote, remotesOf, type UsedRemote } from "./remotes.ts";
 import { createRotation, fractionOf, type Group } from "./rotation.ts";
 import type { JobQueue } from "../queue.ts";
 
 export interface RefsSweepDeps extends RefMovesDeps {
-  /** One `ls-remote` with this deployment's login. */
-  readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
-  /** Equal for deployments that share one `ls-remote`: same remote, same login. */
-  readonly groupKey: (deployment: GitDeployment) => string;
+  /** One `ls-remote` with the deployment's login. */
+  readonly heads: (remote: UsedRemote, signal: AbortSignal) => Promise<Heads>;
+  /** Equal for uses that share one `ls-remote`: same remote, same login. */
+  readonly groupKey: (remote: UsedRemote) => string;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "lastMove" | "claim">;
   /** The groups of the repository's merge queue that no webhook reported. Absent: no status is written. */
   readonly groups?: ((repo: RepoId, heads: Heads) => Promise<readonly MergeGroupRequest[]>) | undefined;
@@ -35,7 +38,7 @@ export interface RepositoryPaces {
   everyMs(repo: Pick<FoundPush, "repo" | "url">): number;
   /** The repository is left out for so long while nothing reports a move. */
   longestMs(repo: Pick<FoundPush, "repo" | "url">): number;
-  /** Takes the refs that deployments follow, after each look at the repository. Returns at once and never throws. */
+  /** Takes the refs that deployments follow or include, after each look at the repository. Returns at once and never throws. */
   looked(refs: readonly FoundPush[]): void;
 }
 
@@ -54,8 +57,8 @@ const lookTimeoutMs = 60_000;
 const regroupMs = 5_000;
 const longestBackoffMs = 600_000;
 
-/** The deployments that share a remote and a login. */
-interface RemoteGroup extends Group<GitDeployment> {
+/** The uses that share a remote and a login. */
+interface RemoteGroup extends Group<UsedRemote> {
   lookedAt: number;
   /** The last recorded move before that. */
   move?: string | undefined;
@@ -70,10 +73,10 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   const { deployments, queue, paces, clock, log, observe } = deps;
   const stopped = new AbortController();
   const moves = createRefMoves(deps);
+  const includeMoves = createIncludeMoves(deps);
   const onHost = new Map<string, number>();
   const create = (): Pick<RemoteGroup, "lookedAt" | "fresh"> => ({ lookedAt: clock.now(), fresh: true });
-  const everyMs = ([first]: readonly GitDeployment[]) =>
-    paces && first ? paces.everyMs({ repo: first.repo, url: first.spec.source.url }) : deps.everyMs();
+  const everyMs = ([first]: readonly UsedRemote[]) => (paces && first ? paces.everyMs(first) : deps.everyMs());
   const rotation = createRotation({ everyMs, clock, keyOf: deps.groupKey, create });
   let groupedAt = -Infinity;
 
@@ -85,8 +88,10 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 
   function regroup(now: number): void {
     groupedAt = now;
-    rotation.regroup(deployments.all().filter(isTracked));
-    moves.forgetOthers(rotation.all().flatMap(({ members }) => members));
+    rotation.regroup(deployments.all().flatMap(remotesOf));
+    const members = rotation.all().flatMap((group) => group.members);
+    moves.forgetOthers(followersIn(members));
+    includeMoves.forgetOthers(includersIn(members));
   }
 
   function tick(): void {
@@ -132,14 +137,22 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       group.lookedAt = clock.now();
       group.move = move;
       group.fresh = false;
-      if (heads) await moves.request(group.members, heads, { askedAt: now, periodMs: everyMs(group.members) });
-      if (heads) paces?.looked(group.members.map((member) => toFoundPush(member, heads)));
-      if (heads) await askForGroups(group, heads);
+      if (heads) await request(group, heads, now);
     } catch (error) {
       // Redis is unavailable, which its monitoring reports. The next sweep finds the same again.
       log.debug({ error: (error as Error).message }, "sweep postponed");
       group.nextAt = now + Math.min(periodMs, 5_000);
     }
+  }
+
+  async function request({ members }: RemoteGroup, heads: Heads, askedAt: number): Promise<void> {
+    const [followers, includers, periodMs] = [followersIn(members), includersIn(members), everyMs(members)];
+    await moves.request(followers, heads, { askedAt, periodMs });
+    await includeMoves.request(includers, heads, periodMs);
+    await moves.requestOutdated([...new Set(members.map(({ repo }) => repo))], heads);
+    const included = includers.flatMap((remote) => toFoundPushes(remote, heads));
+    paces?.looked([...followers.map((one) => toFoundPush(one, heads)), ...included]);
+    await askForGroups(followers, heads);
   }
 
   /** Whether webhooks are relied on, and none has reported a move since the last look. */
@@ -149,7 +162,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   ): boolean {
     const [first] = group.members;
     if (paces === undefined || first === undefined || group.fresh || move !== group.move) return false;
-    const longestMs = paces.longestMs({ repo: first.repo, url: first.spec.source.url });
+    const longestMs = paces.longestMs(first);
     return now - group.lookedAt + periodMs <= longestMs; // the next turn is not too late
   }
 
@@ -175,7 +188,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   }
 
   /** A required check that is never reported blocks the whole merge queue. */
-  async function askForGroups({ members: [first] }: RemoteGroup, heads: Heads): Promise<void> {
+  async function askForGroups([first]: readonly GitDeployment[], heads: Heads): Promise<void> {
     const found = (first && (await deps.groups?.(first.repo, heads))) ?? [];
     if (found.length === 0) return;
     await queue.enqueue(found);
@@ -204,4 +217,16 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 
 function hostOf({ members: [first] }: RemoteGroup): string {
   return first?.repo.split("/", 1)[0] ?? "";
+}
+
+function followersIn(members: readonly UsedRemote[]): GitDeployment[] {
+  return members.filter((one): one is FollowedRemote => one.use === "source").map(({ deployment }) => deployment);
+}
+
+function includersIn(members: readonly UsedRemote[]): IncludedRemote[] {
+  return members.filter((one) => one.use === "include");
+}
+
+function toFoundPushes({ repo, url, recorded }: IncludedRemote, { commits }: Heads): FoundPush[] {
+  return recorded.map(({ ref }) => ({ repo, url, ref: `branch ${shortRef(ref)}`, commit: commits.get(ref) }));
 }

@@ -1,6 +1,6 @@
 /** The periodic sweep: queues what is due and what moved without a webhook. */
 import type { Logger } from "../../src/log.ts";
-import type { DeploymentChange, GitDeployment, Heads, MergeGroupRequest, RepoId, Tag } from "../../src/model.ts";
+import type { DeploymentChange, Heads, MergeGroupRequest, RepoId, Tag } from "../../src/model.ts";
 import type { Retries } from "../../src/reconcile/retries.ts";
 import type { Clock, Deployments, Reports } from "../../src/ports.ts";
 import { createDueSweep, type DueAt, type SkipCheck } from "./due-sweep.ts";
@@ -10,10 +10,10 @@ import { createTagsSweep, type UsedTag } from "./tags-sweep.ts";
 
 export interface SweepDeps {
   readonly deployments: Pick<Deployments, "all"> & { onChange?(callback: (change: DeploymentChange) => void): void };
-  /** One `ls-remote` with this deployment's login. */
-  readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
-  /** Equal for deployments that share one `ls-remote`: same remote, same login. */
-  readonly groupKey: (deployment: GitDeployment) => string;
+  /** One `ls-remote` with the deployment's login. */
+  readonly heads: RefsSweepDeps["heads"];
+  /** Equal for uses that share one `ls-remote`: same remote, same login. */
+  readonly groupKey: RefsSweepDeps["groupKey"];
   /** Reads the digest of an artifact's tag with the deployment's login. */
   readonly tag: (used: UsedTag, signal: AbortSignal) => Promise<Tag>;
   /** Equal for uses of the same tag with the same login. */

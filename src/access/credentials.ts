@@ -130,6 +130,18 @@ export function loginKey({ key, spec }: Deployment): string {
   return JSON.stringify([source.url, key.namespace, gitCredentials, serviceAccountName]);
 }
 
+/** The same for another remote, which a deployment includes. Equal to the key of those that follow it with the same logins. */
+export function includedLoginKey({ key, spec }: Deployment, url: string): string {
+  const { gitCredentials, source, serviceAccountName } = spec;
+  if (gitCredentials.length === 0) return JSON.stringify([url]);
+  // A login of its own source is for the host of that source only.
+  const [own, included] = [placeOfSource(source.url), placeOfSource(url)];
+  const isSame = own.host === included.host && own.namedHost === included.namedHost;
+  const isOther = gitCredentials.some(({ bySource }) => bySource) && !isSame;
+  const login = [key.namespace, gitCredentials, serviceAccountName];
+  return JSON.stringify([url, ...login, ...(isOther ? [own] : [])]);
+}
+
 interface UsedArtifact {
   readonly deployment: Deployment;
   readonly source: OciSource;

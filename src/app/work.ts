@@ -8,7 +8,7 @@ import type { ReconcileRequest, RepoId } from "../model.ts";
 import type { Deliveries } from "../redis/deliveries.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import { findUnansweredGroups } from "../preview/open-group.ts";
-import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../access/credentials.ts";
+import { includedLoginKey, loginKey, readGitCredentials, readOciCredentials, tagKey } from "../access/credentials.ts";
 import { startDependencyWaking } from "../guards/depends-on-waking.ts";
 import { startDriftWaking } from "../skipping/drift-waking.ts";
 import { dueAt } from "../reconcile/due.ts";
@@ -95,15 +95,16 @@ export function startWork(deps: WorkDeps): StartedWork {
     dueAt,
     retries: deps.retries,
     skipCheck: skips && ((deployment, to) => skips.skipping.skipCheck(deployment, to)),
-    groupKey: loginKey,
+    groupKey: ({ use, deployment, url }) =>
+      use === "source" ? loginKey(deployment) : includedLoginKey(deployment, url),
     tagKey,
     async tag({ deployment, source }, signal) {
       const credentials = await readOciCredentials(deployment, secrets);
       return sources.tag({ ...source, credentials }, signal);
     },
-    async heads(deployment, signal) {
+    async heads({ deployment, url }, signal) {
       const credentials = await readGitCredentials(deployment, secrets);
-      return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
+      return sources.heads({ url, credentials }, undefined, signal);
     },
     everyMs: () =>
       live.now.forges.every(({ webhooks }) => webhooks)

@@ -1,16 +1,17 @@
 /**
- * The commits of included branches that the last reconciliation of a deployment rendered, or older ones of the
- * same branch.
- * Recorded in an annotation, so that every server knows from its watch whether a merge into a library is deployed. Pure.
+ * The commits of included branches and tags that the last reconciliation of a deployment rendered, or older ones of the
+ * same ref.
+ * Recorded in an annotation, so that every server knows from its watch whether a merge into a library is deployed, and the sweep
+ * whether a push to it is. Pure.
  */
 import { annotation, type AnyDeployment } from "./deployment.ts";
 
 export interface IncludedCommit {
   readonly url: string;
-  /** Full name of the branch, also where the project includes the default branch. */
+  /** Full name of the branch or tag, also where the project includes the default branch. */
   readonly ref: string;
   /**
-   * Git had it before kluctl asked for the branch: what was rendered is this commit or a newer one, unless the branch was
+   * Git had it before kluctl asked for the ref: what was rendered is this commit or a newer one, unless the ref was
    * rewritten in between. The push that rewrites it is a reason to reconcile again.
    */
   readonly commit: string;
@@ -19,7 +20,7 @@ export interface IncludedCommit {
 /** Each is a question to git before a reconciliation. */
 export const mostIncludedCommits = 20;
 
-/** The annotation's text: one branch a line; `undefined` if there are none. */
+/** The annotation's text: one ref a line; `undefined` if there are none. */
 export function formatIncludedCommits(commits: readonly IncludedCommit[]): string | undefined {
   const lines = commits.slice(0, mostIncludedCommits).map(({ url, ref, commit }) => `${url} ${ref} ${commit}`);
   return lines.length === 0 ? undefined : lines.toSorted().join("\n");
@@ -34,4 +35,4 @@ export function includedCommitsOf({ annotations }: Pick<AnyDeployment, "annotati
   });
 }
 
-const linePattern = /^(\S{1,500}) (refs\/heads\/\S{1,300}) ([0-9a-f]{40}|[0-9a-f]{64})$/;
+const linePattern = /^(\S{1,500}) (refs\/(?:heads|tags)\/\S{1,300}) ([0-9a-f]{40}|[0-9a-f]{64})$/;

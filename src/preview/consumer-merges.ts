@@ -148,7 +148,9 @@ export function createConsumerMerges({ library, repos, credentials, sources }: C
       line: () => Promise.resolve(undefined),
       release: () => Promise.resolve(),
     };
-    const recorded = includedCommitsOf(deployment).filter(({ url }) => isOf(url, repos));
+    const recorded = includedCommitsOf(deployment).filter(
+      ({ url, ref }) => isOf(url, repos) && ref.startsWith("refs/heads/"),
+    );
     const [included, ...others] = new Set(recorded.map(({ commit }) => commit));
     const commits: ConsumerCommits = {
       own: (signal) => findCommit(deployment, signal),

@@ -1,13 +1,16 @@
 /**
- * Wraps reconciliations: records which commits of included branches are rendered at least, for the pull requests of these
- * repositories. kluctl does not report them. It asks git in each run, so that what git had before is a lower bound.
+ * Wraps reconciliations: records which commits of included branches and tags are rendered at least, for the sweep and for the
+ * pull requests of these repositories. kluctl does not report them. It asks git in each run, so that what git had before is a
+ * lower bound.
  */
 import { readGitCredentials } from "../access/credentials.ts";
 import type { Interceptor } from "../kit/around.ts";
 import { withTimeout } from "../kit/deadline.ts";
 import type { Logger } from "../log.ts";
-import { annotation, type GitDeployment, followsGit } from "../model.ts";
+import { annotation, type Deployment, type RepoId } from "../model.ts";
 import { formatIncludedCommits, type IncludedCommit, mostIncludedCommits } from "../model/included-commits.ts";
+import { type Include, parseIncludes } from "../model/includes.ts";
+import { repoId } from "../model/repo-url.ts";
 import type { Deployments, Queue, Secrets, Sources } from "../ports.ts";
 import { shownIncludesOf } from "../preview/match-consumers.ts";
 import type { Parts } from "./parts.ts";
@@ -23,8 +26,16 @@ export interface NoteIncludedCommitsDeps {
 
 /** Nothing is deployed before git has answered, and kluctl needs the same answer next. */
 const answersWithinMs = 5_000;
-/** An older answer is only a weaker bound, unless a push was announced since. */
-const maxAgeMs = 30_000;
+/**
+ * An older answer is only a weaker bound, unless a push was announced since. For what no pull request shows, the sweep's last
+ * answer is recent enough: if it is too old, the sweep requests one more reconciliation.
+ */
+const maxAgeMs = { shown: 30_000, others: 5 * 60_000 };
+
+interface RecordedInclude extends Include {
+  readonly repo: RepoId;
+  readonly maxAgeMs: number;
+}
 
 export function notesIncludedCommits(deps: NoteIncludedCommitsDeps): Interceptor<Parts> {
   return {
@@ -32,7 +43,7 @@ export function notesIncludedCommits(deps: NoteIncludedCommitsDeps): Interceptor
       const { deployment, asked } = work;
       // Working copies of users, in place of what is included, have no commit.
       const isOwn = asked?.overridesPatch === undefined && deployment.spec.sourceOverrides.length === 0;
-      const commits = isOwn && followsGit(deployment) ? await findCommits(deployment, work) : undefined;
+      const commits = isOwn ? await findCommits(deployment, work) : undefined;
       try {
         return await next(work, project);
       } finally {
@@ -42,19 +53,19 @@ export function notesIncludedCommits(deps: NoteIncludedCommitsDeps): Interceptor
     },
   };
 
-  /** Only for deployments that pull requests of these repositories may show. `undefined`: git did not answer. */
-  async function findCommits(deployment: GitDeployment, { signal, log }: Work): Promise<IncludedCommit[] | undefined> {
-    const shown = shownIncludesOf(deployment).slice(0, mostIncludedCommits);
-    if (shown.length === 0) return [];
+  /** `undefined`: git did not answer. */
+  async function findCommits(deployment: Deployment, { signal, log }: Work): Promise<IncludedCommit[] | undefined> {
+    const includes = movingIncludesOf(deployment).slice(0, mostIncludedCommits);
+    if (includes.length === 0) return [];
     const inTime = withTimeout(answersWithinMs, signal);
     try {
       const credentials = await readGitCredentials(deployment, deps.secrets);
-      const found = shown.map(async ({ url, repo, refs }): Promise<IncludedCommit[]> => {
+      const found = includes.map(async ({ url, repo, refs, maxAgeMs }): Promise<IncludedCommit[]> => {
         const since = await deps.queue.lastMove(repo);
         const heads = await deps.sources.heads({ url, credentials }, { since, maxAgeMs }, inTime, { leaves: true });
         const names = refs.length > 0 ? refs : [heads.defaultRef ?? ""];
         return names.flatMap((ref) => {
-          const commit = ref.startsWith("refs/heads/") ? heads.commits.get(ref) : undefined;
+          const commit = isMoving(ref) ? heads.commits.get(ref) : undefined;
           return commit === undefined ? [] : [{ url, ref, commit }];
         });
       });
@@ -65,7 +76,10 @@ export function notesIncludedCommits(deps: NoteIncludedCommitsDeps): Interceptor
     }
   }
 
-  /** Without the record, the comment of a merged pull request says that the merge is not deployed yet. */
+  /**
+   * Without the record, the comment of a merged pull request says that the merge is not deployed yet, and a push without a
+   * webhook is found at the interval.
+   */
   async function record(commits: readonly IncludedCommit[], { deployment, signal, held }: Work): Promise<void> {
     const text = formatIncludedCommits(commits);
     if (text === deployment.annotations[annotation.includedCommits] || signal.aborted || held.lost.aborted) return;
@@ -77,4 +91,22 @@ export function notesIncludedCommits(deps: NoteIncludedCommitsDeps): Interceptor
       deps.log.warn({ ...deployment.key, error: why }, "could not record the commits of what the project includes");
     }
   }
+}
+
+/** Those that pull requests show come first: their records are read by people. */
+function movingIncludesOf(deployment: Deployment): readonly RecordedInclude[] {
+  const shown = shownIncludesOf(deployment);
+  const others = parseIncludes(deployment.annotations[annotation.includes])
+    .filter(({ refs }) => refs.length === 0 || refs.some(isMoving))
+    .flatMap((include) => {
+      const repo = repoId(include.url);
+      const isShown = shown.some(({ url, refs }) => url === include.url && refs.join() === include.refs.join());
+      return repo === undefined || isShown ? [] : [{ ...include, repo, maxAgeMs: maxAgeMs.others }];
+    });
+  return [...shown.map((include) => ({ ...include, maxAgeMs: maxAgeMs.shown })), ...others];
+}
+
+/** Not a commit that it is pinned to. */
+function isMoving(ref: string): boolean {
+  return ref.startsWith("refs/heads/") || ref.startsWith("refs/tags/");
 }

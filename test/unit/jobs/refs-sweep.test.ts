@@ -77,11 +77,11 @@ function useSweep(
   const refs = new Map([["refs/heads/main", "c1"]]);
   const sweep = startSweep({
     deployments: { all: () => deployments },
-    heads: async ({ spec }) => {
-      looks.push(spec.source.url.split("/").at(-1) ?? "");
+    heads: async ({ url }) => {
+      looks.push(url.split("/").at(-1) ?? "");
       return { defaultRef: "refs/heads/main", commits: new Map(refs) };
     },
-    groupKey: ({ spec }) => spec.source.url,
+    groupKey: ({ url }) => url,
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
     tagKey: ({ source }) => source.url,
     dueAt: () => Infinity,
@@ -291,7 +291,7 @@ test("a failing remote is asked less and less often, and the other remotes as us
   const looks: Record<string, number> = { good: 0, bad: 0 };
   let broken = true;
   const { requests } = useSweep([following("good", { repo: "good" }), following("bad", { repo: "bad" })], {
-    heads: async ({ key }) => {
+    heads: async ({ deployment: { key } }) => {
       looks[key.name]!++;
       if (key.name === "bad" && broken) throw new Error("no route to host");
       return { commits: new Map([["refs/heads/main", key.name === "bad" ? "c2" : "c1"]]) };
@@ -313,7 +313,7 @@ test("at most four checks of one host run at once, and all get their turn", asyn
   const looked = new Set<string>();
   const deployments = Array.from({ length: 40 }, (_, i) => following(`d${i}`, { repo: `r${i}` }));
   useSweep(deployments, {
-    heads: async ({ key }) => {
+    heads: async ({ deployment: { key } }) => {
       most = Math.max(most, ++running);
       await new Promise((resolve) => setTimeout(resolve, 300));
       running--;

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { credentialSecrets, credentialsKey, loginKey, readCredentials } from "../../../src/access/credentials.ts";
+import {
+  credentialSecrets,
+  credentialsKey,
+  includedLoginKey,
+  loginKey,
+  readCredentials,
+} from "../../../src/access/credentials.ts";
 import { aDeployment } from "../../support/deployments.ts";
 
 type Data = Record<string, string>;
@@ -119,6 +125,21 @@ test("logins of other kinds change the credentials key, but not the login key of
   const withLogin = { gitCredentials: [{ host: "git.test", secretName: "a" }] };
   const deployer = aDeployment({ spec: { ...withLogin, serviceAccountName: "deployer" } });
   expect(loginKey(deployer)).not.toBe(loginKey(aDeployment({ spec: withLogin })));
+});
+
+test("an included repository is asked once for all that have the same login for it, whether they follow or include it", () => {
+  const [shop, library] = ["https://git.test/org/shop", "https://git.test/org/library"];
+  const elsewhere = "https://other.test/org/library";
+  const from = (
+    url: string,
+    gitCredentials: readonly { host: string; bySource?: boolean; secretName: string }[] = [],
+  ) => aDeployment({ spec: { source: { url, ref: {}, path: "" }, gitCredentials } });
+  const own = [{ host: "", bySource: true, secretName: "a" }];
+  expect(includedLoginKey(from(shop), library)).toBe(loginKey(from(library)));
+  expect(includedLoginKey(from(shop, own), library)).toBe(loginKey(from(library, own)));
+  // The login of a source on another host does not count for this one.
+  expect(includedLoginKey(from(shop, own), elsewhere)).not.toBe(loginKey(from(elsewhere, own)));
+  expect(includedLoginKey(from(shop, [{ host: "*", secretName: "a" }]), library)).not.toBe(loginKey(from(library)));
 });
 
 test("a Secret of spec.helmCredentials contains the repository that it is for", async () => {

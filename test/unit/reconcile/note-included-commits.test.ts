@@ -58,15 +58,25 @@ test("what git had before the project was rendered is recorded, also if that fai
   expect((await run({ fails: true })).written).toEqual(written);
 });
 
-test("branches are recorded by name, and nothing else", async () => {
-  const annotations = { ...shown, [annotation.includes]: `${url} refs/heads/next refs/tags/next\n${url} refs/tags/v1` };
+test("branches and tags are recorded by name, and commits that a project is pinned to are not", async () => {
+  const includes = `${url} refs/heads/next refs/tags/next\n${url} refs/tags/v1\n${url} ${older}`;
+  const annotations = { ...shown, [annotation.includes]: includes };
   expect((await run({ deployment: aDeployment({ annotations }) })).written).toEqual([
-    `${url} refs/heads/next ${newer}`,
+    `${url} refs/heads/next ${newer}\n${url} refs/tags/v1 ${newer}`,
   ]);
 });
 
-test("git is not asked for what no pull request may show, and an old record of it is removed", async () => {
-  const annotations = { [annotation.includes]: url, [annotation.includedCommits]: `${url} refs/heads/main ${older}` };
+test("for what no pull request may show, the last answer of the sweep is recent enough", async () => {
+  const { written, sources } = await run({ deployment: aDeployment({ annotations: { [annotation.includes]: url } }) });
+  expect(written).toEqual([`${url} refs/heads/main ${older}`]);
+  expect(sources.required).toEqual([{ since: "a move", maxAgeMs: 300_000 }]);
+});
+
+test("git is not asked if nothing that can move is included, and an old record of it is removed", async () => {
+  const annotations = {
+    [annotation.includes]: `${url} ${older}\noci://registry.example.com/org/library latest`,
+    [annotation.includedCommits]: `${url} refs/heads/main ${older}`,
+  };
   const { written, sources } = await run({ deployment: aDeployment({ annotations }) });
   expect(written).toEqual([undefined]);
   expect(sources.asked).toEqual([]);
