@@ -225,8 +225,6 @@ export const Report = z.object({
   latest: LatestResult.optional(),
   /** How many times in a row the preview was restarted because the base moved before it could be shown. */
   restarts: count,
-  /** When it was previewed again lately although it had not changed itself, in epoch milliseconds; see preview/budget.ts. */
-  remade: z.array(z.number()).optional(),
   /**
    * The base branch or the cluster has changed since the comparison, and the next one is to follow then, in epoch
    * milliseconds. Not stored with the report: see Reports.

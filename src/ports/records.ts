@@ -30,6 +30,10 @@ export interface Reports {
    */
   setStale(key: PullRequestKey, stale: Staleness | undefined): Promise<void>;
   stale(key: PullRequestKey): Promise<Staleness | undefined>;
+  /** Records that a preview starts at that time, in epoch milliseconds, although the pull request has not changed itself. */
+  addRemake(key: PullRequestKey, at: number): Promise<void>;
+  /** The times of those within the last hour, oldest first. */
+  remakes(key: PullRequestKey): Promise<readonly number[]>;
   /** The merged pull requests whose merge this commit is, as far as that was recorded. */
   mergedAs(commit: CommitKey): Promise<readonly Report[]>;
   /**

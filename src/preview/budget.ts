@@ -1,10 +1,11 @@
 /**
  * How often a pull request is previewed again although it has not changed itself: because of its base branch, a library, or
  * deployments and their objects, some of which change all the time. Six times in a row, then every ten minutes, which is at most
- * twelve times in an hour. The times are part of the report, so that all replicas share them. Pure.
+ * twelve times in an hour. Each is recorded when it starts (Reports.addRemake), whether or not it ends: one that is aborted or
+ * whose server dies costs as much, and all replicas share the record. Pure.
  */
 import type { PreviewCause, PullRequest } from "../model.ts";
-import { isForeign, type Report } from "../model/report.ts";
+import { isForeign, isOpen, type Report, toShown } from "../model/report.ts";
 
 const hourMs = 3_600_000;
 const mostAtOnce = 6;
@@ -17,29 +18,33 @@ export interface Remaking {
 }
 
 /**
- * Whether the comment shows this head already. What users cause is never limited, and a preview that rendered nothing costs
- * nothing.
+ * Whether this head has been previewed before, or that was begun. What users cause is not counted, and a preview that rendered
+ * nothing costs nothing.
  */
-export function isRemade({ cause, pullRequest: { head, baseBranch }, previous }: Remaking): boolean {
-  if (cause === "pull-request" || previous?.state !== "done" || isForeign(previous)) return false;
-  return previous.head === head && previous.baseBranch === baseBranch;
+export function isRemade({ cause, pullRequest, previous }: Remaking): boolean {
+  if (cause === "pull-request" || previous === undefined || isForeign(previous)) return false;
+  return isOpen(previous) && isOf(pullRequest, previous);
 }
 
-/** When the pull request may be previewed, in epoch milliseconds; in the past if it may be now. */
-export function mayRemakeAt(previous: Pick<Report, "remade"> | undefined, now: number): number {
-  const lately = remadeLately(previous, now);
+/** Whether it may have to wait: its comment shows this head already. One that shows nothing of it never waits. */
+export function isLimited(remaking: Remaking): boolean {
+  const { pullRequest, previous } = remaking;
+  if (previous === undefined || !isRemade(remaking)) return false;
+  const shown = toShown(previous);
+  return shown.state === "done" && isOf(pullRequest, shown);
+}
+
+/**
+ * When the pull request may be previewed, in epoch milliseconds; in the past if it may be now. `remakes`: when it was previewed
+ * again lately, oldest first.
+ */
+export function mayRemakeAt(remakes: readonly number[], now: number): number {
+  // Those in the future were written by a clock that is ahead of ours.
+  const lately = remakes.filter((at) => at > now - hourMs && at <= now);
   const last = lately.at(-1);
   return last === undefined || lately.length < mostAtOnce ? now : last + thenEveryMs;
 }
 
-/** The times to store with the report of this preview, oldest first; `undefined` if there are none. */
-export function remadeTimes(remaking: Remaking, startedAt: number): number[] | undefined {
-  const lately = remadeLately(remaking.previous, startedAt);
-  const all = isRemade(remaking) ? [...lately, startedAt] : lately;
-  return all.length > 0 ? all : undefined;
-}
-
-/** Those in the future were written by a clock that is ahead of ours. */
-function remadeLately(report: Pick<Report, "remade"> | undefined, now: number): number[] {
-  return (report?.remade ?? []).filter((at) => at > now - hourMs && at <= now);
+function isOf({ head, baseBranch }: Remaking["pullRequest"], report: Report): boolean {
+  return report.head === head && report.baseBranch === baseBranch;
 }

@@ -4,7 +4,6 @@ import type { Ignored } from "../model/receipt.ts";
 import type { DeploymentManifests } from "../model/manifests.ts";
 import type { PreviewCause, PullRequest, RepoId } from "../model.ts";
 import type { ChildPreviews, Preview, Report } from "../model/report.ts";
-import { remadeTimes } from "./budget.ts";
 import { earlierHeads, earlierPreviews, latestResult, restarts } from "./previous.ts";
 import { cut, makeVisible } from "./visible-text.ts";
 
@@ -67,7 +66,6 @@ export function toReport(
     earlierPreviews: earlierPreviews(previous, head),
     latest: finishedAt === undefined ? latestResult(previous, cause) : undefined,
     restarts: restarts(previous, pullRequest, base, startedAt),
-    remade: remadeTimes({ cause, pullRequest, previous }, startedAt),
     startedAt,
     finishedAt,
   };

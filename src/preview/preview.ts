@@ -8,7 +8,7 @@ import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pull
 import type { Deployments, Forge, ManifestStore, Queue, Reports, Sources } from "../ports.ts";
 import type { DeploymentManifests } from "../model/manifests.ts";
 import { type Report, type Staleness, toShown } from "../model/report.ts";
-import { isRemade, mayRemakeAt } from "./budget.ts";
+import { isLimited, isRemade, mayRemakeAt } from "./budget.ts";
 import { toReport } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
 import { librariesOf } from "./match-consumers.ts";
@@ -25,7 +25,7 @@ export interface PreviewDeps extends OpenDeps {
   readonly deployments: Pick<Deployments, "tracking" | "including"> & { synced(): boolean };
   readonly reports: Pick<
     Reports,
-    "find" | "save" | "setRefused" | "setUnpublished" | "setPublished" | "stale" | "setStale"
+    "find" | "save" | "setRefused" | "setUnpublished" | "setPublished" | "stale" | "setStale" | "addRemake" | "remakes"
   >;
   /** Absent: there is no page that shows them. */
   readonly manifests?: Pick<ManifestStore, "save"> | undefined;
@@ -83,7 +83,8 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are disabled (preview.enabled)" };
     const stale = await deps.reports.stale(key);
-    const until = isRemade({ cause, pullRequest, previous }) ? mayRemakeAt(previous, deps.clock.now()) : 0;
+    const remaking = { cause, pullRequest, previous };
+    const until = isLimited(remaking) ? mayRemakeAt(await deps.reports.remakes(key), deps.clock.now()) : 0;
     if (previous !== undefined && until > deps.clock.now()) return postpone(previous, stale, until);
     // Changes from now on are requested again, because this preview may not see them.
     if (stale !== undefined) await deps.reports.setStale(key, undefined);
@@ -91,18 +92,22 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const wantsManifests = deps.manifests !== undefined;
     const slow = [...readers.repos].find((repo) => deps.slowForMs?.(repo) !== undefined);
     if (slow !== undefined) return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow, slowMs).message };
+    if (isRemade(remaking)) await deps.reports.addRemake(key, deps.clock.now());
     return previewOpen({ ...readers, wantsManifests, cause, previous, ...attempt, log, save, sleep }, deps);
   }
 
-  /** The request stays in the queue until then, and the comment says so. */
-  async function postpone(
-    { pullRequest, startedAt }: Report,
-    stale: Staleness | undefined,
-    until: number,
-  ): Promise<Outcome> {
-    if (stale?.startedAt !== startedAt || stale.until !== until || stale.reported !== true) {
+  /**
+   * The request stays in the queue until then, and the comment says so. If the previous preview was aborted, it says no longer
+   * that it is in progress.
+   */
+  async function postpone(previous: Report, stale: Staleness | undefined, until: number): Promise<Outcome> {
+    const shown = toShown(previous);
+    const { pullRequest, startedAt } = shown;
+    const isAborted = previous.state === "working";
+    if (isAborted || stale?.startedAt !== startedAt || stale.until !== until || stale.reported !== true) {
       await deps.reports.setStale(pullRequest, { startedAt, until });
-      await deps.queue.enqueue([{ kind: "report", pullRequest }]);
+      if (isAborted) await save(shown);
+      else await deps.queue.enqueue([{ kind: "report", pullRequest }]);
       await deps.reports.setStale(pullRequest, { startedAt, until, reported: true });
     }
     const why = "the pull request was previewed again too often in the last hour";

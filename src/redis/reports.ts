@@ -54,6 +54,9 @@ const Status = z.object({
 const Stale = z.object({ startedAt: z.number(), until: z.number(), reported: z.boolean().optional() });
 
 const keepStaleMs = 2 * 3_600_000;
+const keepRemakesMs = 3_600_000;
+/** More than an hour's budget. */
+const mostRemakes = 50;
 const deadlineMs = 2_000;
 const dayMs = 24 * 3_600_000;
 const keepStatusesMs = 14 * dayMs;
@@ -92,6 +95,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
 
   const rerunsKey = (commit: CommitKey) => `${prefix}:reruns:${digest(commitText(commit).toLowerCase())}`;
   const staleKey = (key: PullRequestKey) => `${prefix}:stale:${digest(pullRequestId(key))}`;
+  const remakesKey = (key: PullRequestKey) => `${prefix}:remakes:${digest(pullRequestId(key))}`;
   const mergesKey = (commit: CommitKey) => `${prefix}:merges:${digest(commitText(commit).toLowerCase())}`;
   const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
   const refusedKey = (forge: string) => `${prefix}:refused:${forge}`;
@@ -163,6 +167,15 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
     },
     async stale(key) {
       return parse(Stale, await inTime("find whether a report is outdated", async () => connection.get(staleKey(key))));
+    },
+    async addRemake(key, at) {
+      const list = remakesKey(key);
+      const writing = connection.multi().rpush(list, at).ltrim(list, -mostRemakes, -1).pexpire(list, keepRemakesMs);
+      await inTime("record a preview", async () => allOf(await writing.exec()));
+    },
+    async remakes(key) {
+      const times = await inTime("count the previews", async () => connection.lrange(remakesKey(key), 0, -1));
+      return times.flatMap((at) => parse(z.number(), at) ?? []).toSorted((one, other) => one - other);
     },
     async mergedAs(commit) {
       const keys = await inTime("find the merged pull requests", async () => connection.hvals(mergesKey(commit)));

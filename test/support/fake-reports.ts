@@ -13,6 +13,7 @@ import { isOpen, type Preview, type Report, type Staleness } from "../../src/mod
 export function fakeReports() {
   /** By `pullRequestText`. */
   const saved = new Map<string, Report>();
+  const remakes = new Map<string, readonly number[]>();
   const staleness = new Map<string, Staleness>();
   const statuses = new Map<string, readonly CommitStatus[]>();
   const groups = new Map<string, ReadonlyMap<string, CommitStatus>>();
@@ -53,6 +54,11 @@ export function fakeReports() {
       return Promise.resolve();
     },
     stale: (key) => Promise.resolve(staleness.get(pullRequestText(key))),
+    addRemake(key, at) {
+      remakes.set(pullRequestText(key), [...(remakes.get(pullRequestText(key)) ?? []), at]);
+      return Promise.resolve();
+    },
+    remakes: (key) => Promise.resolve(remakes.get(pullRequestText(key)) ?? []),
     mergedAs: ({ forge, repoName, commit }) =>
       Promise.resolve(
         [...saved.values()].filter(

@@ -129,6 +129,21 @@ test("a report stays marked as outdated", async () => {
   expect(await reports.stale(aPullRequestKey())).toBeUndefined();
 });
 
+test("the times of previews are counted by all replicas, the last ones for an hour, and foreign entries are ignored", async () => {
+  const { reports, another, client, prefix } = await useReports();
+  expect(await reports.remakes(aPullRequestKey())).toEqual([]);
+  await reports.addRemake(aPullRequestKey(), 2);
+  await Promise.all([reports.addRemake(aPullRequestKey(), 3), another().addRemake(aPullRequestKey(7, "ORG/shop"), 1)]);
+  expect(await another().remakes(aPullRequestKey())).toEqual([1, 2, 3]);
+  expect(await reports.remakes(aPullRequestKey(8))).toEqual([]);
+  const [list = ""] = await client().keys(`${prefix}:remakes:*`);
+  expect(await client().pttl(list)).toBeLessThanOrEqual(3_600_000);
+  await client().rpush(list, "foreign");
+  expect(await reports.remakes(aPullRequestKey())).toEqual([1, 2, 3]);
+  for (let at = 10; at < 70; at++) await reports.addRemake(aPullRequestKey(), at);
+  expect(await reports.remakes(aPullRequestKey())).toEqual(Array.from({ length: 50 }, (_, n) => 20 + n));
+});
+
 test("statuses of a commit are stored side by side, whichever replica saves them", async () => {
   const { reports, another } = await useReports();
   await Promise.all([

@@ -1,6 +1,8 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { SupersededError } from "../../../src/errors.ts";
 import type { PreviewCause } from "../../../src/model.ts";
-import { aPreviewWorld, head, key, named } from "../../support/preview.ts";
+import { patience } from "../../support/patience.ts";
+import { aPreviewWorld, key, named, slowKluctl } from "../../support/preview.ts";
 
 const minute = 60_000;
 
@@ -96,7 +98,7 @@ test("once a preview for a new head has started, changes are requested again, an
 test("pull requests that nothing was rendered of cost nothing", async () => {
   const { again, reports } = await setUp({ pullRequest: { fork: true } });
   for (let n = 0; n < 10; n++) expect(await again(0, "sweep")).toMatchObject({ outcome: { kind: "done" } });
-  expect((await reports.find(key))?.remade).toBeUndefined();
+  expect(await reports.remakes(key)).toEqual([]);
 });
 
 test("a clock that was ahead does not make a pull request wait", async () => {
@@ -108,12 +110,66 @@ test("a clock that was ahead does not make a pull request wait", async () => {
 });
 
 test("the times go on with the next head", async () => {
-  const { again, forge, sources, reports } = await setUp();
-  await again();
-  expect((await reports.find(key))?.remade).toHaveLength(1);
+  const { again, forge, sources } = await setUp();
+  for (let n = 0; n < 6; n++) await again();
   sources.refs["refs/heads/feature"] = "2".repeat(40);
   forge.put(7, { head: "2".repeat(40) });
-  await again(0, "pull-request");
-  expect(await reports.find(key)).toMatchObject({ head: "2".repeat(40), remade: [expect.any(Number)] });
-  expect(head).not.toBe("2".repeat(40));
+  expect(await again(0, "pull-request")).toMatchObject({ isMade: true });
+  expect(await again()).toMatchObject({ isMade: false });
+});
+
+/** A pull request with a result, and previews of it that are aborted before or after the comment says that they are in progress. */
+async function setUpAborted() {
+  const kluctl = slowKluctl();
+  const world = aPreviewWorld([named("a")], { kluctl });
+  const finish = async () => {
+    await vi.waitFor(() => expect(kluctl.runs.length).toBeGreaterThan(0), patience);
+    kluctl.runs.at(-1)!.finish();
+  };
+  await Promise.all([world.run(), finish()]);
+  const abort = async ({ isShown = true, cause = "cluster" as PreviewCause } = {}) => {
+    const stopping = new AbortController();
+    const before = kluctl.runs.length;
+    const running = world.run({ signal: stopping.signal }, cause);
+    const started = vi.waitFor(() => expect(kluctl.runs.length).toBeGreaterThan(before), patience);
+    if ((await Promise.race([running, started.then(() => undefined)])) !== undefined) return running;
+    if (isShown) {
+      await world.twoSecondsPass();
+      await vi.waitFor(async () => expect((await world.reports.find(key))?.state).toBe("working"), patience);
+    }
+    stopping.abort(new SupersededError("a newer request is waiting"));
+    return running;
+  };
+  return { ...world, abort, finish };
+}
+
+test.each([
+  ["before its comment says so", false],
+  ["after its comment says so", true],
+])(
+  "a preview that is aborted %s counts, and the comment shows the last result when the next one has to wait",
+  async (_, isShown) => {
+    const { abort, reports, queue, time } = await setUpAborted();
+    const result = (await reports.find(key))!;
+    for (let n = 0; n < 6; n++) expect(await abort({ isShown })).toEqual({ kind: "skipped", why: "superseded" });
+    expect(await reports.remakes(key)).toHaveLength(6);
+    queue.requests.length = 0;
+
+    expect(await abort({ isShown })).toMatchObject({ kind: "later", afterMs: 10 * minute });
+    const { startedAt, previews } = result;
+    expect(await reports.find(key)).toMatchObject({ state: "done", startedAt, previews });
+    expect(await reports.stale(key)).toEqual({ startedAt, until: time.now + 10 * minute, reported: true });
+    expect(queue.requests).toEqual([{ kind: "report", pullRequest: key }]);
+    expect(await abort({ isShown })).toMatchObject({ kind: "later" });
+    expect(queue.requests).toHaveLength(1);
+  },
+);
+
+test("a preview of a head that the comment does not show yet is never put off, however often it is aborted", async () => {
+  const { abort, forge, sources, reports } = await setUpAborted();
+  sources.refs["refs/heads/feature"] = "2".repeat(40);
+  forge.put(7, { head: "2".repeat(40) });
+  await abort({ cause: "pull-request" });
+  for (let n = 0; n < 8; n++) expect(await abort()).toEqual({ kind: "skipped", why: "superseded" });
+  expect(await reports.remakes(key)).toHaveLength(8);
 });
