@@ -74,7 +74,7 @@ const mostClosedAtOnce = 20;
 const longestPreviewMs = 3_600_000;
 /** A server whose clock is ahead records deploys in the future of all previews: each is requested once an hour at most. */
 const rememberedRequests = { entries: 5_000, maxAgeMs: 3_600_000 };
-/** By then, the job that publishes a report is done, put off for a reason, or lost. */
+/** By then, a job that was due is done, put off for a reason, or lost. */
 const unpublishedMs = 5 * 60_000;
 /** A failed preview has already been retried within seconds; an outage takes longer to end. */
 const mendMs = 10 * 60_000;
@@ -259,7 +259,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       // Nothing followed or included the repository then.
       return report === undefined || report.repo === undefined || !isOpen(report) || isOutdated(toOpenReport(report));
     }
-    return isOutdated(known);
+    return isOutdated(known) || (await isOverdue(known));
 
     function isOutdated(report: OpenReport): boolean {
       if (isOfAnother(report, pullRequest)) return true;
@@ -272,6 +272,12 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       );
       return lastOf(concerned) > Math.max(report.startedAt, asked);
     }
+  }
+
+  /** Whether the preview that was to replace the report should have started: the host refused it, or its job was lost. */
+  async function isOverdue({ pullRequest, startedAt }: OpenReport): Promise<boolean> {
+    const stale = await reports.stale(pullRequest);
+    return stale?.startedAt === startedAt && clock.now() - stale.until > unpublishedMs;
   }
 
   /**

@@ -4,7 +4,14 @@
 import { setTimeout as sleepFor } from "node:timers/promises";
 import { QueueUnavailableError, RemoteBusyError, SupersededError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
+import {
+  type Attempt,
+  type Outcome,
+  type PreviewRequest,
+  type PullRequest,
+  type PullRequestKey,
+  pullRequestText,
+} from "../model.ts";
 import type { Deployments, Forge, ManifestStore, Queue, Reports, Sources } from "../ports.ts";
 import type { DeploymentManifests } from "../model/manifests.ts";
 import { type Report, type Staleness, toShown } from "../model/report.ts";
@@ -60,10 +67,20 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
       return await look(request, attempt, log);
     } catch (error) {
       const outcome = toOutcome(error, attempt.signal, log);
-      if (outcome.kind === "failed" && outcome.retry === "person") await deps.reports.setRefused(pullRequest, true);
+      if (outcome.kind === "failed" && outcome.retry === "person") await noteRefused(pullRequest);
       return outcome;
     }
   };
+
+  /** The sweep requests the report again, and as it is outdated, a preview. A time that was set before is kept. */
+  async function noteRefused(key: PullRequestKey): Promise<void> {
+    await deps.reports.setRefused(key, true);
+    const report = await deps.reports.find(key);
+    if (report?.state !== "done") return;
+    const { startedAt } = report;
+    if ((await deps.reports.stale(key))?.startedAt === startedAt) return;
+    await deps.reports.setStale(key, { startedAt, until: deps.clock.now() });
+  }
 
   async function look({ pullRequest: key, cause }: PreviewRequest, attempt: Attempt, log: Logger): Promise<Outcome> {
     const forge = deps.forges.get(key.forge);

@@ -53,13 +53,14 @@ const Status = z.object({
 
 const Stale = z.object({ startedAt: z.number(), until: z.number(), reported: z.boolean().optional() });
 
-const keepStaleMs = 2 * 3_600_000;
 const keepRemakesMs = 3_600_000;
 /** More than an hour's budget. */
 const mostRemakes = 50;
 const deadlineMs = 2_000;
 const dayMs = 24 * 3_600_000;
 const keepStatusesMs = 14 * dayMs;
+/** As long as a forge may refuse the preview that ends it. */
+const keepStaleMs = keepStatusesMs;
 /** Redis keeps the value in memory and is blocked while it sends it. */
 const mostBytes = 1_000_000;
 

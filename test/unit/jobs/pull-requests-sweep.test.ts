@@ -339,6 +339,28 @@ test("a new head without a webhook does not wait for the budget of the old one",
   ]);
 });
 
+test("a preview that waited for its time, and was then refused or lost, is requested by the sweep until it is made", async () => {
+  const { forge, redis, asked } = useSweep();
+  const key = (number: number) => ({ forge: "gitea", repoName: "org/shop", number });
+  for (const number of [1, 2, 3, 4]) {
+    forge.put(number);
+    await redis.save(number, { startedAt: 1_000 });
+  }
+  await redis.reports.setStale(key(1), { startedAt: 1_000, until: Date.now() - everyMs });
+  await redis.reports.setRefused(key(1), true);
+  await redis.reports.setStale(key(2), { startedAt: 1_000, until: Date.now() - everyMs });
+  await redis.reports.setStale(key(3), { startedAt: 1_000, until: Date.now() }); // its job may be running
+  await redis.reports.setStale(key(4), { startedAt: 999, until: 1 }); // it was made since
+  await pass(minute);
+  expect(redis.requests).toEqual(
+    [1, 2].map((number) => ({ kind: "preview", pullRequest: key(number), cause: "sweep" })),
+  );
+  asked();
+  await redis.reports.setStale(key(2), undefined);
+  await pass(everyMs);
+  expect(asked()).toEqual([1, 3]);
+});
+
 test("a deploy that nobody noticed waits for the budget", async () => {
   const deployment = aDeployment({ repo, status: aDeploy(Date.now() + 1_000) });
   const { forge, redis } = useSweep({ deployments: [deployment] });

@@ -71,6 +71,22 @@ test("a new head, another base branch and what a user requests never wait, and t
   expect(await again(0, "cluster")).toMatchObject({ isMade: false });
 });
 
+test("a preview that the host refuses stays due, with the time that it was to follow at", async () => {
+  const { again, reports, forge, time } = await setUp();
+  const { startedAt } = (await reports.find(key))!;
+  forge.fail("refused");
+  expect(await again()).toMatchObject({ outcome: { kind: "failed", retry: "person" } });
+  expect(await reports.refused("gitea")).toEqual([key]);
+  expect(await reports.stale(key)).toEqual({ startedAt, until: time.now });
+  const until = time.now;
+  await again(minute);
+  expect(await reports.stale(key)).toEqual({ startedAt, until });
+
+  forge.fail();
+  expect(await again(minute, "sweep")).toMatchObject({ isMade: true });
+  expect(await reports.stale(key)).toBeUndefined();
+});
+
 test("a comment is marked although the server died before it could queue that", async () => {
   const { again, reports, queue, time } = await setUp();
   for (let n = 0; n < 6; n++) await again();
