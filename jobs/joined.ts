@@ -1,10 +1,10 @@
 /**
- * Stores the causes of a deployment's reconciliation next to its job. A request joins a waiting job, replaces one that
+ * Stores the causes of a deployment's reconciliation, or of a preview, next to its job. A request joins a waiting job, replaces one that
  * waits for a retry, and of those that follow a running job only the last is kept. No cause may get lost in this: if
  * one cause needs no work, another may. They are stored until a job that knew of them has ended.
  */
 import type { Redis } from "ioredis";
-import type { Cause, ReconcileRequest } from "../src/model.ts";
+import type { Cause, PreviewCause, PreviewRequest, ReconcileRequest } from "../src/model.ts";
 import { deduplicationId } from "./bullmq.ts";
 import { evaluate, prepare } from "../src/redis/scripts.ts";
 import { urgencyOf } from "./fairness.ts";
@@ -24,27 +24,37 @@ export interface JoinedDeps {
   readonly prefix: string;
 }
 
+type JoinedRequest = ReconcileRequest | PreviewRequest;
+
 export interface Joined {
   /** Returns the request with all causes so far, including those of jobs that did not end. */
-  take(request: ReconcileRequest): Promise<ReconcileRequest>;
+  take<R extends JoinedRequest>(request: R): Promise<R>;
   /** Call when the job ended. Causes that arrived in the meantime are kept. */
-  settle(request: ReconcileRequest): Promise<void>;
+  settle(request: JoinedRequest): Promise<void>;
 }
 
 export function createJoined({ connection, prefix }: JoinedDeps): Joined {
   return {
-    async take(request) {
+    async take<R extends JoinedRequest>(request: R) {
       const subject = deduplicationId(request);
       const [asked, taken] = [causesKey(prefix, subject, "asked"), causesKey(prefix, subject, "taken")];
-      const known = (await evaluate(connection, take, [asked, taken], [rememberedForS])) as Cause[];
-      const causes = [...new Set([request.cause, ...known])];
-      const [cause = request.cause, ...also] = causes.toSorted(
-        (a, b) => urgencyOf({ ...request, cause: a }) - urgencyOf({ ...request, cause: b }),
-      );
-      return also.length > 0 ? { ...request, cause, also } : request;
+      const known = await evaluate(connection, take, [asked, taken], [rememberedForS]);
+      return withCauses(request, known as string[]) as R;
     },
     async settle(request) {
       await connection.del(causesKey(prefix, deduplicationId(request), "taken"));
     },
   };
+}
+
+function withCauses(request: JoinedRequest, known: readonly string[]): JoinedRequest {
+  if (request.kind === "preview") {
+    const caused: PreviewCause = "pull-request";
+    return known.includes(caused) ? { ...request, cause: caused } : request;
+  }
+  const causes = [...new Set([request.cause, ...(known as Cause[])])];
+  const [cause = request.cause, ...also] = causes.toSorted(
+    (a, b) => urgencyOf({ ...request, cause: a }) - urgencyOf({ ...request, cause: b }),
+  );
+  return also.length > 0 ? { ...request, cause, also } : request;
 }

@@ -12,7 +12,7 @@ import { type Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import { parseJson } from "../src/kit/json.ts";
 import type { Logger } from "../src/log.ts";
-import type { Cause, RepoId, Request } from "../src/model.ts";
+import type { Cause, PreviewCause, RepoId, Request } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
 import { deadlineMs, deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
@@ -240,7 +240,7 @@ interface Distinct {
   readonly by: [Asked, ...Asked[]];
   request: Request;
   /** One cause may need work when the others do not. */
-  readonly causes: Set<Cause>;
+  readonly causes: Set<Cause | PreviewCause>;
 }
 
 function takes(asked: readonly Asked[]): string {
@@ -258,8 +258,12 @@ function deduplication(request: Request) {
   return isContent(request) ? { id } : { id, keepLastIfActive: true, replace: true };
 }
 
-/** The cause to record for the subject's next job, whichever request created that job; see joined.ts. */
-function joiningCause(request: Request): Cause | undefined {
+/**
+ * The cause to record for the subject's next job, whichever request created that job; see joined.ts. Of the causes of a preview,
+ * only what users do makes a difference to the work: it has no budget.
+ */
+function joiningCause(request: Request): Cause | PreviewCause | undefined {
+  if (request.kind === "preview") return request.cause === "pull-request" ? request.cause : undefined;
   return laneOf(request) === "reconcile" && "deployment" in request && !isContent(request) ? request.cause : undefined;
 }
 

@@ -7,7 +7,7 @@ import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
 import { within } from "../src/kit/deadline.ts";
 import type { Logger } from "../src/log.ts";
-import { type Attempt, type Outcome, type ReconcileRequest, subjectOf } from "../src/model.ts";
+import { type Attempt, type Outcome, type PreviewRequest, type ReconcileRequest, subjectOf } from "../src/model.ts";
 import { startAging } from "./aging.ts";
 import { followUpKey, maxAttempts } from "./bullmq.ts";
 import { describeRedisError } from "../src/redis/connection.ts";
@@ -170,7 +170,9 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     const result: WorkResult = handBack ? "handed-back" : outcome === "busy" ? "busy" : outcome.kind;
     if (result === "done") fairness.took(request, seconds());
     observe?.finished(request, result, seconds());
-    if (result === "done" || result === "skipped" || result === "recheck") await settle(request);
+    // The newer request does the work of one that gave way, for its causes too.
+    const gaveWay = signal.reason instanceof SupersededError && result !== "done";
+    if ((result === "done" || result === "skipped" || result === "recheck") && !gaveWay) await settle(request);
     if (handBack) return later(job, 0);
     if (outcome === "busy") return later(job, timing.busyRetryMs);
     if (outcome.kind === "later") return unfinished.putOff(job, request, outcome);
@@ -244,8 +246,8 @@ class TolerantWorker extends BullWorker {
 }
 
 /** Whether the request may have more causes than its own. */
-function isJoined(lane: Lane, request: LaneRequests[Lane]): request is ReconcileRequest {
-  return lane === "reconcile" && request.kind === "reconcile";
+function isJoined(lane: Lane, request: LaneRequests[Lane]): request is ReconcileRequest | PreviewRequest {
+  return request.kind === "preview" || (lane === "reconcile" && request.kind === "reconcile");
 }
 
 /** Whether the promise resolved in time. */

@@ -209,3 +209,46 @@ test("the end of a merge queue group replaces its waiting request", async () => 
   for (const { end } of runs) end();
   await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing), patience);
 });
+
+test("what a user requested stays the cause of the preview that another request replaces, until one is complete", async () => {
+  const jobs = await useQueue();
+  const { runs } = usePreviews(jobs);
+  await ask(jobs, "cluster");
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
+  // Of the requests that follow a running preview, the queue keeps the last.
+  await Promise.all([ask(jobs, "pull-request"), ask(jobs, "pull-request", 8)]);
+  await ask(jobs, "base");
+  await vi.waitFor(() => expect(runs.length).toBeGreaterThan(2), patience);
+  const last = () => runs.filter(({ request }) => "pullRequest" in request && request.pullRequest.number === 7).at(-1);
+  await vi.waitFor(() => expect(last()).toMatchObject({ request: { cause: "pull-request" } }), patience);
+
+  // Also if that one is aborted in turn.
+  const before = last();
+  await ask(jobs, "cluster");
+  await vi.waitFor(() => expect(last()).not.toBe(before), patience);
+  expect(last()).toMatchObject({ request: { cause: "pull-request" } });
+  for (const { end } of runs) end();
+  await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing), patience);
+
+  const complete = runs.length;
+  await ask(jobs, "cluster");
+  await vi.waitFor(() => expect(runs).toHaveLength(complete + 1), patience);
+  expect(last()).toMatchObject({ request: { cause: "cluster" } });
+});
+
+test("a preview that a user requested and that was put off is the user's when another request replaces it", async () => {
+  const jobs = await useQueue();
+  const causes: PreviewCause[] = [];
+  jobs.workOn("preview", async (request) => {
+    if (request.kind === "preview") causes.push(request.cause);
+    return causes.length === 1 ? { kind: "later", afterMs: 60_000, why: "the remote is slow" } : done;
+  });
+  await ask(jobs, "pull-request");
+  await vi.waitFor(async () => expect(await jobs.queue.depth()).toMatchObject({ delayed: 1 }), patience);
+  await ask(jobs, "cluster");
+  await vi.waitFor(() => expect(causes).toHaveLength(2), patience);
+  expect(causes).toEqual(["pull-request", "pull-request"]);
+  await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing), patience);
+  const { redis, prefix } = jobs;
+  await vi.waitFor(async () => expect(await redis.client().keys(`${prefix}:causes:*`)).toEqual([]), patience);
+});
