@@ -56,13 +56,18 @@ export function PullRequestView({ place, link }: Props) {
 }
 
 function Summary({ report }: { readonly report: PagePullRequestDetails }) {
-  const { verdict, attention, notes, obstacle = [], leftOut } = report;
+  const { verdict, attention, staleness, notes, obstacle = [], leftOut } = report;
   const isBad = attention === "failing";
   return (
     <>
       {verdict && (
         <p class={isBad ? "verdict bad-words" : "verdict"}>
           <Sentence text={upperFirst(verdict)} />
+        </p>
+      )}
+      {staleness && (
+        <p class="breaks">
+          <Sentence text={staleness} />
         </p>
       )}
       {notes.map((note) => (

@@ -41,6 +41,8 @@ export interface ShownReport {
   readonly attention: Attention;
   /** One sentence, without its full stop. */
   readonly verdict: string;
+  /** Why this is not the newest, and what follows; names no deployment. Absent if it is the newest. */
+  readonly staleness?: string | undefined;
   readonly notes: readonly string[];
   /** What was compared, and when. */
   readonly compared: string;
@@ -114,7 +116,6 @@ export function showReport(newest: Report): ShownReport {
   const { pullRequest, url, title, author, openedAt, baseBranch, head, state, earlierPreviews } = newest;
   const report = toShown(newest);
   const { obstacle } = report;
-  const staleness = describeStaleness(newest, sentences);
   return {
     pullRequest,
     name: pullRequestText(pullRequest),
@@ -123,7 +124,8 @@ export function showReport(newest: Report): ShownReport {
     ...{ title, author, openedAt, baseBranch, head, state },
     attention: attentionOf(newest),
     verdict: describeVerdict(report, sentences),
-    notes: [...(staleness === undefined ? [] : [staleness]), ...describeNotes(report, sentences)],
+    staleness: describeStaleness(newest, sentences),
+    notes: describeNotes(report, sentences),
     compared: describeFooter(report, sentences),
     obstacle: obstacle && explainObstacle(obstacle, report),
     previews: groupPreviews(report.previews).flatMap(({ previews }) =>

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createNetworks } from "../../../src/config/network.ts";
 import type { PullRequestKey } from "../../../src/model.ts";
+import { latestResult } from "../../../src/preview/previous.ts";
 import { createPageLinks } from "../../../src/reporting/page-link.ts";
 import { showReport } from "../../../src/views/show-report.ts";
 import { seesAll } from "../../../src/web/sight.ts";
@@ -100,6 +101,17 @@ test("without a link, users see the deployments of their namespaces", async () =
   expect(text).not.toContain("secret");
   facts.pullRequest = () => Promise.resolve(showReport(aReport({ previews: [hidden] })));
   expect((await get(path, bearer)).status).toBe(404);
+});
+
+test("users who see only some of its deployments see as well that a pull request is outdated, and why", async () => {
+  const { get, facts } = await usePullRequestPage({ sees: (namespace) => namespace === "shop" });
+  const latest = latestResult(report, "cluster");
+  facts.pullRequest = () => Promise.resolve(showReport({ ...report, state: "working", previews: [], latest }));
+  const text = await (await get(path, bearer)).text();
+  const staleness =
+    "⏳ Comparing again, because the cluster has changed. Until that is done, this is the result for `1111111`.";
+  expect(JSON.parse(text)).toMatchObject({ staleness, notes: [], previews: [{ deployment: "shop/prod" }] });
+  expect(text).not.toContain("secret");
 });
 
 test("an unchanged pull request is not sent again, also through a proxy that weakens tags", async () => {
