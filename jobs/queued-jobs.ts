@@ -17,6 +17,8 @@ export interface QueuedJobs {
    * follows, as waiting. Throws QueueUnavailableError.
    */
   find(request: Request): Promise<FoundJob | undefined>;
+  /** The jobs of a lane that have waited for a worker for this long, the next ones first. Throws QueueUnavailableError. */
+  waiting(lane: Lane, forMs: number): Promise<readonly ListedJob[]>;
   /**
    * Queues a permanently failed job again. `queued`: whether a new job was created; otherwise the request joined an
    * existing one. `undefined`: no job of this subject has failed. Throws QueueUnavailableError.
@@ -48,11 +50,15 @@ export interface ListedJob {
 /** `why` and `nextAt`: of a delayed job, as in ListedJob. */
 export interface FoundJob extends Pick<ListedJob, "why" | "nextAt"> {
   readonly state: "active" | "waiting" | "delayed";
+  /** When a job that waits for a worker was requested, in epoch milliseconds; absent while it follows a running one. */
+  readonly at?: number | undefined;
 }
 
 const listedStates = ["active", "waiting", "delayed", "failed"] as const;
 /** Per lane and state. */
 const mostListed = 20;
+/** Of one lane: those after them are found later. */
+const mostWaiting = 100;
 /** Per state and call, so that one call does not block Redis for long. */
 const mostRemoved = 1_000;
 
@@ -108,7 +114,7 @@ export function createQueuedJobs({ connection, prefix, open, enqueue }: QueuedJo
             return { state: (await connection.exists(followUpKey(queue, request))) > 0 ? "waiting" : "active" };
           case "waiting":
           case "prioritized":
-            return { state: "waiting" };
+            return { state: "waiting", at: job?.timestamp };
           case "delayed": {
             const { why } = listJob(lane, "delayed", job) ?? {};
             const nextAt = delayedUntil(await connection.zscore(queue.toKey("delayed"), id ?? ""));
@@ -117,6 +123,14 @@ export function createQueuedJobs({ connection, prefix, open, enqueue }: QueuedJo
           default:
             return undefined;
         }
+      });
+    },
+    async waiting(lane, forMs) {
+      return withinDeadline("list the waiting jobs", deadlineMs, async (signal) => {
+        const queue = await open(lane, signal);
+        const jobs = await queue.getJobs(["waiting", "prioritized"], 0, mostWaiting - 1, true);
+        const listed = jobs.flatMap((job) => listJob(lane, "waiting", job) ?? []);
+        return listed.filter(({ at }) => at <= Date.now() - forMs);
       });
     },
     async depth(lane) {

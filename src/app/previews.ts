@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { LaneFairness } from "../../jobs/fairness.ts";
 import { startPullRequestsSweep } from "../../jobs/sweeps/pull-requests-sweep.ts";
+import { startWaitingPreviews } from "../../jobs/sweeps/waiting-previews.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import { startWorker } from "../../jobs/worker.ts";
 import { type Config, type ForgeConfig, knownSecrets } from "../config.ts";
@@ -212,6 +213,10 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     speaksFor: deps.speaksFor,
     render: (report, options) => renderComment(report, { ...options, pageUrl: links.urlOf(toShown(report)) }),
     markerOf: createMarkers(live, deps.clusterId),
+    async waitedMs(pullRequest) {
+      const job = await queue.find({ kind: "preview", pullRequest, cause: "pull-request" });
+      return job?.at === undefined ? undefined : clock.now() - job.at;
+    },
     clock,
     log,
   });
@@ -255,6 +260,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   const sweep = live.now.preview.enabled
     ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs, clock, log })
     : undefined;
+  const waiting = startWaitingPreviews({ queue, log });
   // A configured login alone does not mean that code of anyone who opens a pull request may be rendered.
   if (!sweep) log.info({ forges: [...forges.keys()] }, "previews disabled: preview.enabled is false");
   live.onChange(({ preview }) => comparisons.resize(preview.concurrency));
@@ -265,7 +271,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
       stopRolloutWatch();
       stopPreviewWatch();
       stopWaking();
-      await Promise.all([sweep?.stop(), flux?.stop()]);
+      await Promise.all([sweep?.stop(), flux?.stop(), waiting.stop()]);
       await Promise.all([previewer.stop(drainMs), reporter.stop(drainMs)]);
     },
   };

@@ -5,13 +5,23 @@ import type { Markup } from "./text.ts";
 
 /** `undefined` if the report is the newest. Comes before everything else: readers must not take it for the newest. */
 export function describeStaleness(report: Report, markup: Markup): string | undefined {
-  const { state, latest, staleUntil } = report;
+  const { state, latest, staleUntil, waiting } = report;
+  if (waiting !== undefined) return describeQueued(report, waiting, markup);
   if (state === "working" && latest !== undefined) return describeComparing(report, latest, markup);
   if (!isOpen(report) || staleUntil === undefined) return undefined;
   return (
     `⏳ ${markup.strong("Outdated")}: the base branch or the cluster has changed since this comparison. They change so often that the ` +
     `next comparison follows at ${time(staleUntil)}.`
   );
+}
+
+function describeQueued(report: Report, waiting: NonNullable<Report["waiting"]>, { code, strong }: Markup): string {
+  const why =
+    waiting.head === report.head
+      ? `it is into ${code(waiting.baseBranch)} now`
+      : `there is a newer commit ${code(shortHash(waiting.head))}`;
+  const result = `this is the result for ${code(shortHash(report.head))}`;
+  return `⏳ ${strong("Outdated")}: ${why}. Its comparison waits for those of other pull requests. Until it is done, ${result}.`;
 }
 
 function describeComparing(report: Report, latest: LatestResult, markup: Markup): string {

@@ -230,6 +230,11 @@ export const Report = z.object({
    * milliseconds. Not stored with the report: see Reports.
    */
   staleUntil: z.number().optional(),
+  /**
+   * What the pull request is by now, while its next preview waits for those of others. Not stored with the report: see
+   * reporting/waiting.ts.
+   */
+  waiting: z.object({ head: z.string(), baseBranch: z.string() }).optional(),
   /** Epoch milliseconds. */
   startedAt: z.number(),
   finishedAt: z.number().optional(),

@@ -29,6 +29,7 @@ import type { Marker } from "./marker.ts";
 import { detailsOf, withDetails } from "./status-details.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
 import { createTellFailure } from "./tell-failure.ts";
+import { markWaiting } from "./waiting.ts";
 import { type OwnComments, writeComment } from "./write-comment.ts";
 import { endPending, isSaid, takeBack, writeStatuses } from "./write-statuses.ts";
 
@@ -36,6 +37,8 @@ export interface ReportWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
   readonly reports: Reports;
   readonly queue: Pick<Queue, "enqueue">;
+  /** For how long its next preview has waited in the queue; `undefined` if none waits there. Absent: comments do not say so. */
+  readonly waitedMs?: ((key: PullRequestKey) => Promise<number | undefined>) | undefined;
   readonly deployments: Pick<Deployments, "get" | "including"> & { synced(): boolean };
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads" | "contains">;
@@ -111,6 +114,12 @@ export function createReportWriter(deps: ReportWriterDeps) {
       if (stale === undefined) {
         const { report: followed, againMs: laterMs } = ahead ?? (await merges.follow(report, now, signal));
         return await write(forge, markStale(followed, outdated), { now, comments, laterMs }, signal);
+      }
+      const waitedMs = stale.cause === "pull-request" ? await deps.waitedMs?.(key) : undefined;
+      const waiting = markWaiting(report, now, waitedMs);
+      if (waiting !== undefined) {
+        await postComment(forge, waiting, comments, signal);
+        return { outcome: { kind: "skipped", why: "its next preview waits for others" }, isOwed: true };
       }
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
       return { outcome: { kind: "skipped", why: stale.why }, isOwed: true };

@@ -244,8 +244,11 @@ test("a deployment's job is found while it waits, runs, is followed by another o
   const request = aRequest();
   expect(await queue.find(request)).toBeUndefined();
   await queue.enqueue([request]);
-  expect(await queue.find(request)).toEqual({ state: "waiting" });
+  expect(await queue.find(request)).toEqual({ state: "waiting", at: expect.any(Number) as number });
   expect(await queue.find(aRequest("other"))).toBeUndefined();
+  expect(await queue.waiting("reconcile", 0)).toMatchObject([{ request, state: "waiting" }]);
+  expect(await queue.waiting("reconcile", 60_000)).toEqual([]);
+  expect(await queue.waiting("preview", 0)).toEqual([]);
 
   const [started, end] = [gate(), gate()];
   const outcomes = [done, failedSoon];

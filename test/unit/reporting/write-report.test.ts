@@ -4,6 +4,7 @@ import { annotation, pullRequestText, type StatusForm } from "../../../src/model
 import type { Report } from "../../../src/model/report.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import { createMarker } from "../../../src/reporting/marker.ts";
+import { latestResult } from "../../../src/preview/previous.ts";
 import { createReportWriter, type ReportWriterDeps } from "../../../src/reporting/write-report.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
@@ -16,8 +17,8 @@ const { repo } = aDeployment();
 const seenAt = Date.parse("2026-01-01T00:01:00Z");
 const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a", owner: "" });
 
-const renderShort: ReportWriterDeps["render"] = ({ head, state, staleUntil }, { marker: line }) =>
-  `${line}\n${head} ${state}${staleUntil === undefined ? "" : ` until ${staleUntil}`}`;
+const renderShort: ReportWriterDeps["render"] = ({ head, state, staleUntil, waiting }, { marker: line }) =>
+  `${line}\n${head} ${state}${staleUntil === undefined ? "" : ` until ${staleUntil}`}${waiting ? `, not ${waiting.head}` : ""}`;
 
 async function setUp(
   overrides: Partial<Report> = {},
@@ -32,6 +33,7 @@ async function setUp(
   const queue = fakeQueue();
   const sources = fakeSources({ "refs/heads/main": baseCommit });
   let passed = 0;
+  const preview: { waitedMs?: number } = {};
   const cluster = fakeDeployments(deployment);
   const writer = createReportWriter({
     forges: new Map([["gitea", forge]]),
@@ -43,6 +45,7 @@ async function setUp(
     sources,
     render,
     markerOf: () => Promise.resolve(marker),
+    waitedMs: () => Promise.resolve(preview.waitedMs),
     clock: { now: () => seenAt + passed },
     log: silentLog,
   });
@@ -51,7 +54,7 @@ async function setUp(
   const lines = () => forge.statuses.map(({ commit, status }) => [commit.commit, status.context, status.state]);
   const pass = (ms: number) => void (passed += ms);
   const owed = () => reports.unpublished("gitea", -60_000);
-  return { forge, reports, queue, sources, write, bodies, lines, pass, cluster, owed };
+  return { forge, reports, queue, sources, write, bodies, lines, pass, cluster, owed, preview };
 }
 
 test("a report becomes one comment, a status for each deployment and a summary status", async () => {
@@ -168,6 +171,34 @@ test.each<[string, Parameters<ReturnType<typeof fakeForge>["put"]>[1], string]>(
 
   expect(forge.calls.toSorted()).toEqual(["ownComments", "pullRequest"]);
   expect(queue.requests).toEqual([{ kind: "preview", pullRequest: key, cause: "pull-request" }]);
+});
+
+test("the comment names a newer commit whose preview waits for others, once, and nothing else is written", async () => {
+  const { write, forge, queue, bodies, preview, owed, reports } = await setUp();
+  await write();
+  const newer = "2".repeat(40);
+  forge.put(7, { head: newer });
+  const written = forge.statuses.length;
+  preview.waitedMs = 5_000; // most start sooner
+  expect(await write()).toEqual({ kind: "skipped", why: "there is a newer head" });
+  expect(bodies()).toEqual([`${headCommit} done`]);
+  queue.requests.length = 0;
+
+  preview.waitedMs = 10_000;
+  for (let n = 0; n < 2; n++)
+    expect(await write()).toEqual({ kind: "skipped", why: "its next preview waits for others" });
+  expect(bodies()).toEqual([`${headCommit} done, not ${newer}`]);
+  expect(forge.calls.filter((call) => call === "updateComment")).toHaveLength(1);
+  expect(forge.statuses).toHaveLength(written);
+  expect(queue.requests).toEqual([]);
+  expect(await owed()).toEqual([key]);
+
+  // It was aborted while it was compared, and nothing is known of the newer commit.
+  await reports.save(aReport({ state: "working", previews: [], latest: latestResult(aReport(), "base") }));
+  await write();
+  expect(bodies()).toEqual([`${headCommit} done, not ${newer}`]);
+  await reports.save(aReport({ state: "working", previews: [] }));
+  expect(await write()).toEqual({ kind: "skipped", why: "there is a newer head" });
 });
 
 test("the base of a library is read under the URL that the shown deployment includes", async () => {

@@ -442,6 +442,17 @@ test("an outdated comment says so first, and when the next comparison follows", 
   expect(rest.join("\n\n")).toBe(render(sample("change")).split("\n\n").slice(1).join("\n\n"));
 });
 
+test.each([
+  [{ head: "a".repeat(40), baseBranch: "main" }, "there is a newer commit `aaaaaaa`"],
+  [{ head: sample("change").head, baseBranch: "next" }, "it is into `next` now"],
+])("a comment whose next comparison waits for others says so first", (waiting, why) => {
+  const [, line, ...rest] = render({ ...sample("change"), waiting }).split("\n\n");
+  expect(line).toBe(
+    `⏳ **Outdated**: ${why}. Its comparison waits for those of other pull requests. Until it is done, this is the result for \`3f2c1ab\`.`,
+  );
+  expect(rest.join("\n\n")).toBe(render(sample("change")).split("\n\n").slice(1).join("\n\n"));
+});
+
 const again = (fields: Partial<Report>, why?: PreviewCause) => {
   const latest = latestResult(sample("change"), why);
   return { ...sample("working"), ...fields, latest };
