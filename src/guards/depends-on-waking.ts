@@ -31,14 +31,18 @@ interface Dependent {
 
 /** Dependents of deployments that become ready within this time are queued together. */
 const gatherMs = 20;
+/** Delay before retrying requests that Redis did not accept. */
+const againMs = 5_000;
 
 /**
- * Returns a function that stops it. What Redis does not accept is left to the sweep: a blocked deployment stays due.
+ * Returns a function that stops it. What Redis does not accept is repeated, and a server that starts requests each
+ * blocked deployment once: a dependency that became ready while no server was watching does not change again.
  */
 export function startDependencyWaking({ deployments, queue, log }: DependencyWakingDeps): () => void {
   const dependents = new Map<string, Dependent>();
   const gathered = new Map<string, ReconcileRequest>();
   let planned: NodeJS.Timeout | undefined;
+  let stopped = false;
 
   deployments.onChange(({ kind, deployment, previous }) => {
     const id = keyText(deployment.key);
@@ -56,6 +60,7 @@ export function startDependencyWaking({ deployments, queue, log }: DependencyWak
       // An annotation does not change the generation, so nothing else would notice. It may also close or break a cycle.
       if (annotationsDiffer(deployment, previous)) [dependent, ...circleOf(dependent), ...heldBack()].forEach(wake);
     } else {
+      if (kind === "added" && isHeldBack(deployment)) wake(dependent);
       others.filter(({ entry }) => isHeldBack(entry)).forEach(wake);
       if (kind === "removed" && before !== undefined) heldBack().forEach(wake);
     }
@@ -72,19 +77,33 @@ export function startDependencyWaking({ deployments, queue, log }: DependencyWak
 
   function wake({ entry }: Dependent): void {
     const repo = isMalformed(entry) ? undefined : entry.repo;
-    gathered.set(keyText(entry.key), { kind: "reconcile", deployment: entry.key, cause: "change", repo });
+    gather({ kind: "reconcile", deployment: entry.key, cause: "change", repo });
+    plan(gatherMs);
+  }
+
+  function gather(request: ReconcileRequest): void {
+    gathered.set(keyText(request.deployment), request);
+  }
+
+  function plan(afterMs: number): void {
     planned ??= setTimeout(() => {
       planned = undefined;
       const requests = [...gathered.values()];
       gathered.clear();
       queue.enqueue(requests).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
-        log.warn({ requests: requests.length, error: reason }, "could not queue waiting dependents; the sweep will");
+        log.warn({ requests: requests.length, error: reason }, "could not queue waiting dependents; retrying");
+        if (stopped) return;
+        requests.forEach(gather);
+        plan(againMs);
       });
-    }, gatherMs);
+    }, afterMs);
   }
 
-  return () => clearTimeout(planned);
+  return () => {
+    stopped = true;
+    clearTimeout(planned);
+  };
 }
 
 /** It became ready, or was ready and has moved to another commit, which may be the one that dependents wait for. */

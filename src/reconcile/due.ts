@@ -2,9 +2,17 @@
  * Computes when a deployment's next check is due. Pure functions of recorded state, so that a restart neither forgets a
  * check nor starts all of them at once.
  */
-import { annotation, isMalformed, type Cause, type Deployment, type MalformedDeployment } from "../model.ts";
+import {
+  annotation,
+  isMalformed,
+  type Cause,
+  type Deployment,
+  type DeploymentStatus,
+  type MalformedDeployment,
+} from "../model.ts";
 import { isAwaitingHealth, isReconciling, readyCondition } from "./status/conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
+import { isHeldBack } from "../guards/depends-on.ts";
 import { hashToConfirm } from "../guards/pruning.ts";
 import { asksAnew, givenUpAt, isAnnotated, isAsked } from "../requests/requests.ts";
 import { timeOf } from "../kit/time.ts";
@@ -25,6 +33,12 @@ export interface Seen {
  */
 const unendedMs = 60_000;
 
+/**
+ * How often a deployment that is blocked by a dependency is checked, whatever its interval. The dependency wakes it when
+ * it becomes ready; this is for a dependency that did so between the check of it and the record of that check.
+ */
+export const heldBackMs = 60_000;
+
 /** In epoch milliseconds; `Infinity` if only a change can make it due. */
 export function dueAt(deployment: Deployment | MalformedDeployment, seen: Seen, now: number): number {
   const { status, generation } = deployment;
@@ -39,8 +53,13 @@ export function dueAt(deployment: Deployment | MalformedDeployment, seen: Seen, 
 
 /** Its next look at the health has a job; this is for a job that Redis has lost. */
 function awaitedAt({ status }: Deployment, { lastLoopAt }: Seen, now: number): number {
-  const begun = Math.min(Date.parse(readyCondition(status)?.lastTransitionTime ?? ""), now);
-  return Math.max(lastLoopAt ?? 0, Number.isNaN(begun) ? 0 : begun) + unendedMs;
+  return Math.max(lastLoopAt ?? 0, turnedAt(status, now)) + unendedMs;
+}
+
+/** When `Ready` got its present value, by a clock that may be ahead. */
+function turnedAt(status: DeploymentStatus, now: number): number {
+  const at = Date.parse(readyCondition(status)?.lastTransitionTime ?? "");
+  return Number.isNaN(at) ? 0 : Math.min(at, now);
 }
 
 function nextCheckAt(deployment: Deployment, { lastLoopAt, retryAt }: Seen, now: number): number {
@@ -51,6 +70,7 @@ function nextCheckAt(deployment: Deployment, { lastLoopAt, retryAt }: Seen, now:
   const ready = readyCondition(status)?.status === "True";
   const times = [looked + (ready ? spec.intervalMs : Math.min(retryAfterMs(spec), spec.intervalMs))];
   if (retryAt !== undefined) times.push(retryAt);
+  if (isHeldBack(deployment)) times.push(Math.max(looked, turnedAt(status, now)) + heldBackMs);
   if (spec.deployIntervalMs !== undefined && status.lastDeployResult !== undefined) {
     times.push(Math.max(timeOf(status.lastDeployResult.endTime) + spec.deployIntervalMs, looked));
   }

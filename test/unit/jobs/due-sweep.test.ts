@@ -321,3 +321,27 @@ function upToDate(conditions: object[]) {
   const lastDriftDetectionResult = { document: {}, endTime: "2026-01-01T00:00:00Z" };
   return { observedGeneration: 1, conditions: conditions as never, lastDriftDetectionResult };
 }
+
+test("a deployment that stays blocked by a dependency is requested once a minute, whatever its interval", async () => {
+  const conditions = [
+    {
+      type: "Ready",
+      status: "Unknown",
+      reason: "DependencyNotReady",
+      message: "",
+      lastTransitionTime: "2026-01-01T00:00:00Z",
+    } as const,
+  ];
+  const lastDriftDetectionResult = { document: {}, endTime: "2026-01-01T00:00:00Z" };
+  const blocked = aDeployment({
+    ...named("shop", 24 * 60 * minute),
+    status: { observedGeneration: 1, conditions, lastDriftDetectionResult },
+  });
+  const { sweep, asked, pass } = useSweep([blocked], realDueAt);
+  for (let passed = 0; passed < 5 * minute; passed += 997) {
+    await sweep.run();
+    pass(997);
+  }
+  expect(asked.length).toBeGreaterThanOrEqual(2);
+  expect(asked.length).toBeLessThanOrEqual(4);
+});

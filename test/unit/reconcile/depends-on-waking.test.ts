@@ -1,4 +1,5 @@
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { QueueUnavailableError } from "../../../src/errors.ts";
 import {
   annotation,
   type Condition,
@@ -14,8 +15,13 @@ import { patience } from "../../support/patience.ts";
 function aWatch() {
   const requests: Request[] = [];
   let emit: (change: DeploymentChange) => void = () => undefined;
-  const enqueue = (some: readonly Request[]) => Promise.resolve({ queued: requests.push(...some) });
-  startDependencyWaking({
+  const redis = { failing: false, refused: 0 };
+  const enqueue = async (some: readonly Request[]) => {
+    if (redis.failing) redis.refused++;
+    if (redis.failing) throw new QueueUnavailableError("down");
+    return { queued: requests.push(...some) };
+  };
+  const stop = startDependencyWaking({
     deployments: { onChange: (callback) => void (emit = callback) },
     queue: { enqueue },
     log: silentLog,
@@ -23,6 +29,8 @@ function aWatch() {
   const woken = () =>
     requests.map((request) => (request.kind === "reconcile" ? request.deployment.name : request.kind));
   return {
+    redis,
+    stop,
     woken,
     added: (deployment: Deployment) => emit({ kind: "added", deployment }),
     removed: (deployment: Deployment) => emit({ kind: "removed", deployment, previous: deployment }),
@@ -49,22 +57,24 @@ test("a waiting deployment is requested when its dependency becomes ready or rea
   const watch = aWatch();
   watch.added(one("app", "db", waiting));
   watch.added(one("other"));
+  await watch.wakes("app");
   watch.changed(one("db", "", readyIs("Unknown")), one("db", "", readyIs("False")));
   watch.changed(one("other", "", readyIs("True"), "c2"), one("other"));
   watch.changed(one("db"), one("db", "", readyIs("Unknown")));
-  await watch.wakes("app");
-  watch.changed(one("db", "", readyIs("True"), "c2"), one("db"));
   await watch.wakes("app", "app");
+  watch.changed(one("db", "", readyIs("True"), "c2"), one("db"));
+  await watch.wakes("app", "app", "app");
 });
 
 test("a dependency that is created or deleted requests only the deployments that it blocks", async () => {
   const watch = aWatch();
   watch.added(one("app", "db", waiting));
   watch.added(one("fine", "db"));
-  watch.added(one("db", "", readyIs("Unknown")));
   await watch.wakes("app");
-  watch.removed(one("db"));
+  watch.added(one("db", "", readyIs("Unknown")));
   await watch.wakes("app", "app");
+  watch.removed(one("db"));
+  await watch.wakes("app", "app", "app");
 });
 
 test("an annotation that closes or opens a cycle requests all deployments in it", async () => {
@@ -94,4 +104,32 @@ test("a deployment with a ready-expr that waits is requested at any change of it
   watch.changed(one("db", "", readyIs("False"), "c2"), one("db", "", readyIs("False")));
   await vi.waitFor(() => expect(watch.woken().slice(before)).toContain("waits"), patience);
   expect(watch.woken().slice(before)).not.toContain("runs");
+});
+
+test("a deployment that was blocked when the server started is requested, even if its dependency does not change", async () => {
+  const watch = aWatch();
+  watch.added(one("db"));
+  watch.added(one("app", "db", waiting));
+  watch.added(one("fine", "db"));
+  watch.added(one("cyclic", "", readyIs("False", "DependencyImpossible"))); // its annotation was removed meanwhile
+  await watch.wakes("app", "cyclic");
+});
+
+test("a waiting deployment is requested again until Redis accepts it, and not by a server that stopped", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const [watch, stopped] = [aWatch(), aWatch()];
+  for (const { added, changed, redis } of [watch, stopped]) {
+    redis.failing = true;
+    added(one("app", "db"));
+    changed(one("db"), one("db", "", readyIs("Unknown")));
+  }
+  await vi.advanceTimersByTimeAsync(1_000);
+  stopped.stop();
+  watch.changed(one("db", "", readyIs("True"), "c2"), one("db"));
+  for (const { redis } of [watch, stopped]) redis.failing = false;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(watch.redis.refused).toBe(1);
+  expect(watch.woken()).toEqual(["app"]);
+  expect(stopped.woken()).toEqual([]);
 });
