@@ -10,11 +10,13 @@ import {
   type AnyDeployment,
   type Deployment,
   isMalformed,
+  keyText,
   type OciSource,
   type ReconcileRequest,
   type Tag,
 } from "../../src/model.ts";
 import { includedArtifacts } from "../../src/model/includes.ts";
+import { readyCondition } from "../../src/reconcile/status/conditions.ts";
 import type { Clock, Deployments, Queue } from "../../src/ports.ts";
 import { createRotation, type Group } from "./rotation.ts";
 
@@ -52,13 +54,15 @@ const longestBackoffMs = 600_000;
 /** The uses that share a tag and a login. */
 interface TagGroup extends Group<UsedTag> {
   digest: string | undefined;
+  /** By deployment: its last check when it was requested because of the last move. */
+  requested: ReadonlyMap<string, string | undefined>;
 }
 
 export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
   const { deployments, queue, everyMs, clock, log } = deps;
   const stopped = new AbortController();
   const limit = createLimit(looksAtOnce);
-  const create = (): Pick<TagGroup, "digest"> => ({ digest: undefined });
+  const create = (): Pick<TagGroup, "digest" | "requested"> => ({ digest: undefined, requested: new Map() });
   const rotation = createRotation({ everyMs, clock, keyOf: deps.tagKey, create });
   const regroup = () => rotation.regroup(deployments.all().flatMap(tagsOf));
 
@@ -83,10 +87,17 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
       const { digest, checkedOut } = await deps.tag(first, signal);
       group.failures = 0;
       const before = group.digest ?? checkedOut;
-      if (digest !== undefined && before !== undefined && digest !== before) {
-        await queue.enqueue(group.members.map(toRequest));
-        log.info({ artifact, digest, deployments: group.members.length }, "found a moved tag");
+      const isMoved = digest !== undefined && before !== undefined && digest !== before;
+      const concerned = isMoved ? group.members : group.members.filter((used) => isLost(used, group.requested));
+      if (concerned.length > 0) {
+        await queue.enqueue(concerned.map(toRequest));
+        const message = isMoved ? "found a moved tag" : "requested again after a moved tag";
+        log.info({ artifact, digest, deployments: concerned.length }, message);
       }
+      if (isMoved)
+        group.requested = new Map(
+          concerned.map(({ deployment }) => [keyText(deployment.key), lastCheckOf(deployment)]),
+        );
       group.digest = digest ?? group.digest;
     } catch (error) {
       if (stopped.signal.aborted) return;
@@ -109,6 +120,21 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
       await rotation.idle();
     },
   };
+}
+
+/**
+ * Whether Redis may have lost the request that was made when the tag moved: the deployment has not been checked since,
+ * and neither failed nor is blocked, which would repeat the work.
+ */
+function isLost({ deployment }: UsedTag, requested: TagGroup["requested"]): boolean {
+  if (deployment.recordsChecks === false) return false;
+  const key = keyText(deployment.key);
+  const isReady = readyCondition(deployment.status)?.status === "True";
+  return isReady && requested.has(key) && requested.get(key) === lastCheckOf(deployment);
+}
+
+function lastCheckOf({ status }: Deployment): string | undefined {
+  return status.lastDriftDetectionResult?.endTime;
 }
 
 function toRequest({ deployment: { key, repo }, cause }: UsedTag): ReconcileRequest {

@@ -35,6 +35,10 @@ export interface ReconcileDeps extends LoopDeps, FreshnessDeps {
 /** `busy`: another worker holds the deployment's lease; try again soon. */
 export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise<Outcome | "busy">;
 
+/** Delay before the next attempt if all quick ones failed, and not even that could be recorded. */
+const unrecordedAgainMs = 60_000;
+const unrecorded = "the Kubernetes API does not accept its requests; the log has the error";
+
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, parts, log } = deps;
   const dependencies = createDependencyGate(deps);
@@ -48,6 +52,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       if (!(error instanceof ApiError)) throw error;
       // Nothing can be read or recorded now: the only option is to try again.
       log.warn({ ...request.deployment, error: error.message }, "request to the Kubernetes API failed");
+      // No status shows what failed, so nothing would request it again: for causes without a commit, no sweep would.
+      if (attempt.lastAttempt) return { kind: "later", afterMs: unrecordedAgainMs, why: unrecorded };
       return { kind: "failed", retry: "soon", message: error.message };
     }
   };

@@ -5,6 +5,7 @@ import {
   type Deployment,
   type DeploymentChange,
   isMalformed,
+  keyText,
   type MalformedDeployment,
   type ReconcileRequest,
 } from "../model.ts";
@@ -20,15 +21,15 @@ export interface WakingDeps {
 
 /** Two hundred resources that are applied together become one batch, and their repository is queried only once. */
 const gatherMs = 20;
-/** Delay before retrying requests that Redis did not accept and that no sweep would find. */
+/** Delay before retrying requests that Redis did not accept: no sweep would find all of them. */
 const againMs = 5_000;
 
 /**
- * Returns a function that stops it. Most requests that Redis does not accept are left to the sweep, which derives the
- * same ones from the resources.
+ * Returns a function that stops it. Requests that Redis does not accept are repeated: no resource shows that another one
+ * was removed, and no status which health checks a deployment was found to pass.
  */
 export function startWaking({ deployments, queue, log }: WakingDeps): () => void {
-  let gathered: ReconcileRequest[] = [];
+  const gathered = new Map<string, ReconcileRequest>();
   let planned: NodeJS.Timeout | undefined;
   let stopped = false;
 
@@ -41,22 +42,24 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
 
   function ask(deployment: Deployment | MalformedDeployment, cause: Cause): void {
     const repo = isMalformed(deployment) ? undefined : deployment.repo;
-    gathered.push({ kind: "reconcile", deployment: deployment.key, cause, repo });
+    gather({ kind: "reconcile", deployment: deployment.key, cause, repo });
     plan(gatherMs);
+  }
+
+  function gather(request: ReconcileRequest): void {
+    gathered.set(`${keyText(request.deployment)} ${request.cause}`, request);
   }
 
   function plan(afterMs: number): void {
     planned ??= setTimeout(() => {
       planned = undefined;
-      const requests = gathered;
-      gathered = [];
+      const requests = [...gathered.values()];
+      gathered.clear();
       flush(requests).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
         log.warn({ requests: requests.length, error: reason }, "could not queue changes; retrying");
-        // No resource shows that another one was removed, so the sweep cannot find these.
-        const lost = requests.filter(({ cause }) => cause === "drift");
-        if (stopped || lost.length === 0) return;
-        gathered.unshift(...lost);
+        if (stopped) return;
+        requests.forEach(gather);
         plan(againMs);
       });
     }, afterMs);

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { KilledError, PrepareError, RemoteBusyError, SourceError } from "../../../src/errors.ts";
+import { ApiError, KilledError, PrepareError, RemoteBusyError, SourceError } from "../../../src/errors.ts";
 import {
   annotation,
   type Cause,
@@ -264,6 +264,20 @@ test("a malformed resource reports its problem, once", async () => {
   expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
   await world.reconcile(push, world.attempt());
   expect(world.deployments.events).toMatchObject([{ type: "Warning", message: "spec.interval: missing" }]);
+});
+
+test("a request that cannot even be recorded as failed is kept: nothing else would repeat it", async () => {
+  const world = aWorld(aDeployment({ status: upToDate }));
+  world.replace({ deployments: { patchStatus: () => Promise.reject(new ApiError(403, "denied by a webhook")) } });
+  const include = { ...push, cause: "include" } as const;
+  expect(await world.reconcile(include, world.attempt({ attempt: 4 }))).toMatchObject({
+    kind: "failed",
+    retry: "soon",
+  });
+  expect(await world.reconcile(include, world.attempt({ attempt: 5, lastAttempt: true }))).toMatchObject({
+    kind: "later",
+    afterMs: 60_000,
+  });
 });
 
 test("an interrupted reconciliation of a malformed resource is marked as ended", async () => {

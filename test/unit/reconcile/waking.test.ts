@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { QueueUnavailableError } from "../../../src/errors.ts";
-import type { Deployment, RepoId, Request } from "../../../src/model.ts";
+import { annotation, type Deployment, type RepoId, type Request } from "../../../src/model.ts";
 import { startWaking, type WakingDeps } from "../../../src/reconcile/waking.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
@@ -25,7 +25,8 @@ function watching(queue: WakingDeps["queue"], left: Deployment[] = []) {
   let emit: Parameters<WakingDeps["deployments"]["onChange"]>[0] = () => undefined;
   const onChange: WakingDeps["deployments"]["onChange"] = (callback) => void (emit = callback);
   startWaking({ deployments: { onChange, all: () => left }, queue, log: silentLog });
-  return (deployment: Deployment, kind: "added" | "removed" = "added") => emit({ kind, deployment });
+  return (deployment: Deployment, kind: "added" | "removed" = "added", previous?: Deployment) =>
+    emit(previous === undefined ? { kind, deployment } : { kind: "changed", deployment, previous });
 }
 
 test("resources that are added together mark their repository as moved once", async () => {
@@ -54,20 +55,24 @@ test("deployments that shared the discriminator of a deleted one are reconciled"
   await vi.waitFor(() => expect(requests).toMatchObject([{ deployment: other!.key, cause: "drift" }]));
 });
 
-test("the request for a deleted deployment is repeated if Redis did not accept it, because no sweep would find it", async () => {
+test("requests that Redis did not accept are repeated, because no sweep would find all of them", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const targetKey = { clusterId: "cluster-1", discriminator: "shop" };
   const [gone, other] = ["gone", "other"].map((name) =>
     aDeployment({ key: { namespace: "shop", name }, status: { targetKey } }),
   );
+  const checked = aDeployment({ key: { namespace: "shop", name: "checked" }, status: { observedGeneration: 1 } });
   const { queue, requests, redis } = aQueue(true);
   const watched = watching(queue, [other!]);
   watched(gone!, "removed");
-  watched(aDeployment({ key: { namespace: "shop", name: "changed" } }));
+  watched({ ...checked, annotations: { [annotation.healthChecks]: "[]" } }, "added", checked);
   await vi.advanceTimersByTimeAsync(1_000);
   expect(redis.refused).toBe(1);
   redis.failing = false;
   await vi.advanceTimersByTimeAsync(10_000);
-  expect(requests).toMatchObject([{ deployment: other!.key, cause: "drift" }]);
+  expect(requests).toMatchObject([
+    { deployment: other!.key, cause: "drift" },
+    { deployment: checked.key, cause: "change" },
+  ]);
 });
