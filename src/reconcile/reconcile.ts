@@ -67,7 +67,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
 
   async function reconcileUnlessFulfilled(
     request: ReconcileRequest,
-    { attempt, lastAttempt, signal }: Attempt,
+    { attempt, signal }: Attempt,
   ): Promise<Outcome | "busy"> {
     const { deployment: key } = request;
     const readAt = monotonicNow();
@@ -83,7 +83,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     try {
       const isCurrent = held.untouchedSince !== undefined && held.untouchedSince <= readAt;
       const known = isCurrent ? deployment : undefined;
-      const attemptUnderLease = { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) };
+      const attemptUnderLease = { attempt, signal: AbortSignal.any([signal, held.lost]) };
       return await underLease(request, held, attemptUnderLease, known);
     } finally {
       await held
@@ -117,7 +117,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   async function underLease(
     request: ReconcileRequest,
     held: Held,
-    attempt: Attempt,
+    attempt: Pick<Attempt, "attempt" | "signal">,
     known: Deployment | MalformedDeployment | undefined,
   ): Promise<Outcome> {
     let outcome = await step(request, held, attempt, known);
@@ -129,7 +129,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   async function step(
     request: ReconcileRequest,
     held: Held,
-    { attempt, lastAttempt, signal }: Attempt,
+    { attempt, signal }: Pick<Attempt, "attempt" | "signal">,
     known?: Deployment | MalformedDeployment,
   ): Promise<Outcome | "again"> {
     const { deployment: key } = request;
@@ -137,7 +137,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment === undefined) return { kind: "skipped", why: "the resource was deleted" };
     if (deployment.deletionTimestamp !== undefined) {
       return deployment.finalizers.includes(finalizer)
-        ? finalize({ deployment, request, held, lastAttempt, signal }, deps)
+        ? finalize({ deployment, request, held, signal }, deps)
         : { kind: "skipped", why: "being deleted" };
     }
     if (isMalformed(deployment)) return settleMalformed(deployment, deps, signal);

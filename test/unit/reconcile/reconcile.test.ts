@@ -3,6 +3,7 @@ import { ApiError, KilledError, PrepareError, RemoteBusyError, SourceError } fro
 import {
   annotation,
   type Cause,
+  type CommandResult,
   type Deployment,
   type DeploymentSpec,
   finalizer,
@@ -315,18 +316,43 @@ test("objects that may remain after a deletion are reported", async () => {
   ]);
 });
 
-test("the finalizer never blocks forever", async () => {
+const minute = 60_000;
+
+test.each<{ what: string; answer: CommandResult | Error; retry: string; forMs: number }>([
+  { what: "kluctl is killed", answer: new KilledError("signal", "killed"), retry: "soon", forMs: 60 * minute },
+  { what: "the cluster is down", answer: failing("connection refused"), retry: "soon", forMs: 60 * minute },
+  { what: "a permission is missing", answer: failing("forbidden"), retry: "person", forMs: 5 * minute },
+  { what: "a login is gone", answer: new PrepareError("no such Secret"), retry: "person", forMs: 5 * minute },
+])("a deletion is repeated while $what, and the finalizer never blocks forever", async ({ answer, retry, forMs }) => {
   const status = { ...upToDate, targetKey: { clusterId: "cluster-1", discriminator: "shop-prod" } };
   const deployment = aDeployment({ status, spec: { delete: true }, deletionTimestamp: "2026-01-01T00:00:00Z" });
-  const world = aWorld(deployment, fakeKluctl({ delete: new KilledError("signal", "killed") }));
-  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({
-    kind: "failed",
-    retry: "soon",
-  });
-  await world.reconcile({ ...push, cause: "change" }, world.attempt({ attempt: 5, lastAttempt: true }));
-  expect(world.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
+  const world = aWorld(deployment, fakeKluctl({ delete: answer }));
+  const finalizers = () => world.deployments.objects.get("shop/prod")?.finalizers;
+  const tried = () => world.reconcile({ ...push, cause: "change" }, world.attempt({ attempt: 5, lastAttempt: true }));
+  for (const passed of [10_000, forMs - 1]) {
+    world.time.now = Date.parse("2026-01-01T00:00:00Z") + passed;
+    expect(await tried()).toMatchObject({ kind: "failed", retry });
+    expect(finalizers()).toEqual([finalizer]);
+  }
   expect(world.deployments.events.at(-1)).toMatchObject({ type: "Warning", reason: "DeleteFailed" });
+  world.time.now = Date.parse("2026-01-01T00:00:00Z") + forMs;
+  await tried();
+  expect(finalizers()).toEqual([]);
 });
+
+test("a deletion that succeeds after failures removes the finalizer at once", async () => {
+  const status = { ...upToDate, targetKey: { clusterId: "cluster-1", discriminator: "shop-prod" } };
+  const deployment = aDeployment({ status, spec: { delete: true }, deletionTimestamp: "2026-01-01T00:00:00Z" });
+  const world = aWorld(deployment, fakeKluctl({ delete: failing("connection refused") }));
+  await world.reconcile({ ...push, cause: "change" }, world.attempt());
+  delete world.kluctl.answers.delete;
+  await world.reconcile({ ...push, cause: "change" }, world.attempt());
+  expect(world.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
+});
+
+function failing(message: string): CommandResult {
+  return aResult({ errors: [{ ref: { kind: "", name: "" }, message }] });
+}
 
 function orphanOf(name: string) {
   const ref = { version: "v1", kind: "ConfigMap", name, namespace: "shop" };
