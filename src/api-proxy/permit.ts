@@ -19,6 +19,9 @@ export interface Permitted {
   readonly contentType?: string | undefined;
   /** The response may contain values of a Secret and must be masked. */
   readonly isSecret: boolean;
+  /** Of the object; absent if the path names none. */
+  readonly namespace?: string | undefined;
+  readonly name?: string | undefined;
   /** The options in the query of a DELETE, to be moved into the body, which takes precedence. */
   readonly deleteOptions?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -46,7 +49,7 @@ export function permit({ method, url, headers }: ApiProxyRequest): Permitted {
     return { what: meta, method, path: path + kept, accept: negotiate(headers.accept, meta), isSecret: false };
   }
 
-  const { group, resource, name } = readResource(segments);
+  const { group, resource, namespace, name } = readResource(segments);
   const isSecret = group === "" && resource === "secrets";
   const what = name === undefined ? "list" : "object";
   const shared = {
@@ -54,6 +57,8 @@ export function permit({ method, url, headers }: ApiProxyRequest): Permitted {
     method,
     accept: negotiate(headers.accept, isSecret ? "secret" : "resource"),
     isSecret,
+    namespace,
+    name,
   } as const;
   if (method === "GET") return { ...shared, path: path + pick(query, what === "list" ? listing : reading, path) };
   if (reviews.has(group)) throw new Refusal(403, `a preview cannot access ${resource}.${group}`);
@@ -173,7 +178,14 @@ function metaKind(segments: readonly string[]): "discovery" | "schema" | undefin
   return undefined;
 }
 
-function readResource([root, ...parts]: readonly string[]): { group: string; resource: string; name?: string } {
+interface Resource {
+  readonly group: string;
+  readonly resource: string;
+  readonly namespace?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+function readResource([root, ...parts]: readonly string[]): Resource {
   const group = root === "api" ? "" : root === "apis" ? (parts.shift() ?? "") : undefined;
   const version = parts.shift();
   if (
@@ -193,7 +205,7 @@ function readResource([root, ...parts]: readonly string[]): { group: string; res
     throw new Refusal(403, `a preview cannot access ${/^[a-z/]{1,80}$/.test(shown) ? shown : "a subresource"}`);
   }
   if (special.has(resource) || !resourceName.test(resource)) throw new Refusal(403, "a preview cannot access this");
-  return { group, resource, ...(name !== undefined && { name }) };
+  return { group, resource, namespace: inNamespace ? parts[1] : undefined, name };
 }
 
 function readContentType(method: Method, header: string | undefined): string {

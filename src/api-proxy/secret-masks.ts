@@ -1,25 +1,48 @@
 /**
  * Replaces the values of Secrets that a run sees. A mask is a hash of the value and its place, with a key that lives as
- * long as the run. Unchanged values have equal masks, so diffs are correct, and a mask does not reveal its value. A
- * project could have guesses masked too, and compare the masks. So the number of masks for a live value is limited, and
- * where there is no live value to compare with, masks are different in each response.
+ * long as the run. Unchanged values have equal masks, so diffs are correct, and a mask does not reveal its value.
+ *
+ * A project could write guesses, or texts that contain masks, and learn from the response. So only live values have
+ * masks that stay the same. What a project wrote is compared with the live value of the same place and nothing else: it
+ * is not parsed, not searched, and has a mask that occurs in no other response.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import { isUtf8 } from "node:buffer";
-import { z } from "zod";
+import { fieldsOf, isRecord } from "../kit/json.ts";
+import {
+  type Encoding,
+  type Hiding,
+  hideInSecrets,
+  mapFields,
+  type Place,
+  type SecretObject,
+  toBytes,
+  valueAt,
+} from "./hide-in-secret.ts";
 import { longestFields, maskFields } from "./mask-fields.ts";
-import { Refusal, toStatus } from "./refusal.ts";
+import { Refusal } from "./refusal.ts";
+import { hideInStatus } from "./secret-status.ts";
 
 export interface SecretMasks {
-  /**
-   * Masks the values in a response about Secrets, to a read or to an attempted write. Throws Refusal if it is not such
-   * a response.
-   */
-  answer(document: unknown, to: "read" | "write"): unknown;
-  /** Replaces the masks in a Secret that is written by the values they stand for: a project may have copied masks. */
-  unmask(document: unknown): unknown;
+  /** Masks the response to a read. Throws Refusal if it is not about Secrets. */
+  read(document: unknown): unknown;
+  /** Prepares the body of an attempted write: a project may have copied masks. Throws Refusal. */
+  write(document: unknown, of: SecretName): SecretWrite;
   /** The values that were masked; they must not be shown elsewhere either. */
   values(): string[];
+}
+
+export interface SecretName {
+  readonly namespace: string;
+  /** Empty if the Secret is created. */
+  readonly name: string;
+}
+
+export interface SecretWrite {
+  /** What to send to the API server. */
+  readonly document: unknown;
+  /** Masks the response. Throws Refusal if it is not about a Secret. */
+  answer(document: unknown): unknown;
 }
 
 const mask = /^masked-([0-9a-f]{32})([0-9a-f]{12})$/;
@@ -28,11 +51,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 /** All values of a run together. They stay in memory until the run ends. */
 const mostBytes = 16 * 2 ** 20;
 const mostValues = 50_000;
-/**
- * Values per place: the live one, the result of the merge, and changes that happen meanwhile. Every further one would
- * be a guess.
- */
-const mostTries = 4;
+/** Values per place besides the live ones. Each of them may be a guess. */
+const mostTries = 3;
 /** Bytes that are parsed for fields, of all values of a run. */
 const mostFields = 6 * longestFields;
 /** Bytes that replace masks in one Secret. A few masks of a long value could otherwise exhaust the memory. */
@@ -44,57 +64,20 @@ const mostLookedFor = 500;
 /** Shorter values occur in too many texts by chance. */
 const leastLength = 6;
 
-/** Namespace and name of a Secret, followed by the path of the masked value in it. */
-type Place = readonly string[];
-
-const fields = z.record(z.string(), z.unknown());
-const Secret = z.looseObject({
-  apiVersion: z.string().optional(),
-  kind: z.literal("Secret").optional(), // items of a list may lack it
-  metadata: z.looseObject({
-    namespace: z.string().nullish(),
-    name: z.string().nullish(),
-    annotations: fields.nullish(),
-  }),
-  type: z.string().optional(),
-  immutable: z.boolean().nullish(),
-  data: fields.nullish(),
-  stringData: fields.nullish(),
-});
-const Secrets = z.object({
-  apiVersion: z.string().optional(),
-  kind: z.literal("SecretList"),
-  metadata: z.unknown(),
-  items: z.array(Secret).nullish(),
-});
-const Cause = z.object({ reason: z.string().optional(), field: z.string().optional(), message: z.string().optional() });
-const Status = z.object({
-  kind: z.literal("Status"),
-  status: z.string().optional(),
-  message: z.string().optional(),
-  reason: z.string().optional(),
-  code: z.number().optional(),
-  details: z
-    .object({
-      name: z.string().optional(),
-      group: z.string().optional(),
-      kind: z.string().optional(),
-      uid: z.string().optional(),
-      retryAfterSeconds: z.number().optional(),
-      causes: z.array(Cause).nullish(),
-    })
-    .nullish(),
-});
-
 export function createSecretMasks(): SecretMasks {
   const key = randomBytes(32);
-  const values = new Map<string, Buffer>();
-  /** Mask of the whole value → what is shown instead of it. */
+  /** Mask → the live value that it stands for. */
+  const live = new Map<string, Buffer>();
+  /** Mask of a live value → what is shown instead of the value. */
   const shown = new Map<string, string>();
-  /** Place of a live value → number of values that have a mask there. */
-  const tries = new Map<string, number>();
-  /** The response that is being masked. */
-  let to: { readonly what: "read" | "write"; readonly nonce: string } = { what: "read", nonce: "" };
+  /** What is shown instead of a live value → the value. */
+  const wholes = new Map<string, Buffer>();
+  /** Live annotations that are not masked, by a hash of text and place. */
+  const clear = new Set<string>();
+  /** Mask, which is never shown → value that is not a live one. */
+  const written = new Map<string, Buffer>();
+  /** Place → masks of the values that were tried there. */
+  const tries = new Map<string, Set<string>>();
   let bytes = 0;
   let fieldBytes = 0;
 
@@ -107,23 +90,24 @@ export function createSecretMasks(): SecretMasks {
     return body !== undefined && hash("check", body).slice(0, 12) === check;
   }
 
+  const sealed = (body: string) => `masked-${body}${hash("check", body).slice(0, 12)}`;
+
   function toMask(value: Buffer, at: Place): string {
     const text = value.toString("latin1");
-    if (isOwn(text)) return text;
-    const place = JSON.stringify(at);
-    const isLive = to.what === "read" || tries.has(place);
-    const body = hash(`value ${place}${isLive ? "" : to.nonce}`, value).slice(0, 32);
-    const made = `masked-${body}${hash("check", body).slice(0, 12)}`;
-    if (!values.has(made)) {
-      bytes += value.length;
-      if (bytes > mostBytes || values.size >= mostValues)
-        throw new Refusal(413, `a preview cannot read more than ${mostBytes / 2 ** 20} MiB of Secrets, or ${mostValues} values`); // prettier-ignore
-      const tried = (tries.get(place) ?? 0) + 1;
-      if (isLive && tried > mostTries)
-        throw new Refusal(403, `a preview cannot try more than ${mostTries} values for one key of a Secret`);
-      if (isLive) tries.set(place, tried);
-      values.set(made, value);
-    }
+    return isOwn(text) ? text : sealed(hash(`value ${JSON.stringify(at)}`, value).slice(0, 32));
+  }
+
+  function keep(values: Map<string, Buffer>, name: string, value: Buffer): void {
+    if (values.has(name)) return;
+    bytes += value.length;
+    if (bytes > mostBytes || live.size + written.size >= mostValues)
+      throw new Refusal(413, `a preview cannot read more than ${mostBytes / 2 ** 20} MiB of Secrets, or ${mostValues} values`); // prettier-ignore
+    values.set(name, value);
+  }
+
+  function toLiveMask(value: Buffer, at: Place): string {
+    const made = toMask(value, at);
+    keep(live, made, value);
     return made;
   }
 
@@ -131,159 +115,152 @@ export function createSecretMasks(): SecretMasks {
    * The mask of the whole value precedes the masks of its fields, so that two texts are equal if and only if the values
    * are.
    */
-  function toShown(value: Buffer, place: Place): string {
-    const whole = toMask(value, place);
+  function toShown(value: Buffer, at: Place): string {
+    const whole = toLiveMask(value, at);
     let text = shown.get(whole);
     if (text === undefined) {
       const taken = value.length > longestFields ? 0 : value.length;
       const inFields =
         fieldBytes + taken > mostFields
           ? undefined
-          : maskFields(value, (field, path) => toMask(Buffer.from(field), [...place, ...path]));
+          : maskFields(value, (field, path) => toLiveMask(Buffer.from(field), [...at, ...path]));
       fieldBytes += taken;
       text = inFields === undefined ? whole : `# ${whole}\n${inFields}`;
       shown.set(whole, text);
+      wholes.set(text.trim(), value);
     }
     return text;
   }
 
-  const toBytes = (value: unknown, encoding: "base64" | "utf8") =>
-    typeof value === "string" ? Buffer.from(value, encoding) : Buffer.from(JSON.stringify(value) ?? "");
+  const toClear = (text: string, at: Place) => hash(`clear ${JSON.stringify(at)}`, text);
 
-  function maskData(
-    data: Readonly<Record<string, unknown>>,
-    encoding: "base64" | "utf8",
-    of: Place,
-  ): Record<string, string> {
-    const masked = Object.entries(data).map(([name, value]) => {
-      const text = toShown(toBytes(value, encoding), [...of, "data", name]);
-      return [name, encoding === "base64" ? Buffer.from(text).toString("base64") : text] as const;
-    });
-    return Object.fromEntries(masked);
-  }
-
-  /** Masks annotations in which tools store the whole object, or one of its values. */
-  function maskAnnotations(
-    texts: Readonly<Record<string, unknown>>,
-    own: readonly string[],
-    of: Place,
-  ): Record<string, unknown> {
-    const tells = (name: string, text: unknown) =>
-      typeof text !== "string" ||
-      name === lastApplied ||
-      text.length > longestAnnotation ||
-      own.length > mostLookedFor ||
-      own.some((value) => text.includes(value));
-    const masked = Object.entries(texts).map(([name, text]) => {
-      return [name, tells(name, text) ? toMask(toBytes(text, "utf8"), [...of, "annotations", name]) : text] as const;
-    });
-    return Object.fromEntries(masked);
-  }
-
-  function maskSecret({
-    apiVersion,
-    kind,
-    metadata,
-    type,
-    immutable,
-    data,
-    stringData,
-  }: z.output<typeof Secret>): unknown {
-    const plain = [
-      ...Object.values(data ?? {}).flatMap((value) => [String(value), toBytes(value, "base64").toString("utf8")]),
-      ...Object.values(stringData ?? {}).map(String),
-    ].filter((value) => value.length >= leastLength);
-    const { annotations, namespace, name } = metadata;
-    const of = [namespace ?? "", name ?? ""];
+  function hidingRead(secret: SecretObject): Hiding {
+    const plain = valuesOf(secret);
     return {
-      ...(kind && { kind }),
-      ...(apiVersion && { apiVersion }),
-      metadata: {
-        ...metadata,
-        ...(annotations && { annotations: maskAnnotations(annotations, plain, of) }),
+      value: toShown,
+      annotation(text, name, at) {
+        const tells =
+          typeof text !== "string" ||
+          repeatsObject(name, text) ||
+          plain.length > mostLookedFor ||
+          plain.some((value) => text.includes(value));
+        if (tells) return toLiveMask(toBytes(text, "utf8"), at);
+        clear.add(toClear(text, at));
+        return text;
       },
-      ...(immutable !== undefined && { immutable }),
-      ...(data && { data: maskData(data, "base64", of) }),
-      ...(stringData && { stringData: maskData(stringData, "utf8", of) }),
-      ...(type !== undefined && { type }),
     };
+  }
+
+  /** `annotations`: those that the project wrote itself. */
+  function hidingWritten(annotations: Readonly<Record<string, unknown>>): Hiding {
+    function toWrittenMask(value: Buffer, at: Place): string {
+      const made = toMask(value, at);
+      if (live.has(made)) return made;
+      keep(written, made, value);
+      countTry(made, JSON.stringify(at));
+      return sealed(randomBytes(16).toString("hex"));
+    }
+    return {
+      value(value, at) {
+        const made = toWrittenMask(value, at);
+        return shown.get(made) ?? made;
+      },
+      annotation(text, name, at) {
+        const value = toBytes(text, "utf8");
+        const isPlain = typeof text === "string" && !live.has(toMask(value, at));
+        const isOfProject = isPlain && annotations[name] === text && !repeatsObject(name, text);
+        return isOfProject || (isPlain && clear.has(toClear(text, at))) ? text : toWrittenMask(value, at);
+      },
+    };
+  }
+
+  function countTry(name: string, place: string): void {
+    const tried = (tries.get(place) ?? new Set()).add(name);
+    tries.set(place, tried);
+    if (tried.size > mostTries)
+      throw new Refusal(403, `a preview cannot try more than ${mostTries} values for one key of a Secret`);
   }
 
   function unmasker() {
     let left = mostUnmasked;
-    /** Returns `undefined` for texts that are not masks of this run. */
-    function find(text: string): Buffer | undefined {
-      const value = isOwn(text) ? values.get(text) : undefined;
+    function take(value: Buffer | undefined): Buffer | undefined {
       left -= value?.length ?? 0;
       if (left < 0) throw new Refusal(413, "the values in this Secret are too large for a preview");
       return value;
     }
-    const inText = (text: string): string =>
-      text.replaceAll(masksIn, (found) => find(found)?.toString("utf8") ?? found);
+    /** Returns `undefined` for texts that are not masks of live values. */
+    const find = (text: string) => take(isOwn(text) ? live.get(text) : undefined);
 
-    function inBase64(text: string): string {
-      const plain = Buffer.from(text, "base64");
-      const whole = find(plain.toString("latin1"));
-      if (whole !== undefined) return whole.toString("base64");
-      if (!isUtf8(plain) || !plain.includes("masked-")) return text;
-      return Buffer.from(inText(plain.toString("utf8"))).toString("base64");
-    }
-
-    return { inText, inBase64 };
+    /**
+     * Only a text that consists of one mask, and spaces around it, is replaced in any case. A text that contains masks
+     * besides other characters is replaced only if it equals the live value then. Otherwise the project could learn
+     * about a value from how the API server judges a text that is partly the project's own and partly secret, such as
+     * whether it is valid JSON.
+     */
+    return function unmaskOne(text: string, at: Place): Buffer | undefined {
+      if (!text.includes("masked-")) return undefined;
+      const inner = text.trim();
+      const whole = find(inner) ?? take(wholes.get(inner));
+      if (whole !== undefined) {
+        const from = text.indexOf(inner);
+        const around = [text.slice(0, from), text.slice(from + inner.length)].map((spaces) => Buffer.from(spaces));
+        return Buffer.concat([around[0]!, whole, around[1]!]);
+      }
+      const meant = Buffer.from(text.replaceAll(masksIn, (found) => find(found)?.toString("utf8") ?? found));
+      return live.has(toMask(meant, at)) ? meant : undefined;
+    };
   }
 
-  const unmaskData = (data: Readonly<Record<string, unknown>>, unmaskOne: (text: string) => string) =>
-    Object.fromEntries(
-      Object.entries(data).map(([name, value]) => [name, typeof value === "string" ? unmaskOne(value) : value]),
-    );
+  /** Masks are replaced only in values, because the answer masks all values. */
+  function unmask(document: Readonly<Record<string, unknown>>, { namespace, name }: SecretName): unknown {
+    const unmaskOne = unmasker();
+    const unmaskAll = (values: Readonly<Record<string, unknown>>, encoding: Encoding) =>
+      mapFields(values, (value, key) => {
+        if (typeof value !== "string") return value;
+        const plain = Buffer.from(value, encoding);
+        const text = isUtf8(plain) ? plain.toString("utf8") : "";
+        return unmaskOne(text, valueAt([namespace, name], key))?.toString(encoding) ?? value;
+      });
+    const { data, stringData } = document;
+    return {
+      ...document,
+      ...(isRecord(data) && { data: unmaskAll(data, "base64") }),
+      ...(isRecord(stringData) && { stringData: unmaskAll(stringData, "utf8") }),
+    };
+  }
+
+  function hide(document: unknown, toHiding: (secret: SecretObject) => Hiding): unknown {
+    const hidden = hideInStatus(document) ?? hideInSecrets(document, toHiding);
+    if (hidden === undefined) throw new Refusal(502, "the API server's response is not a Secret");
+    return hidden;
+  }
 
   return {
-    answer(document, what) {
-      to = { what, nonce: randomBytes(16).toString("hex") };
-      const status = Status.safeParse(document).data;
-      if (status) return maskStatus(status);
-      const list = Secrets.safeParse(document).data;
-      if (list) return { ...list, items: list.items?.map(maskSecret) ?? [] };
-      const { success, data } = Secret.safeParse(document);
-      if (!success || data.kind === undefined) throw new Refusal(502, "the API server's response is not a Secret");
-      return maskSecret(data);
-    },
-    unmask(document) {
-      const { success, data: secret } = Secret.safeParse(document);
-      if (!success) return document;
-      const { data, stringData } = secret;
-      const { inText, inBase64 } = unmasker();
+    read: (document) => hide(document, hidingRead),
+    write(document, of) {
+      // Anything else could be read differently by the API server.
+      if (!isRecord(document)) throw new Refusal(400, "a preview can write Secrets as JSON only");
+      const { annotations } = fieldsOf(document["metadata"]);
       return {
-        ...secret,
-        ...(data && { data: unmaskData(data, inBase64) }),
-        ...(stringData && { stringData: unmaskData(stringData, inText) }),
+        document: unmask(document, of),
+        answer: (response) => hide(response, () => hidingWritten(fieldsOf(annotations))),
       };
     },
     values: () =>
-      Array.from(values.values(), (value) => (isUtf8(value) ? value.toString("utf8") : value.toString("base64"))),
+      Array.from([...live.values(), ...written.values()], (value) =>
+        isUtf8(value) ? value.toString("utf8") : value.toString("base64"),
+      ),
   };
 }
 
-/** Statuses whose messages only say who may not do what, what does not exist, or which fields are in conflict. */
-const harmless = new Set([401, 404, 409, 429]);
-const byRoles = /^secrets (?:"[^"]*" )?is forbidden: User "[^"]*" cannot /;
+/** Whether a tool may have stored the whole object in this annotation. */
+function repeatsObject(name: string, text: string): boolean {
+  return name === lastApplied || text.length > longestAnnotation;
+}
 
-/** Removes messages that may quote the Secret: those of validation and of webhooks. */
-function maskStatus({ message = "", details, ...status }: z.output<typeof Status>): unknown {
-  const { code = 0 } = status;
-  const tells = status.status === "Success" || harmless.has(code) || (code === 403 && byRoles.test(message));
-  const causes = details?.causes?.map(({ message: words, ...cause }) => ({
-    ...cause,
-    message: tells ? words : "(not shown, because it may quote the Secret)",
-  }));
-  const fieldsOf = causes?.flatMap(({ field }) => field ?? []) ?? [];
-  const about = fieldsOf.length > 0 ? ` for its ${[...new Set(fieldsOf)].join(", ")}` : "";
-  const unsaid = `the API server rejected the Secret${about}; its message is not shown, because it may quote a value`;
-  return {
-    apiVersion: "v1",
-    metadata: {},
-    ...toStatus(code, tells ? message : unsaid),
-    ...status,
-    ...(details && { details: { ...details, ...(causes && { causes }) } }),
-  };
+function valuesOf({ data, stringData }: SecretObject): string[] {
+  return [
+    ...Object.values(data ?? {}).flatMap((value) => [String(value), toBytes(value, "base64").toString("utf8")]),
+    ...Object.values(stringData ?? {}).map(String),
+  ].filter((value) => value.length >= leastLength);
 }

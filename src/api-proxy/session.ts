@@ -12,7 +12,7 @@ import { permit, type Permitted } from "./permit.ts";
 import { readAnswer, readBytes } from "./read-answer.ts";
 import { Refusal, toStatus } from "./refusal.ts";
 import type { RefusedLists } from "./refused-lists.ts";
-import { createSecretMasks } from "./secret-masks.ts";
+import { createSecretMasks, type SecretWrite } from "./secret-masks.ts";
 
 export interface SessionDeps {
   readonly access: ApiAccess;
@@ -105,15 +105,21 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
       const { status, headers: said, body: document } = await discovery.answer(access, request, openedAt);
       return send(res, status, said["content-type"], document);
     }
-    const upstream = await ask(request, toBody(request, body), signal);
-    await pass(request, upstream, res, url);
+    const secret = toSecretWrite(request, body);
+    const upstream = await ask(request, toBody(request, body, secret), signal);
+    await pass(request, upstream, res, url, secret?.answer ?? ((document) => masks.read(document)));
   }
 
-  function toBody({ method, isSecret, deleteOptions }: Permitted, body: Buffer): Buffer | undefined {
+  function toSecretWrite({ method, isSecret, ...of }: Permitted, body: Buffer): SecretWrite | undefined {
+    if (!isSecret || method === "GET") return undefined;
+    const document = method === "DELETE" ? {} : parseJson(body.toString("utf8"));
+    return masks.write(document, { namespace: of.namespace ?? "", name: of.name ?? "" });
+  }
+
+  function toBody({ method, deleteOptions }: Permitted, body: Buffer, secret: SecretWrite | undefined) {
     if (method === "GET") return undefined;
     if (method === "DELETE") return toDryRunDelete(body, deleteOptions ?? {});
-    const document = isSecret ? parseJson(body.toString("utf8")) : undefined;
-    return document === undefined ? body : Buffer.from(JSON.stringify(masks.unmask(document)));
+    return secret === undefined ? body : Buffer.from(JSON.stringify(secret.document));
   }
 
   /** Every request is a read or a dry run, so it can be repeated: with a renewed login, or on another connection. */
@@ -137,7 +143,13 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     return access.send(exchange);
   }
 
-  async function pass(request: Permitted, upstream: IncomingMessage, res: ServerResponse, url: string): Promise<void> {
+  async function pass(
+    request: Permitted,
+    upstream: IncomingMessage,
+    res: ServerResponse,
+    url: string,
+    hideSecrets: (document: unknown) => unknown,
+  ): Promise<void> {
     const { statusCode: status = 502, headers } = upstream;
     if (!isJson(headers["content-type"]) || (status >= 300 && status < 400) || headers["content-encoding"]) {
       upstream.destroy();
@@ -149,9 +161,8 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     if (status === 200 && isReadList) refused.granted(access.account, url);
     if (request.isSecret || isRefusedList) {
       const { body } = await readAnswer(upstream, limits.wholeBytes);
-      const to = request.method === "GET" ? "read" : "write";
       const shown = request.isSecret
-        ? Buffer.from(JSON.stringify(masks.answer(parseJson(body.toString("utf8")), to)))
+        ? Buffer.from(JSON.stringify(hideSecrets(parseJson(body.toString("utf8")))))
         : body;
       if (isRefusedList) refused.remember(access.account, url, shown);
       return send(res, status, json, shown, headers["retry-after"]);

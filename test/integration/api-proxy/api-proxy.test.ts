@@ -220,11 +220,40 @@ test("a preview can check a guess of a Secret's value, whether two values are eq
   expect(await proposed("login", "user", shown)).not.toBe(user);
   const mostBytes = 2 ** 20; // for all values of a Secret
   const fits = async (length: number) => {
-    const stringData = { value: shown + "x".repeat(mostBytes - length) };
+    const stringData = { value: shown, more: "x".repeat(mostBytes - length) };
     const body = { apiVersion: "v1", kind: "Secret", metadata: { generateName: "a-" }, stringData };
     return (await call(run, "POST", all, { body, headers: plain })).status === 201;
   };
   expect([await fits(password.length), await fits(password.length - 1)]).toEqual([true, false]);
+});
+
+test("a text that a preview mixed with a Secret's value reveals nothing of the value, in whatever form it is written", async () => {
+  const { cluster, open } = await useProxy();
+  const run = await open();
+  const all = `/api/v1/namespaces/${cluster.namespace}/secrets`;
+  const read = JSON.parse((await call(run, "GET", `${all}/login`)).text) as { data: { password: string } };
+  const mask = Buffer.from(read.data.password, "base64").toString();
+  const metadata = { name: "login", namespace: cluster.namespace };
+  const write = (stringData: object, type = "Opaque") =>
+    call(run, "POST", all, {
+      body: { apiVersion: "v1", kind: "Secret", metadata: { generateName: "a-" }, type, stringData },
+      headers: plain,
+    });
+
+  const mixed = { key: `{a${mask}: 1}`, only: `${mask}: 1`, alias: `{a: &${password} x, b: *${mask}}` };
+  const patch = { body: { metadata, stringData: mixed }, headers: merge };
+  for (const answer of [await write(mixed), await call(run, "PATCH", `${all}/login`, patch)]) {
+    expect([200, 201]).toContain(answer.status);
+    expect(answer.text).not.toContain(password);
+    const { data } = JSON.parse(answer.text) as { data: Record<string, string> };
+    for (const key of Object.keys(mixed))
+      expect(Buffer.from(data[key] ?? "", "base64").toString()).toMatch(/^masked-[0-9a-f]{44}$/);
+  }
+  // The API server judges whether this is JSON: it would not be, with a value that does not begin with four digits.
+  const json = { ".dockerconfigjson": `{"auths": {"a": {"auth": "\\u${mask}"}}}` };
+  const other = { ".dockerconfigjson": `{"auths": {"a": {"auth": "${mask}"}}}` };
+  const judged = await Promise.all([json, other].map((each) => write(each, "kubernetes.io/dockerconfigjson")));
+  expect(judged.map(({ status }) => status)).toEqual([422, 201]); // as for the mask
 });
 
 test("no request changes the cluster, and all requests are sent as the account", async () => {

@@ -1,20 +1,34 @@
 import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { createSecretMasks } from "../../../src/api-proxy/secret-masks.ts";
 
 const base64 = (text: string | Buffer) => Buffer.from(text).toString("base64");
 
-/** Masks for answers about Secrets that exist. */
 function createMasks() {
-  const { answer, ...others } = createSecretMasks();
+  const { read, write, values } = createSecretMasks();
+  /** An attempted write that the API server answers with what it was sent. */
+  const attempt = (document: unknown, name = "login") => {
+    const { document: sent, answer } = write(document, { namespace: "", name });
+    const response = structuredClone(sent) as ReturnType<typeof secret> & { stringData?: Record<string, string> };
+    const { stringData = {}, ...stored } = response;
+    return { sent: sent as Masked, answer: answer({ ...stored, data: { ...stored.data, ...encode(stringData) } }) };
+  };
   return {
-    ...others,
-    answer: (document: unknown) => answer(document, "read"),
-    written: (document: unknown) => answer(document, "write"),
+    values,
+    answer: read,
+    unmask: (document: unknown, name?: string) => attempt(document, name).sent,
+    written: (document: unknown, name?: string) => attempt(document, name).answer as Masked,
   };
 }
+
+const encode = (values: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, base64(value)] as const));
+
+/** The text of a value as a run sees it. */
+const shownIn = (answer: unknown, key: string) =>
+  Buffer.from((answer as Masked).data?.[key] ?? "", "base64").toString();
 
 interface Masked {
   readonly data?: Record<string, string>;
@@ -24,12 +38,11 @@ interface Masked {
 }
 
 function secret(data: Record<string, string>, metadata: object = {}) {
-  const encoded = Object.entries(data).map(([name, value]) => [name, base64(value)] as const);
   return {
     kind: "Secret",
     apiVersion: "v1",
     metadata: { name: "login", ...metadata },
-    data: Object.fromEntries(encoded),
+    data: encode(data),
     type: "Opaque",
   };
 }
@@ -60,8 +73,8 @@ test("a guess cannot be compared with a masked value, except for a few writes to
   const mask = Buffer.from(live ?? "", "base64").toString();
 
   const guess = secret({ password: "hunter22" }, { name: "of-the-branch" });
-  const copy = masks.unmask({ ...secret({}, { name: "of-the-branch" }), data: secret({ password: mask }).data });
-  const shown = [guess, guess, copy, copy].map((written) => passwordIn(masks.written(written)));
+  const copy = secret({ password: mask }, { name: "of-the-branch" });
+  const shown = [guess, guess, copy, copy].map((written) => passwordIn(masks.written(written, "of-the-branch")));
   const elsewhere = (masks.answer(secret({ other: "hunter22" })) as Masked).data?.["other"];
   expect(new Set([live, elsewhere, ...shown]).size).toBe(6);
 
@@ -75,8 +88,8 @@ test("replacing masks by their values cannot make a request longer than the limi
   const masks = createMasks();
   const { data } = masks.answer(secret({ release: "x".repeat(500_000) })) as Masked;
   const mask = Buffer.from(data?.["release"] ?? "", "base64").toString();
-  const once = { ...secret({}), stringData: { text: `see ${mask}` } };
-  expect((masks.unmask(once) as Masked).stringData?.["text"]).toHaveLength(500_004);
+  const once = { ...secret({}), stringData: { text: ` ${mask}\n` } };
+  expect(masks.unmask(once).stringData?.["text"]).toHaveLength(500_002);
   for (const written of [
     { ...secret({}), stringData: { text: mask.repeat(1_000) } },
     secret({ text: mask.repeat(1_000) }),
@@ -97,18 +110,85 @@ test("a mask is not masked again, but a forged one is", () => {
 
 test("a value that a project copies from one Secret into another is compared by its real value", () => {
   const masks = createMasks();
-  const { data } = masks.answer(secret({ password: "hunter22" })) as Masked;
-  const mask = Buffer.from(data?.["password"] ?? "", "base64").toString();
+  const mask = shownIn(masks.answer(secret({ password: "hunter22" })), "password");
   const url = (password: string) => `postgres://shop:${password}@db`;
+  const live = secret({ copy: "hunter22", url: url("hunter22"), text: url("hunter22") }, { name: "copies" });
+  const before = masks.answer(live) as Masked;
   const written = {
-    ...secret({ copy: mask, url: url(mask), other: "new" }, { annotations: { note: mask } }),
+    ...secret({ copy: mask, url: url(mask), other: "new" }, { name: "copies", annotations: { note: mask } }),
     stringData: { text: url(mask) },
   };
-  const sent = masks.unmask(written) as Masked;
-  expect(sent.data).toEqual(secret({ copy: "hunter22", url: url("hunter22"), other: "new" }).data);
+  const sent = masks.unmask(written, "copies");
+  expect(sent.data).toEqual(encode({ copy: "hunter22", url: url("hunter22"), other: "new" }));
   expect(sent.stringData).toEqual({ text: url("hunter22") });
   // Masks are replaced only in values, because the answer masks all values.
   expect(sent.metadata.annotations).toEqual({ note: mask });
+  expect(masks.written(written, "copies").data).toMatchObject(before.data ?? {});
+});
+
+test("a copy of a whole value with fields is compared by its real value, also with spaces around it", () => {
+  const masks = createMasks();
+  const value = stringify({ db: { password: "hunter22", port: 5_432 } });
+  const shown = shownIn(masks.answer(secret({ vars: value })), "vars");
+  expect(shown).toContain("password: masked-");
+  for (const copied of [shown, shown.trimEnd(), `\n  ${shown}\n`]) {
+    const sent = masks.unmask(secret({ vars: copied }, { name: "new" }), "new");
+    expect(
+      Buffer.from(sent.data?.["vars"] ?? "", "base64")
+        .toString()
+        .trim(),
+    ).toBe(value.trim());
+  }
+});
+
+describe("a text that is partly the project's own and partly secret", () => {
+  const name = "probe";
+  const mix = (text: (mask: string) => string) => {
+    const masks = createMasks();
+    const mask = shownIn(masks.answer(secret({ password: "hunter22" })), "password");
+    masks.answer(secret({ known: "y", "\u0000": "z" }, { name }));
+    const written = { ...secret({}, { name }), stringData: { known: text(mask), fresh: text(mask) } };
+    return { sent: masks.unmask(written, name), answer: masks.written(written, name), mask };
+  };
+
+  test("is not sent to the API server, which could judge it, unless it equals the live value", () => {
+    const { sent, mask } = mix((each) => `{"a": "\\u${each}"}`);
+    expect(sent.stringData).toEqual({ known: `{"a": "\\u${mask}"}`, fresh: `{"a": "\\u${mask}"}` });
+  });
+
+  test.each([
+    ["a key", (mask: string) => `{a${mask}: 1}`],
+    ["the only key", (mask: string) => `${mask}: 1`],
+    ["an alias among guesses", (mask: string) => `{k0: &hunter21 x, k1: &hunter22 y, z: *${mask}}`],
+    ["an anchor", (mask: string) => `{a: &${mask} x, b: *hunter22}`],
+    ["a tag", (mask: string) => `{a: !<${mask}> x}`],
+    ["a key twice", (mask: string) => `{hunter22: 1, ${mask}: 2}`],
+  ])("is shown as one mask with nothing of the value in it: %s", (_, text) => {
+    const { answer } = mix(text);
+    for (const key of ["known", "fresh"]) expect(shownIn(answer, key)).toMatch(/^masked-[0-9a-f]{44}$/);
+  });
+});
+
+test("a copy of a value is shown as one mask, though the value itself has fields", () => {
+  const masks = createMasks();
+  const value = "hunter22: {port: 5432}\n";
+  const shown = shownIn(masks.answer(secret({ vars: value })), "vars");
+  const mask = /masked-[0-9a-f]{44}/.exec(shown)?.[0] ?? "";
+  expect(shownIn(masks.written(secret({ copy: mask }, { name: "probe" }), "probe"), "copy")).toMatch(
+    /^masked-[0-9a-f]{44}$/,
+  );
+});
+
+test("an annotation that a project writes is shown whether or not it repeats a live value", () => {
+  const masks = createMasks();
+  const live = { plain: "hello", repeats: "password is hunter22" };
+  const before = masks.answer(secret({ password: "hunter22" }, { annotations: live })) as Masked;
+  const { plain, repeats } = before.metadata.annotations ?? {};
+  expect([plain, repeats]).toEqual(["hello", expect.stringMatching(/^masked-/)]);
+
+  const guesses = { one: "hunter21", two: "hunter22", three: "hunter20 hunter21 hunter22 hunter23" };
+  const written = secret({ password: "hunter22" }, { annotations: { ...live, ...guesses } });
+  expect(masks.written(written).metadata.annotations).toEqual({ ...before.metadata.annotations, ...guesses });
 });
 
 test("variables in a Secret keep their names, and content that cannot be parsed is masked as a whole", () => {
@@ -247,8 +327,9 @@ test("the Secrets that one run can read are limited in size and number", () => {
   };
   expect(read).toThrow("MiB of Secrets");
 
-  const many = Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`key${at}`, `${at}`]));
+  const many = (value: string) =>
+    secret(Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`key${at}`, `${value}${at}`])));
   const next = createMasks();
-  next.written(secret(many));
-  expect(() => next.written(secret(many))).toThrow("50000 values");
+  next.written(many("a"));
+  expect(() => next.written(many("b"))).toThrow("50000 values");
 });
