@@ -10,6 +10,7 @@ import type { Duplex } from "node:stream";
 import type { Logger } from "../log.ts";
 import type { ApiAccess, Identity } from "../model.ts";
 import { createDiscovery } from "./discovery.ts";
+import { createGuesses } from "./guesses.ts";
 import { toStatus } from "./refusal.ts";
 import { createRefusedLists } from "./refused-lists.ts";
 import { createSession, defaultLimits, type Session, type SessionLimits } from "./session.ts";
@@ -83,7 +84,16 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
       listening.catch(() => (listening = undefined));
       const { port } = await listening;
       const path = randomBytes(32).toString("base64url");
-      const session = createSession({ access, discovery, refused, limits: { ...defaultLimits, ...limits }, now, log });
+      const limited = { ...defaultLimits, ...limits };
+      const session = createSession({
+        access,
+        discovery,
+        refused,
+        guesses: createGuesses(),
+        limits: limited,
+        now,
+        log,
+      });
       sessions.set(path, session);
       return {
         kubeconfig: toKubeconfig(`http://127.0.0.1:${port}/${path}`),

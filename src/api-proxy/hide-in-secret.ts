@@ -8,6 +8,8 @@ export type Place = readonly string[];
 export interface Hiding {
   value(value: Buffer, at: Place): string;
   annotation(text: unknown, name: string, at: Place): unknown;
+  /** Whether to leave out who owns which fields: an attempted write owns only what it changes. */
+  readonly hidesOwners: boolean;
 }
 
 export type SecretObject = z.output<typeof SecretObject>;
@@ -43,7 +45,8 @@ export function hideInSecrets(document: unknown, toHiding: (secret: SecretObject
 
 function hideInSecret(secret: SecretObject, hiding: Hiding): unknown {
   const { apiVersion, kind, metadata, type, immutable, data, stringData } = secret;
-  const { annotations, namespace, name } = metadata;
+  const { annotations, managedFields, ...others } = metadata;
+  const { namespace, name } = others;
   const of = [namespace ?? "", name ?? ""];
   const hidden = (values: Readonly<Record<string, unknown>>, encoding: Encoding) =>
     mapFields(values, (value, key) =>
@@ -53,7 +56,8 @@ function hideInSecret(secret: SecretObject, hiding: Hiding): unknown {
     ...(kind && { kind }),
     ...(apiVersion && { apiVersion }),
     metadata: {
-      ...metadata,
+      ...others,
+      ...(managedFields !== undefined && !hiding.hidesOwners && { managedFields }),
       ...(annotations && {
         annotations: mapFields(annotations, (text, key) => hiding.annotation(text, key, annotationAt(of, key))),
       }),

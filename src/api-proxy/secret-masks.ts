@@ -8,8 +8,9 @@
  */
 import { createHmac, randomBytes } from "node:crypto";
 import { isUtf8 } from "node:buffer";
-import { fieldsOf, isRecord } from "../kit/json.ts";
+import { fieldsOf, isRecord, type JsonObject } from "../kit/json.ts";
 import {
+  annotationAt,
   type Encoding,
   type Hiding,
   hideInSecrets,
@@ -19,6 +20,7 @@ import {
   toBytes,
   valueAt,
 } from "./hide-in-secret.ts";
+import type { Guesses } from "./guesses.ts";
 import { longestFields, maskFields } from "./mask-fields.ts";
 import { Refusal } from "./refusal.ts";
 import { hideInStatus } from "./secret-status.ts";
@@ -51,8 +53,6 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 /** All values of a run together. They stay in memory until the run ends. */
 const mostBytes = 16 * 2 ** 20;
 const mostValues = 50_000;
-/** Values per place besides the live ones. Each of them may be a guess. */
-const mostTries = 3;
 /** Bytes that are parsed for fields, of all values of a run. */
 const mostFields = 6 * longestFields;
 /** Bytes that replace masks in one Secret. A few masks of a long value could otherwise exhaust the memory. */
@@ -64,7 +64,7 @@ const mostLookedFor = 500;
 /** Shorter values occur in too many texts by chance. */
 const leastLength = 6;
 
-export function createSecretMasks(): SecretMasks {
+export function createSecretMasks(guesses: Guesses): SecretMasks {
   const key = randomBytes(32);
   /** Mask → the live value that it stands for. */
   const live = new Map<string, Buffer>();
@@ -76,8 +76,6 @@ export function createSecretMasks(): SecretMasks {
   const clear = new Set<string>();
   /** Mask, which is never shown → value that is not a live one. */
   const written = new Map<string, Buffer>();
-  /** Place → masks of the values that were tried there. */
-  const tries = new Map<string, Set<string>>();
   let bytes = 0;
   let fieldBytes = 0;
 
@@ -137,6 +135,7 @@ export function createSecretMasks(): SecretMasks {
   function hidingRead(secret: SecretObject): Hiding {
     const plain = valuesOf(secret);
     return {
+      hidesOwners: false,
       value: toShown,
       annotation(text, name, at) {
         const tells =
@@ -151,34 +150,28 @@ export function createSecretMasks(): SecretMasks {
     };
   }
 
-  /** `annotations`: those that the project wrote itself. */
-  function hidingWritten(annotations: Readonly<Record<string, unknown>>): Hiding {
+  /** `wrote`: the project's own annotations, by what was sent instead of them. */
+  function hidingWritten(wrote: (name: string, sent: unknown) => unknown): Hiding {
     function toWrittenMask(value: Buffer, at: Place): string {
       const made = toMask(value, at);
       if (live.has(made)) return made;
       keep(written, made, value);
-      countTry(made, JSON.stringify(at));
       return sealed(randomBytes(16).toString("hex"));
     }
     return {
+      hidesOwners: true,
       value(value, at) {
         const made = toWrittenMask(value, at);
         return shown.get(made) ?? made;
       },
       annotation(text, name, at) {
         const value = toBytes(text, "utf8");
-        const isPlain = typeof text === "string" && !live.has(toMask(value, at));
-        const isOfProject = isPlain && annotations[name] === text && !repeatsObject(name, text);
-        return isOfProject || (isPlain && clear.has(toClear(text, at))) ? text : toWrittenMask(value, at);
+        if (typeof text !== "string" || live.has(toMask(value, at))) return toWrittenMask(value, at);
+        const own = wrote(name, text);
+        if (typeof own === "string" && !repeatsObject(name, own)) return own;
+        return clear.has(toClear(text, at)) ? text : toWrittenMask(value, at);
       },
     };
-  }
-
-  function countTry(name: string, place: string): void {
-    const tried = (tries.get(place) ?? new Set()).add(name);
-    tries.set(place, tried);
-    if (tried.size > mostTries)
-      throw new Refusal(403, `a preview cannot try more than ${mostTries} values for one key of a Secret`);
   }
 
   function unmasker() {
@@ -211,21 +204,42 @@ export function createSecretMasks(): SecretMasks {
     };
   }
 
-  /** Masks are replaced only in values, because the answer masks all values. */
-  function unmask(document: Readonly<Record<string, unknown>>, { namespace, name }: SecretName): unknown {
+  /**
+   * Too many different texts at a place are guesses. Other texts are sent instead, so that they always differ from what
+   * is live. They are not refused, because a template may make a different value in each attempt of a preview.
+   */
+  function toSend(document: JsonObject, { namespace, name }: SecretName) {
+    const of = [namespace, name];
     const unmaskOne = unmasker();
-    const unmaskAll = (values: Readonly<Record<string, unknown>>, encoding: Encoding) =>
+    const isCreated = name === "";
+    const isGuess = (text: Buffer, at: Place) => !isCreated && !guesses.allow(text, at);
+    const decoy = () => sealed(randomBytes(16).toString("hex"));
+
+    const sendAll = (values: JsonObject, encoding: Encoding) =>
       mapFields(values, (value, key) => {
-        if (typeof value !== "string") return value;
-        const plain = Buffer.from(value, encoding);
+        if (value === null) return null; // removes the key
+        const [plain, at] = [toBytes(value, encoding), valueAt(of, key)];
+        if (isGuess(plain, at)) return Buffer.from(decoy()).toString(encoding);
+        // Masks are replaced only in values, because the answer masks all values.
         const text = isUtf8(plain) ? plain.toString("utf8") : "";
-        return unmaskOne(text, valueAt([namespace, name], key))?.toString(encoding) ?? value;
+        return unmaskOne(text, at)?.toString(encoding) ?? value;
       });
-    const { data, stringData } = document;
+
+    const { metadata, data, stringData } = document;
+    const annotations = fieldsOf(fieldsOf(metadata)["annotations"]);
+    const sent = mapFields(annotations, (text, key) =>
+      text !== null && isGuess(toBytes(text, "utf8"), annotationAt(of, key)) ? decoy() : text,
+    );
     return {
-      ...document,
-      ...(isRecord(data) && { data: unmaskAll(data, "base64") }),
-      ...(isRecord(stringData) && { stringData: unmaskAll(stringData, "utf8") }),
+      document: {
+        ...document,
+        ...(isRecord(metadata) && {
+          metadata: { ...metadata, ...(isRecord(metadata["annotations"]) && { annotations: sent }) },
+        }),
+        ...(isRecord(data) && { data: sendAll(data, "base64") }),
+        ...(isRecord(stringData) && { stringData: sendAll(stringData, "utf8") }),
+      },
+      wrote: (key: string, text: unknown) => (sent[key] === text ? annotations[key] : undefined),
     };
   }
 
@@ -240,11 +254,8 @@ export function createSecretMasks(): SecretMasks {
     write(document, of) {
       // Anything else could be read differently by the API server.
       if (!isRecord(document)) throw new Refusal(400, "a preview can write Secrets as JSON only");
-      const { annotations } = fieldsOf(document["metadata"]);
-      return {
-        document: unmask(document, of),
-        answer: (response) => hide(response, () => hidingWritten(fieldsOf(annotations))),
-      };
+      const { document: sent, wrote } = toSend(document, of);
+      return { document: sent, answer: (response) => hide(response, () => hidingWritten(wrote)) };
     },
     values: () =>
       Array.from([...live.values(), ...written.values()], (value) =>

@@ -7,6 +7,7 @@ import type { Logger } from "../log.ts";
 import type { ApiAccess } from "../model.ts";
 import { toDryRunDelete } from "./delete-options.ts";
 import type { Discovery } from "./discovery.ts";
+import type { Guesses } from "./guesses.ts";
 import { isJson } from "./negotiate.ts";
 import { permit, type Permitted } from "./permit.ts";
 import { readAnswer, readBytes } from "./read-answer.ts";
@@ -18,6 +19,7 @@ export interface SessionDeps {
   readonly access: ApiAccess;
   readonly discovery: Discovery;
   readonly refused: RefusedLists;
+  readonly guesses: Guesses;
   readonly limits: SessionLimits;
   /** Monotonic milliseconds. */
   readonly now: () => number;
@@ -55,8 +57,8 @@ export interface Session {
   close(): void;
 }
 
-export function createSession({ access, discovery, refused, limits, now, log }: SessionDeps): Session {
-  const masks = createSecretMasks();
+export function createSession({ access, discovery, refused, guesses, limits, now, log }: SessionDeps): Session {
+  const masks = createSecretMasks(guesses);
   const openedAt = now();
   const ended = new AbortController();
   /** Rejections that are still logged: kluctl's own requests cause none, but a project could cause any number. */

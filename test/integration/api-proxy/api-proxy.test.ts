@@ -256,6 +256,58 @@ test("a text that a preview mixed with a Secret's value reveals nothing of the v
   expect(judged.map(({ status }) => status)).toEqual([422, 201]); // as for the mask
 });
 
+test("a preview that has tried three values for a key cannot find out whether a fourth one is right", async () => {
+  const { cluster, open } = await useProxy();
+  const all = `/api/v1/namespaces/${cluster.namespace}/secrets`;
+  const stringData = { password };
+  await cluster.create({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "fixed" },
+    immutable: true,
+    stringData,
+  } as KubernetesObject);
+  const body = (name: string, guess: string) => ({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name, namespace: cluster.namespace },
+    data: { password: Buffer.from(guess).toString("base64") },
+  });
+  /** Everything in the response that could depend on the guess. */
+  const told = ({ status, text }: { status: number; text: string }) => {
+    const { data, ...others } = JSON.parse(text) as { data?: object };
+    return { status, ...others, keys: Object.keys(data ?? {}) };
+  };
+  for (const [name, query, headers] of [
+    ["login", "fieldManager=probe", merge],
+    ["login", "fieldManager=probe", strategic],
+    ["login", "fieldManager=probe", apply], // 409 if it differs
+    ["login", "fieldManager=probe&force=true", apply],
+    ["fixed", "fieldManager=probe", merge], // 422 if it differs
+  ] as const) {
+    for (const isRead of [true, false]) {
+      const run = await open();
+      if (isRead) await call(run, "GET", `${all}/${name}`);
+      const attempt = (guess: string) =>
+        call(run, "PATCH", `${all}/${name}?${query}`, { body: body(name, guess), headers });
+      const wrong = told(await attempt("guess 1"));
+      for (const guess of ["guess 2", "guess 3"]) expect(told(await attempt(guess))).toEqual(wrong);
+      const right = await attempt(password);
+      expect(told(right), `${name} ${query}`).toEqual(wrong);
+      expect(right.text).not.toContain("managedFields");
+      await run.close();
+    }
+  }
+  // A single guess that is right differs from a wrong one only in the mask, and in a conflict.
+  const run = await open();
+  const shown = JSON.parse((await call(run, "GET", `${all}/login`)).text) as { data: { password: string } };
+  const guessed = async (guess: string) =>
+    call(run, "PATCH", `${all}/login?fieldManager=probe`, { body: body("login", guess), headers: merge });
+  const [right, wrong] = [await guessed(password), await guessed("guess 1")];
+  expect(told(right)).toEqual(told(wrong));
+  expect(JSON.parse(right.text)).toMatchObject({ data: { password: shown.data.password } });
+});
+
 test("no request changes the cluster, and all requests are sent as the account", async () => {
   const { cluster, user, open } = await useProxy();
   const run = await open();

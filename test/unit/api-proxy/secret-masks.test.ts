@@ -2,17 +2,19 @@ import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
+import { createGuesses } from "../../../src/api-proxy/guesses.ts";
 import { createSecretMasks } from "../../../src/api-proxy/secret-masks.ts";
 
 const base64 = (text: string | Buffer) => Buffer.from(text).toString("base64");
 
 function createMasks() {
-  const { read, write, values } = createSecretMasks();
+  const { read, write, values } = createSecretMasks(createGuesses());
   /** An attempted write that the API server answers with what it was sent. */
   const attempt = (document: unknown, name = "login") => {
     const { document: sent, answer } = write(document, { namespace: "", name });
-    const response = structuredClone(sent) as ReturnType<typeof secret> & { stringData?: Record<string, string> };
-    const { stringData = {}, ...stored } = response;
+    const response = structuredClone(sent) as Partial<Masked>;
+    const { stringData = {}, ...patch } = response;
+    const stored = { kind: "Secret", ...patch, metadata: { name, ...patch.metadata } };
     return { sent: sent as Masked, answer: answer({ ...stored, data: { ...stored.data, ...encode(stringData) } }) };
   };
   return {
@@ -23,6 +25,7 @@ function createMasks() {
   };
 }
 
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 const encode = (values: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, base64(value)] as const));
 
@@ -78,10 +81,64 @@ test("a guess cannot be compared with a masked value, except for a few writes to
   const elsewhere = (masks.answer(secret({ other: "hunter22" })) as Masked).data?.["other"];
   expect(new Set([live, elsewhere, ...shown]).size).toBe(6);
 
-  const guessed = ["hunter20", "hunter21", "hunter23"].map((password) => masks.written(secret({ password })));
-  expect(guessed.map(passwordIn)).not.toContain(live);
-  expect(() => masks.written(secret({ password: "hunter24" }))).toThrow("cannot try more than");
-  expect(passwordIn(masks.written(secret({ password: "hunter22" })))).toBe(live);
+  for (const password of ["hunter20", "hunter21", "hunter23"])
+    expect(passwordIn(masks.written(secret({ password })))).not.toBe(live);
+  // The right one would be the fourth.
+  const sent = masks.unmask(secret({ password: "hunter22" }));
+  expect(sent.data).not.toEqual(encode({ password: "hunter22" }));
+  expect(passwordIn(masks.written(secret({ password: "hunter22" })))).not.toBe(live);
+});
+
+describe("a fourth text that is written to the same place", () => {
+  const guess = (at: number) => `hunter${at}`;
+  const array = (text: string) => [...Buffer.from(text)];
+  const forms: [string, (text: string) => object][] = [
+    ["data", (text) => ({ data: encode({ password: text }) })],
+    ["stringData", (text) => ({ stringData: { password: text } })],
+    ["data as a list of bytes", (text) => ({ data: { password: array(text) } })],
+    ["an annotation", (text) => ({ metadata: { annotations: { [lastApplied]: text } } })],
+  ];
+  test.each(forms)("is not sent, whether or not the Secret was read before: %s", (_, form) => {
+    for (const isRead of [true, false]) {
+      const masks = createMasks();
+      if (isRead) masks.answer(secret({ password: guess(4) }));
+      for (const at of [1, 2, 3]) expect(masks.unmask(form(guess(at)))).toEqual(form(guess(at)));
+      expect(masks.unmask(form(guess(4)))).not.toEqual(form(guess(4)));
+      expect(masks.unmask(form(guess(2)))).toEqual(form(guess(2)));
+      expect(masks.unmask(form(guess(4)), "another")).toEqual(form(guess(4)));
+    }
+  });
+
+  test("counts in all forms together, and does not depend on copied values", () => {
+    const masks = createMasks();
+    const mask = shownIn(masks.answer(secret({ password: "hunter22", other: "y" })), "password");
+    masks.unmask({ data: encode({ other: guess(1) }) });
+    masks.unmask({ stringData: { other: guess(2) } });
+    masks.unmask({ stringData: { other: mask } });
+    expect(masks.unmask({ stringData: { other: "hunter22" } }).stringData?.["other"]).not.toBe("hunter22");
+  });
+
+  test("is shown as it was written if it is an annotation that repeats nothing", () => {
+    const masks = createMasks();
+    const written = (note: string) => {
+      const { metadata } = masks.written(secret({}, { annotations: { note } }));
+      return metadata.annotations?.["note"];
+    };
+    expect([1, 2, 3, 4, 5].map((at) => written(guess(at)))).toEqual([1, 2, 3, 4, 5].map(guess));
+  });
+});
+
+test("the response to an attempted write does not show which fields it changed", () => {
+  const masks = createMasks();
+  const managedFields = [{ manager: "probe", operation: "Update" }];
+  const answer = secret({ password: "hunter22" }, { managedFields, uid: "1" });
+  expect(masks.answer(answer)).toMatchObject({ metadata: { uid: "1", managedFields } });
+  expect(masks.written(answer).metadata).toEqual({ name: "login", uid: "1" });
+});
+
+test("a document that is not JSON cannot be written", () => {
+  for (const document of [undefined, null, [], "data: {password: aHVudGVyMjI=}"])
+    expect(() => createMasks().unmask(document)).toThrow("as JSON only");
 });
 
 test("replacing masks by their values cannot make a request longer than the limit", () => {
