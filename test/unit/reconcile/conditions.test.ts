@@ -10,6 +10,7 @@ import {
   resultMessage,
   toConditions,
   verdictOf,
+  withHealth,
   withNotes,
   withPendingCommit,
 } from "../../../src/reconcile/status/conditions.ts";
@@ -19,6 +20,24 @@ test("a note starts a new sentence after kluctl's message", () => {
   expect(withNotes("deployment status unknown", ["Shares it."])).toBe("deployment status unknown. Shares it.");
   expect(withNotes("deploy succeeded.", ["Shares it."])).toBe("deploy succeeded. Shares it.");
   expect(withNotes("deployment status unknown", [])).toBe("deployment status unknown"); // as kluctl has it
+});
+
+test("what was found about the health stays while a reconciliation only says what it does", () => {
+  const healthy = { status: "True", reason: "ReconciliationSucceeded", message: "All objects are healthy." } as const;
+  const before = toConditions([], 1, { ...inProgress, health: healthy }, undefined, "2026-01-01T00:00:00Z");
+  const meanwhile = toConditions(before, 1, undefined, "Initializing", "2026-01-01T00:00:05Z");
+  expect(meanwhile).toMatchObject([
+    { type: "Ready" },
+    { type: "Healthy", ...healthy, lastTransitionTime: "2026-01-01T00:00:00Z" },
+    { type: "Reconciling", status: "True" },
+  ]);
+  expect(toConditions(meanwhile, 1, inProgress, undefined, "2026-01-01T00:00:06Z")).toMatchObject([{ type: "Ready" }]);
+});
+
+test("what failed to deploy is not called healthy, nor waited for", () => {
+  const failed = verdictOf(aSpec(), aStatus({ lastObjectsHash: "h1", lastDeployResult: aSummary({ errors: 1 }) }));
+  expect(withHealth(failed, { kind: "healthy" })).toEqual(failed);
+  expect(withHealth(failed, { kind: "waiting", message: "Waits.", againMs: 1_000 })).toEqual(failed);
 });
 
 test("reasons and messages are those that kluctl's tools know", () => {
