@@ -1,5 +1,5 @@
 /** Renders the rollout of a merged pull request: what became of it in each deployment, and when. */
-import type { Report, RolloutLine } from "../model/report.ts";
+import type { Report, RolloutLine, RolloutRest } from "../model/report.ts";
 import { plural } from "../preview/summary.ts";
 import { cellCode, code } from "./text.ts";
 
@@ -9,18 +9,21 @@ const mostRows = 12;
 const signs = { pending: "⏳", success: "✅", failure: "❌", canceled: "⏭️" } as const;
 
 /** Empty as long as nothing is known. */
-export function renderRollout({ state, rollout = [], mergeCommit = "" }: Report): string {
+export function renderRollout({ state, rollout = [], rolloutRest, mergeCommit = "" }: Report): string {
   if (state !== "merged" || rollout.length === 0) return "";
   const whole = rollout.find(({ deployment }) => deployment === "");
   const each = rollout.filter(({ deployment }) => deployment !== "");
   const title = `**Rollout of ${code(mergeCommit.slice(0, 7))}**`;
   const sum = whole === undefined ? `${title}:` : `${title}: ${renderStep(whole)}`;
-  if (each.length === 0) return sum;
-  const sorted = each.toSorted((a, b) => Number(hasFailed(b)) - Number(hasFailed(a)));
-  const rows = sorted.slice(0, mostRows).map(renderRow);
-  const more = sorted.length > mostRows ? `\n\n… and ${plural(sorted.length - mostRows, "more deployment")}` : "";
+  const { lines: rest = [], more: uncounted = 0 } = rolloutRest ?? {};
+  if (each.length + rest.length === 0) return sum;
+  const [failed, others] = [each.filter(hasFailed), each.filter((line) => !hasFailed(line))];
+  const all = [...failed.map(renderRow), ...rest.map(renderRest), ...others.map(renderRow)];
+  const rows = all.slice(0, mostRows);
+  const hidden = all.length - rows.length + uncounted;
+  const more = hidden > 0 ? `\n\n… and ${plural(hidden, "more deployment")}` : "";
   const head = ["| deployment | rollout (UTC) |", "| --- | --- |"];
-  return `${each.length === 1 ? `${title}:` : sum}\n\n${[...head, ...rows].join("\n")}${more}`;
+  return `${all.length === 1 && rest.length === 0 ? `${title}:` : sum}\n\n${[...head, ...rows].join("\n")}${more}`;
 }
 
 function hasFailed({ steps }: RolloutLine): boolean {
@@ -38,6 +41,11 @@ function renderRow(line: RolloutLine): string {
     return `${isLast ? `${signs[state]} ` : ""}${cellCode(text)} ${clock(at)}`;
   });
   return `| ${cellCode(line.deployment)} | ${steps.join(" → ")} |`;
+}
+
+/** When it began to is not recorded. */
+function renderRest({ deployment, state, text }: RolloutRest["lines"][number]): string {
+  return `| ${cellCode(deployment)} | ${signs[state]} ${cellCode(text)} |`;
 }
 
 /** Identifies the comment below among our own: it is written once. */

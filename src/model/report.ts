@@ -167,6 +167,13 @@ const RolloutLine = z.object({
   ),
 });
 
+/** Of a rollout of many deployments: those that failed or wait and have no status of their own, failures first. */
+export const RolloutRest = z.object({
+  lines: z.array(z.object({ deployment: z.string(), state: z.enum(["pending", "failure"]), text: z.string() })),
+  /** How many more there are. */
+  more: count,
+});
+
 const unshown = z.array(z.object({ deployment: z.string(), reason: z.string() }));
 
 /** What the last comparison found. */
@@ -241,6 +248,7 @@ export const Report = z.object({
   /** Of a merged pull request: the commit of the base branch that contains it, and what became of it. */
   mergeCommit: z.string().optional(),
   rollout: z.array(RolloutLine).optional(),
+  rolloutRest: RolloutRest.optional(),
   /**
    * The comment and the statuses of a merged pull request show all of this; and what the host said of it then, so that it
    * need not be asked again to find that nothing is new. `mergedAt`: epoch milliseconds.
@@ -271,6 +279,7 @@ export type ChildPreview = z.infer<typeof ChildPreview>;
 export type ChildPreviews = z.infer<typeof ChildPreviews>;
 export type PreviewObject = z.infer<typeof PreviewObject>;
 export type RolloutLine = z.infer<typeof RolloutLine>;
+export type RolloutRest = z.infer<typeof RolloutRest>;
 export type Risk = z.infer<typeof Risk>;
 export type UncountedChanges = z.infer<typeof UncountedChanges>;
 

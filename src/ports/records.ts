@@ -7,7 +7,7 @@ import type { MissedPushes, MissReason } from "../model/missed-push.ts";
 import type { SweepPace } from "../model/sweep-pace.ts";
 import type { SentRecord } from "../model/sent-notifications.ts";
 import type { OpenReport } from "../model/open-report.ts";
-import type { Report, Staleness } from "../model/report.ts";
+import type { Report, RolloutRest, Staleness } from "../model/report.ts";
 import type { CommitKey, PullRequestKey } from "../model/request.ts";
 import type { RepoId } from "../model/source.ts";
 
@@ -47,6 +47,9 @@ export interface Reports {
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
   /** Keeps the statuses of other contexts: several jobs may write for one commit at the same time. */
   saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
+  /** Records which of many deployments failed or wait and have no status of their own on this commit; `undefined`: none. */
+  setRolloutRest(commit: CommitKey, rest: RolloutRest | undefined): Promise<void>;
+  rolloutRest(commit: CommitKey): Promise<RolloutRest | undefined>;
   /** Records a request to run the commit's checks again. */
   addRerun(commit: CommitKey): Promise<void>;
   /** The number of such requests. */

@@ -10,7 +10,7 @@ import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
 import { type OpenReport, toOpenReport } from "../model/open-report.ts";
-import { followedForMs, isOpen, type Report } from "../model/report.ts";
+import { followedForMs, isOpen, type Report, RolloutRest } from "../model/report.ts";
 import type { PublishMark, Reports } from "../ports.ts";
 import { readReport, storeReport } from "../model/stored-report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
@@ -94,6 +94,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
+  const rolloutRestKey = (commit: CommitKey) => `${prefix}:rollout-rest:${digest(commitText(commit).toLowerCase())}`;
   const rerunsKey = (commit: CommitKey) => `${prefix}:reruns:${digest(commitText(commit).toLowerCase())}`;
   const staleKey = (key: PullRequestKey) => `${prefix}:stale:${digest(pullRequestId(key))}`;
   const remakesKey = (key: PullRequestKey) => `${prefix}:remakes:${digest(pullRequestId(key))}`;
@@ -210,6 +211,15 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       const key = statusesKey(commit);
       const writing = connection.multi().hset(key, Object.fromEntries(lines)).pexpire(key, keepStatusesMs);
       await inTime("store the statuses", async () => allOf(await writing.exec()));
+    },
+    async setRolloutRest(commit, rest) {
+      const key = rolloutRestKey(commit);
+      await inTime("store the rollout", async () =>
+        rest === undefined ? connection.del(key) : connection.set(key, JSON.stringify(rest), "PX", keepStatusesMs),
+      );
+    },
+    async rolloutRest(commit) {
+      return parse(RolloutRest, await inTime("return the rollout", async () => connection.get(rolloutRestKey(commit))));
     },
     async addRerun(commit) {
       const key = rerunsKey(commit);

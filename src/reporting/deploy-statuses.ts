@@ -1,10 +1,12 @@
 /** The commit statuses of a pushed commit: its progress in each deployment. Pure. */
 import { deployedCommitOf, wasDryRun } from "../model/last-deploy.ts";
+import { compareText } from "../kit/compare-text.ts";
+import type { RolloutRest } from "../model/report.ts";
 import { annotation, type CommandSummary, type CommitStatus, type GitDeployment } from "../model.ts";
 import { isAwaitingHealth, isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { inOneLine, withFirstErrorOnly } from "../reconcile/status/first-error.ts";
-import { aggregateContext, areMany, contextOf, fewEnough, isDeploymentContext } from "./statuses.ts";
+import { aggregateContext, areMany, contextOf, deploymentIn, fewEnough, isDeploymentContext } from "./statuses.ts";
 
 /** A deployment that follows the pushed branch, and that branch's current head. */
 export interface Follower {
@@ -41,16 +43,52 @@ export function deployStatuses(
   applied: readonly CommitStatus[] = [],
 ): CommitStatus[] {
   const known = new Map(written.map((status) => [status.context, status]));
+  const lines = linesOf(commit, followers, known, applied);
+  const left = leftBy(written, followers);
+  const sum = lines.length > 0 ? sumOf(lines) : sumWithout(known.get(aggregateContext), followers, left);
+  return sum === undefined ? left : [...fewEnough(lines, known), ...left, { context: aggregateContext, ...sum }];
+}
+
+/** The most urgent ones that have room in the record of a rollout. */
+const mostRest = 12;
+
+/**
+ * What failed or waits among deployments that are too many for a status each. `statuses`: those of the commit by now, see
+ * deployStatuses. As long as many are moving, only those that wait for a person or have failed are among it.
+ */
+export function restOfStatuses(
+  commit: string,
+  followers: readonly Follower[],
+  statuses: readonly CommitStatus[],
+  applied: readonly CommitStatus[] = [],
+): RolloutRest | undefined {
+  const known = new Map(statuses.map((status) => [status.context, status]));
+  const lines = linesOf(commit, followers, known, applied);
+  const areMoving = areManyMoving(lines);
+  const rest = lines.flatMap(({ context, state, description: text }) => {
+    const isShown = state === "failure" || (state === "pending" && !(areMoving && isMoving(text)));
+    return known.has(context) || !isShown ? [] : [{ deployment: deploymentIn(context), state, text }];
+  });
+  const sorted = rest.toSorted(
+    (a, b) => compareText(a.state, b.state) || compareText(a.deployment, b.deployment), // failures first
+  );
+  if (sorted.length === 0) return undefined;
+  return { lines: sorted.slice(0, mostRest), more: Math.max(0, sorted.length - mostRest) };
+}
+
+function linesOf(
+  commit: string,
+  followers: readonly Follower[],
+  known: ReadonlyMap<string, CommitStatus>,
+  applied: readonly CommitStatus[],
+): CommitStatus[] {
   const own = followers.flatMap(({ deployment, head }) => {
     const context = contextOf(deployment.key);
     const before = known.get(context);
     const line = keepResult(before, lineOf(commit, deployment, head)) ?? endOf(before, head);
     return line === undefined ? [] : [{ context, ...line }];
   });
-  const lines = [...own, ...applied];
-  const left = leftBy(written, followers);
-  const sum = lines.length > 0 ? sumOf(lines) : sumWithout(known.get(aggregateContext), followers, left);
-  return sum === undefined ? left : [...fewEnough(lines, known), ...left, { context: aggregateContext, ...sum }];
+  return [...own, ...applied];
 }
 
 /** The status of a commit that the deployment has left, or has not reached: whether it is still to do so, only git knows. */
@@ -172,8 +210,9 @@ export function sumOf(lines: readonly StatusLine[]): StatusLine {
 const mostMoving = 2;
 
 function areManyMoving(lines: readonly StatusLine[]): boolean {
-  const moving = [queued, beingDeployed, beingApplied, awaitingHealth, beingLookedAt].map(
-    ({ description }) => description,
-  );
-  return lines.filter(({ description }) => moving.includes(description)).length > mostMoving;
+  return lines.filter(({ description }) => isMoving(description)).length > mostMoving;
+}
+
+function isMoving(text: string): boolean {
+  return [queued, beingDeployed, beingApplied, awaitingHealth, beingLookedAt].some((line) => line.description === text);
 }

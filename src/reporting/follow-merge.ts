@@ -2,6 +2,7 @@
  * Follows the rollout of a merged pull request: what is true of it now is added to its report. The host is asked only if
  * something of that is new.
  */
+import { isDeepStrictEqual } from "node:util";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { keyText, type Outcome, type PullRequest, type RepoId } from "../model.ts";
 import { failedIn, followedForMs, type Report } from "../model/report.ts";
@@ -20,7 +21,7 @@ import { isPreviewLine } from "./statuses.ts";
 
 export interface FollowMergeDeps extends Omit<ConsumersDeps, "deployments" | "missing"> {
   readonly deployments: ConsumersDeps["deployments"] & { synced(): boolean };
-  readonly reports: Pick<Reports, "statuses" | "save" | "setRollingOut">;
+  readonly reports: Pick<Reports, "statuses" | "rolloutRest" | "save" | "setRollingOut">;
   readonly clock: Clock;
 }
 
@@ -83,10 +84,11 @@ export function createFollowMerge(deps: FollowMergeDeps) {
   };
 
   async function follow(report: MergedReport, merge: DatedMerge, signal: AbortSignal | undefined): Promise<Followed> {
-    const { rollout: own, hasOwn } = await followOwn(report);
+    const { rollout: own, hasOwn, rolloutRest } = await followOwn(report);
     const { rollout, againMs } = await followIncluding(own, hasOwn, report.mergeCommit, merge, signal);
-    if (rollout === report.rollout) return { report, againMs };
-    const followed = { ...report, rollout, written: undefined };
+    const isSame = rollout === report.rollout && isDeepStrictEqual(rolloutRest, report.rolloutRest);
+    if (isSame) return { report, againMs };
+    const followed = { ...report, rollout, rolloutRest, written: undefined };
     await reports.save(followed);
     return { report: followed, againMs };
   }
@@ -96,9 +98,10 @@ export function createFollowMerge(deps: FollowMergeDeps) {
    * this one, unless the merge was not recorded yet: then this one finds them.
    */
   async function followOwn({ rollout, mergeCommit: commit, pullRequest: { forge, repoName } }: MergedReport) {
+    const rolloutRest = await reports.rolloutRest({ forge, repoName, commit });
     const statuses = await reports.statuses({ forge, repoName, commit });
     const hasOwn = statuses.some((status) => !isPreviewLine(status));
-    return { rollout: followRollout(rollout, statuses, clock.now()), hasOwn };
+    return { rollout: followRollout(rollout, statuses, clock.now()), hasOwn, rolloutRest };
   }
 
   /** The deployments that include it have no status on the merge: readers of a library need not know of them all. */

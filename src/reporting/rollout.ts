@@ -2,7 +2,7 @@
 import { compareText } from "../kit/compare-text.ts";
 import type { CommitStatus } from "../model.ts";
 import type { Report, RolloutLine } from "../model/report.ts";
-import { aggregateContext, isPreviewLine } from "./statuses.ts";
+import { deploymentIn, isPreviewLine } from "./statuses.ts";
 
 /** A deploy has three or four: `queued`, `being deployed`, its result, and perhaps a later failure. */
 const mostSteps = 6;
@@ -25,7 +25,7 @@ export function followRollout(
   const states = statuses.filter((status) => !isPreviewLine(status));
   return follow(
     known,
-    states.map(({ context, ...state }) => ({ ...state, deployment: nameIn(context) })),
+    states.map(({ context, ...state }) => ({ ...state, deployment: deploymentIn(context) })),
     now,
   );
 }
@@ -74,9 +74,4 @@ function failingSince(line: RolloutLine, state: CommitStatus["state"], now: numb
 function withStep(steps: RolloutLine["steps"], step: RolloutLine["steps"][number]): RolloutLine["steps"] {
   const [first, ...rest] = [...steps, step];
   return first === undefined ? [] : [first, ...rest.slice(-(mostSteps - 1))];
-}
-
-/** Empty for all deployments together. */
-function nameIn(context: string): string {
-  return context.startsWith(`${aggregateContext}/`) ? context.slice(aggregateContext.length + 1) : "";
 }

@@ -60,6 +60,11 @@ export function isPreviewLine({ url, proposed = url !== undefined }: CommitStatu
   return proposed;
 }
 
+/** The deployment that a status is about, as `namespace/name`; empty for all deployments together. */
+export function deploymentIn(context: string): string {
+  return context.startsWith(`${aggregateContext}/`) ? context.slice(aggregateContext.length + 1) : "";
+}
+
 /** The statuses of a pushed commit with the address of its page, if it has one. */
 export function linkedTo(url: string | undefined, statuses: readonly CommitStatus[]): readonly CommitStatus[] {
   return url === undefined ? statuses : statuses.map((status) => ({ ...status, url, proposed: false }));
@@ -96,8 +101,10 @@ export function fewEnough(
 ): readonly CommitStatus[] {
   if (!areMany(lines)) return lines;
   const isWritten = ({ context }: CommitStatus) => written.has(context);
-  const failures = lines.filter((line) => line.state === "failure" && !isWritten(line));
-  return [...lines.filter(isWritten), ...failures.slice(0, mostLines)];
+  const failures = lines.filter(({ state }) => state === "failure");
+  // As many in all, however often more of them are found.
+  const room = Math.max(0, mostLines - failures.filter(isWritten).length);
+  return [...lines.filter(isWritten), ...failures.filter((line) => !isWritten(line)).slice(0, room)];
 }
 
 /** Whether there are too many for one status each. */

@@ -1,12 +1,14 @@
 /** Updates a pushed commit's statuses to the current state of its deployments. */
+import { isDeepStrictEqual } from "node:util";
 import { commitOf, refName } from "../model/git-ref.ts";
 import { RemoteBusyError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { CommitKey, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
+import type { RolloutRest } from "../model/report.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../access/credentials.ts";
-import { deployStatuses, type Follower } from "./deploy-statuses.ts";
+import { deployStatuses, type Follower, restOfStatuses } from "./deploy-statuses.ts";
 import type { WriteEnvironments } from "./environments/write-environments.ts";
 import { findApplied } from "./flux-spellings.ts";
 import type { FluxStatuses } from "./flux-statuses.ts";
@@ -16,7 +18,17 @@ import { writeStatuses } from "./write-statuses.ts";
 
 export interface CommitStatusWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "reruns" | "setUnsettled" | "proposing" | "mergedAs">;
+  readonly reports: Pick<
+    Reports,
+    | "statuses"
+    | "saveStatuses"
+    | "reruns"
+    | "setUnsettled"
+    | "proposing"
+    | "mergedAs"
+    | "rolloutRest"
+    | "setRolloutRest"
+  >;
   readonly queue: Pick<Queue, "enqueue">;
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
   /** The repositories of everything that is reported. */
@@ -97,7 +109,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     try {
       await writeStatuses({ forge, reports }, commit, statuses, signal);
     } finally {
-      await recordRollout(commit);
+      await recordRollout(commit, () => restOfStatuses(commit.commit, followers, current, applied?.lines));
     }
     await deps.writeEnvironments(forge, commit, () => findFollowing().map(toFollower), signal);
     const isOpen = isWithheld || applied?.isOpen || statuses.some(({ state }) => state === "pending");
@@ -110,11 +122,16 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
   }
 
   /** The comment of a merged pull request shows what became of its merge. */
-  async function recordRollout(commit: CommitKey): Promise<void> {
+  async function recordRollout(commit: CommitKey, findRest: () => RolloutRest | undefined): Promise<void> {
     const merged = await reports.mergedAs(commit);
     if (merged.length === 0) return;
+    const rest = findRest();
+    if (!isDeepStrictEqual(rest, await reports.rolloutRest(commit))) await reports.setRolloutRest(commit, rest);
     const written = await reports.statuses(commit);
-    const behind = merged.filter(({ rollout }) => followRollout(rollout, written, 0) !== rollout);
+    const behind = merged.filter(
+      ({ rollout, rolloutRest }) =>
+        followRollout(rollout, written, 0) !== rollout || !isDeepStrictEqual(rolloutRest, rest),
+    );
     await deps.queue.enqueue(behind.map(({ pullRequest }) => ({ kind: "report", pullRequest })));
   }
 

@@ -8,7 +8,7 @@ import {
 } from "../../src/model.ts";
 import type { PublishMark, Queue, Reports } from "../../src/ports.ts";
 import { toOpenReport } from "../../src/model/open-report.ts";
-import { isOpen, type Preview, type Report, type Staleness } from "../../src/model/report.ts";
+import { isOpen, type Preview, type Report, type RolloutRest, type Staleness } from "../../src/model/report.ts";
 
 export function fakeReports() {
   /** By `pullRequestText`. */
@@ -16,6 +16,7 @@ export function fakeReports() {
   const remakes = new Map<string, readonly number[]>();
   const staleness = new Map<string, Staleness>();
   const statuses = new Map<string, readonly CommitStatus[]>();
+  const rests = new Map<string, RolloutRest>();
   const groups = new Map<string, ReadonlyMap<string, CommitStatus>>();
   /** By repository, then by commit. */
   const reruns = new Map<string, number>();
@@ -88,6 +89,12 @@ export function fakeReports() {
       const byContext = new Map([...known, ...those].map((status) => [status.context, status]));
       return Promise.resolve(void statuses.set(commitText(commit), [...byContext.values()]));
     },
+    setRolloutRest(commit, rest) {
+      if (rest === undefined) rests.delete(commitText(commit));
+      else rests.set(commitText(commit), rest);
+      return Promise.resolve();
+    },
+    rolloutRest: (commit) => Promise.resolve(rests.get(commitText(commit))),
     addRerun: (commit) =>
       Promise.resolve(void reruns.set(commitText(commit), (reruns.get(commitText(commit)) ?? 0) + 1)),
     reruns: (commit) => Promise.resolve(reruns.get(commitText(commit)) ?? 0),

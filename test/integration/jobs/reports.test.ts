@@ -155,6 +155,16 @@ test("statuses of a commit are stored side by side, whichever replica saves them
   expect(contexts.toSorted()).toEqual(["__proto__", pending.context].toSorted());
 });
 
+test("what failed or waits without a status is stored by commit until nothing does", async () => {
+  const { reports, another } = await useReports();
+  const rest = { lines: [{ deployment: "shop/a", state: "failure" as const, text: "refused" }], more: 3 };
+  expect(await reports.rolloutRest(commit)).toBeUndefined();
+  await reports.setRolloutRest(commit, rest);
+  expect(await another().rolloutRest(commit)).toEqual(rest);
+  await another().setRolloutRest(commit, undefined);
+  expect(await reports.rolloutRest(commit)).toBeUndefined();
+});
+
 test("reruns of a commit are counted, whichever replica is asked", async () => {
   const { reports, another } = await useReports();
   expect(await reports.reruns(commit)).toBe(0);

@@ -21,8 +21,8 @@ function follow(...seen: CommitStatus[][]): Report["rollout"] {
   );
 }
 
-const render = (rollout: Report["rollout"]) =>
-  renderRollout(aReport({ state: "merged", mergeCommit: "a".repeat(40), rollout }));
+const render = (rollout: Report["rollout"], rolloutRest?: Report["rolloutRest"]) =>
+  renderRollout(aReport({ state: "merged", mergeCommit: "a".repeat(40), rollout, rolloutRest }));
 
 test("each step of a deployment is kept, with the time at which it was seen", () => {
   const rollout = follow(
@@ -85,6 +85,35 @@ test("of many deployments, the failed ones are shown first, and the rest is coun
   expect(text).toContain("❌ `30 deployments: 1 failed, 29 up to date`");
   expect(text.indexOf("region-29")).toBeLessThan(text.indexOf("region-00"));
   expect(text).toContain("… and 18 more deployments");
+});
+
+test("deployments without a status of their own that failed or wait follow those that have one, in twelve rows", () => {
+  const sum = line("failure", "30 deployments: 20 failed, 2 pending, 8 up to date", "");
+  const rest = [
+    { deployment: "shop/f", state: "failure" as const, text: "refused" },
+    { deployment: "shop/w", state: "pending" as const, text: "waiting for approval" },
+  ];
+  const text = render(
+    follow([line("success", "nothing to do", "/shop/a"), line("failure", "a: refused", "/shop/b"), sum]),
+    {
+      lines: rest,
+      more: 0,
+    },
+  );
+  expect(text).toContain("❌ `30 deployments: 20 failed, 2 pending, 8 up to date`");
+  expect(text.split("\n").slice(4)).toEqual([
+    expect.stringMatching(/^\| `shop\/b` \| ❌ `a: refused` /),
+    "| `shop/f` | ❌ `refused` |",
+    "| `shop/w` | ⏳ `waiting for approval` |",
+    expect.stringMatching(/^\| `shop\/a` \| ✅ /),
+  ]);
+  const many = Array.from({ length: 12 }, (_, n) => ({ ...rest[0]!, deployment: `shop/f${n}` }));
+  expect(render(follow([line("failure", "a: refused", "/shop/b"), sum]), { lines: many, more: 7 })).toMatch(
+    /`shop\/f10`.*\n\n… and 8 more deployments$/,
+  );
+  expect(render(follow([sum]), { lines: rest.slice(1), more: 0 })).toContain(
+    "| `shop/w` | ⏳ `waiting for approval` |",
+  );
 });
 
 test("what statuses say cannot break out of the table", () => {

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { ForgeError, RemoteBusyError } from "../../../src/errors.ts";
-import { type Condition, followsGit } from "../../../src/model.ts";
+import { type Condition, followsGit, keyText } from "../../../src/model.ts";
 import { createEnvironmentWriter } from "../../../src/reporting/environments/write-environments.ts";
+import { followRollout } from "../../../src/reporting/rollout.ts";
 import { endPending } from "../../../src/reporting/write-statuses.ts";
 import { createCommitStatusWriter } from "../../../src/reporting/write-commit-status.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
@@ -118,6 +119,61 @@ test("the pull request that was merged with the commit is reported again, as oft
   );
   await write();
   expect(queue.requests.splice(0)).toEqual([{ kind: "report", pullRequest: merged.pullRequest }]);
+});
+
+/** `failing` deployments, then `moving` ones, and then others that are up to date, of twenty or more. */
+function many(failing: number, moving: number) {
+  return Array.from({ length: Math.max(20, failing + moving) }, (_, n) => {
+    const failed = { ...ready, status: "False", message: "refused" } as const;
+    const conditions = n < failing ? [failed] : n < failing + moving ? [] : [ready];
+    const key = { namespace: "shop", name: `d${String(n).padStart(2, "0")}` };
+    return aDeployment({ key, status: { observedCommit: pushed, conditions } });
+  });
+}
+
+test("of many deployments, those that failed or wait are recorded for the pull request, beyond those with a status", async () => {
+  const { write, reports, queue, lines, cluster } = setUp(...many(7, 2));
+  const merged = aReport({ state: "merged", mergeCommit: pushed });
+  const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };
+  await write();
+  expect(await reports.rolloutRest(commit)).toBeUndefined(); // no pull request shows it
+  await reports.save(merged);
+  await write();
+  expect(lines().filter((line) => line.includes("/d"))).toHaveLength(5);
+  const rest = {
+    lines: [
+      { deployment: "shop/d05", state: "failure", text: "refused" },
+      { deployment: "shop/d06", state: "failure", text: "refused" },
+      { deployment: "shop/d07", state: "pending", text: "being checked" },
+      { deployment: "shop/d08", state: "pending", text: "being checked" },
+    ],
+    more: 0,
+  } as const;
+  expect(await reports.rolloutRest(commit)).toEqual(rest);
+  expect(queue.requests.splice(0)).toEqual([{ kind: "report", pullRequest: merged.pullRequest }]);
+
+  const rollout = followRollout(undefined, await reports.statuses(commit), 1);
+  await reports.save({ ...merged, rollout, rolloutRest: { ...rest, lines: [...rest.lines] } });
+  await write();
+  expect(queue.requests).toEqual([]);
+
+  for (const one of many(7, 0)) cluster.objects.set(keyText(one.key), one);
+  await write();
+  expect((await reports.rolloutRest(commit))?.lines.map(({ deployment }) => deployment)).toEqual([
+    "shop/d05",
+    "shop/d06",
+  ]);
+  expect(queue.requests).toHaveLength(1);
+});
+
+test("while many deployments are in progress, only those that failed are recorded: twelve, and the number of the others", async () => {
+  const { write, reports } = setUp(...many(30, 3));
+  const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };
+  await reports.save(aReport({ state: "merged", mergeCommit: pushed }));
+  await write();
+  const rest = await reports.rolloutRest(commit);
+  expect(rest?.lines.map(({ state }) => state)).toEqual(Array.from({ length: 12 }, () => "failure"));
+  expect(rest?.more).toBe(30 - 5 - 12);
 });
 
 test("a commit that no deployment observed, because the next one came too soon, is reported as superseded", async () => {

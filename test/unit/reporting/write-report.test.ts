@@ -569,6 +569,21 @@ test("the comment of a merged pull request follows the statuses of its merge", a
   ]);
 });
 
+test("the comment of a merged pull request follows what has no status of its own, too", async () => {
+  const { write, reports, forge } = await setUp({ state: "merged", mergeCommit });
+  forge.put(7, { state: "merged" });
+  const lines = [{ deployment: "shop/a", state: "pending" as const, text: "waiting for approval" }];
+  await reports.saveStatuses(ofMerge, [
+    { context: "towline", state: "pending", description: "20 deployments: 1 pending" },
+  ]);
+  await reports.setRolloutRest(ofMerge, { lines, more: 2 });
+  await write();
+  expect((await reports.find(key))?.rolloutRest).toEqual({ lines, more: 2 });
+  await reports.setRolloutRest(ofMerge, undefined);
+  await write();
+  expect((await reports.find(key))?.rolloutRest).toBeUndefined();
+});
+
 const at = (observedCommit: string, status: "True" | "False") => {
   const more = { reason: "DeployFailed", message: "refused", lastTransitionTime: "2026-01-01T00:00:00Z" };
   return aDeployment({ status: { observedCommit, conditions: [{ type: "Ready", status, ...more }] } });
