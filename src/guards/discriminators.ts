@@ -27,12 +27,40 @@ export function findFirst(mine: Deployment, key: TargetKey, all: readonly Entry[
 
 /**
  * Whether the discriminator has to be known before the first deploy. Only deployments of the same repository are
- * considered: a copied resource uses the same project.
+ * considered: a copied resource uses the same project. Of those that were never deployed, only of the same directory.
  */
 export function mayCollide(mine: Deployment, all: readonly Entry[]): boolean {
   if (!ownsObjects(mine)) return false;
   const others = all.filter((other): other is Deployment => mayShare(mine, other) && sameRepository(mine, other));
-  return others.some((other) => stays(other) || takesObjectsAlong(other));
+  return (
+    others.some((other) => mayHaveApplied(other) && (stays(other) || takesObjectsAlong(other))) ||
+    findRivals(mine, all).length > 0
+  );
+}
+
+/** Other deployments of the same project that were never deployed, and may be deployed at the same moment. */
+export function findRivals(mine: Deployment, all: readonly Entry[]): Deployment[] {
+  const { source } = mine.spec;
+  return all.filter(
+    (other): other is Deployment =>
+      mayShare(mine, other) &&
+      sameRepository(mine, other) &&
+      source.path === other.spec.source.path &&
+      other.status.lastDeployResult === undefined &&
+      stays(other),
+  );
+}
+
+/** Of two deployments that begin their first deploys at the same moment, the older one goes first. */
+export function isOlder(mine: Deployment, others: readonly Deployment[]): boolean {
+  const age = ({ creationTimestamp = "", uid }: Deployment) => `${creationTimestamp} ${uid}`;
+  return others.every((other) => other.status.lastDeployResult === undefined && age(mine) < age(other));
+}
+
+/** Whether the watch shows that the deployment claims this key for its first deploy. */
+export function hasClaimed({ key }: Deployment, wanted: TargetKey, all: readonly Entry[]): boolean {
+  const found = all.find((entry) => keyText(entry.key) === keyText(key));
+  return found !== undefined && mayHaveApplied(found) && isSame(found.status.targetKey, wanted);
 }
 
 /** Whether it has not deployed under this key before, so that any deployment that has was there first. */
@@ -65,12 +93,23 @@ export function sharingNote(discriminator: string, others: readonly Deployment[]
 
 function findOthers(mine: Deployment, key: TargetKey | undefined, all: readonly Entry[]): Deployment[] {
   if (!key?.discriminator || key.clusterId === "" || !ownsObjects(mine)) return [];
-  return all.filter((other): other is Deployment => isSame(other.status.targetKey, key) && mayShare(mine, other));
+  return all.filter(
+    (other): other is Deployment =>
+      isSame(other.status.targetKey, key) && mayShare(mine, other) && mayHaveApplied(other),
+  );
+}
+
+/**
+ * Whether it has deployed, or has begun to: its first deploy claims the key before it starts, and then has no hash. One
+ * that has only compared has a hash as well.
+ */
+function mayHaveApplied({ status: { lastDeployResult, targetKey, lastObjectsHash } }: Entry): boolean {
+  return lastDeployResult !== undefined || (targetKey !== undefined && lastObjectsHash === undefined);
 }
 
 function mayShare(mine: Deployment, other: Entry): other is Deployment {
   if (isMalformed(other) || keyText(other.key) === keyText(mine.key)) return false;
-  return other.status.lastDeployResult !== undefined && ownsObjects(other) && !areDisjoint(mine.spec, other.spec);
+  return ownsObjects(other) && !areDisjoint(mine.spec, other.spec);
 }
 
 function stays({ deletionTimestamp }: Deployment): boolean {
@@ -86,8 +125,9 @@ function ownsObjects({ spec }: Deployment): boolean {
   return !spec.dryRun && spec.deployMode === "full-deploy";
 }
 
-function sameRepository({ spec }: Deployment, other: Deployment): boolean {
-  return spec.source.url === other.spec.source.url;
+/** However its URL is spelled. */
+function sameRepository({ repo, spec }: Deployment, other: Deployment): boolean {
+  return repo === undefined ? spec.source.url === other.spec.source.url : repo === other.repo;
 }
 
 /**

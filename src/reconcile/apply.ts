@@ -22,6 +22,7 @@ export interface Applied {
 export interface Refused {
   /** Why nothing is deployed: another deployment with the same discriminator was there first. */
   readonly refused: string;
+  readonly retry: "soon" | "person";
   readonly rendered: MaskedResult;
 }
 
@@ -53,7 +54,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
   const earlier = decision.deploy && compared ? await steps.findEarlier(compared) : undefined;
   if (earlier !== undefined && compared) {
     steps.announceEarlier(earlier);
-    return { refused: earlier.message, rendered: compared };
+    return { refused: earlier.message, retry: earlier.retry, rendered: compared };
   }
   const deployed = decision.deploy === undefined ? undefined : await steps.deploy({ why: decision.deploy, compared });
   if (decision.waitsForApproval && compared) steps.announceApproval(compared);

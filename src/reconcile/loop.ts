@@ -175,10 +175,10 @@ export async function settleProject(work: Work, project: Project): Promise<LoopR
     steps.recordState(rendered, rendered, { deployed: false });
     const { lastDeployResult, targetKey } = deployment.status;
     // It still has to be deployed, and its previously deployed objects belong to another key.
-    status.set({ lastObjectsHash: undefined, ...(lastDeployResult && { targetKey }) });
+    if (lastDeployResult) status.set({ lastObjectsHash: undefined, targetKey });
     const message = applied.refused;
     return {
-      outcome: { kind: "failed", retry: "person", message },
+      outcome: { kind: "failed", retry: applied.retry, message },
       ready: { status: "False", reason: reason.deployFailed, message },
       commandError: message,
     };

@@ -77,8 +77,8 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
       [...objects.values()].filter((d): d is Deployment => !isMalformed(d) && includedBy(d).has(repo)),
     patchStatus({ key }, patch) {
       patches.push(patch);
-      const { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError } = patch;
-      const known = { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError };
+      const { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError, targetKey } = patch;
+      const known = { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError, targetKey };
       const set = Object.entries(known).filter(([, value]) => value !== undefined);
       const answers = manualKinds.map(manualResultField).filter((field) => field in patch);
       replace(key, ({ status }) => ({

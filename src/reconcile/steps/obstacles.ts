@@ -1,7 +1,18 @@
 /** What keeps objects from being deployed or pruned, and how it is announced: by an event each time it is new. */
-import { findFirst, findSharing, isNewcomer, refusal, sharingNote } from "../../guards/discriminators.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiError } from "../../errors.ts";
+import {
+  findFirst,
+  findRivals,
+  findSharing,
+  hasClaimed,
+  isNewcomer,
+  isOlder,
+  refusal,
+  sharingNote,
+} from "../../guards/discriminators.ts";
 import { findWaiting } from "../../guards/pruning.ts";
-import { annotation, type CommandResult, type Deployment, keyText } from "../../model.ts";
+import { annotation, type CommandResult, type Deployment, keyText, type TargetKey } from "../../model.ts";
 import { renderedHash } from "../decide.ts";
 import { eventReason, readyCondition } from "../status/conditions.ts";
 import type { StepContext } from "./context.ts";
@@ -54,15 +65,51 @@ export function announceObstacle({ work }: StepContext, obstacle: Obstacle): voi
   }
 }
 
-/** The deployments with the same discriminator that were there first: while there are any, this one is not deployed. */
-export async function findEarlier({ work, options, targetKeyOf }: StepContext, compared: CommandResult) {
+/**
+ * The deployments with the same discriminator that were there first: while there are any, this one is not deployed. The
+ * first deploy of a project that others deploy for the first time as well is claimed before: of two that claim one
+ * discriminator at the same moment, at least one sees the other's claim, and does not deploy.
+ */
+export async function findEarlier(context: StepContext, compared: CommandResult) {
+  const { work, options, targetKeyOf } = context;
   const { deployment, deps, signal } = work;
   const key = targetKeyOf(compared);
   if (options.dryRun || !isNewcomer(deployment, key)) return undefined;
   await deps.deployments.whenSynced(signal);
-  const others = findFirst(deployment, key, deps.deployments.all());
+  let others = findFirst(deployment, key, deps.deployments.all());
+  if (others.length === 0 && claims(deployment, key) && findRivals(deployment, deps.deployments.all()).length > 0) {
+    await claim(context, key);
+    others = findFirst(deployment, key, deps.deployments.all());
+  }
   const { discriminator = "" } = key;
-  return others.length === 0 ? undefined : { discriminator, others, message: refusal(discriminator, others) };
+  // The younger of two that claimed at the same moment has withdrawn by the next attempt of the older.
+  const retry: "soon" | "person" = isOlder(deployment, others) ? "soon" : "person";
+  return others.length === 0 ? undefined : { discriminator, others, message: refusal(discriminator, others), retry };
+}
+
+/** The status of a deployment of the legacy API has no place for a claim. */
+function claims({ status, recordsChecks }: Deployment, { clusterId, discriminator }: TargetKey): boolean {
+  return status.lastDeployResult === undefined && recordsChecks !== false && clusterId !== "" && !!discriminator;
+}
+
+const claimVisibleMs = 10_000;
+const claimEveryMs = 20;
+
+/**
+ * Resolves once the watch shows the claim: then it shows all claims that were written before. It is withdrawn by recording
+ * the state without a deploy, see `recordState`.
+ */
+async function claim({ work }: StepContext, targetKey: TargetKey): Promise<void> {
+  const { deployment, deps, status, signal } = work;
+  status.set({ targetKey, lastObjectsHash: undefined });
+  await status.save("Checking the discriminator");
+  const until = performance.now() + claimVisibleMs;
+  while (!hasClaimed(deployment, targetKey, deps.deployments.all())) {
+    if (performance.now() > until) {
+      throw new ApiError(0, "not deployed: the watch does not show which deployments use the discriminator");
+    }
+    await sleep(claimEveryMs, undefined, { signal });
+  }
 }
 
 export type Earlier = NonNullable<Awaited<ReturnType<typeof findEarlier>>>;

@@ -5,6 +5,7 @@ import {
   findRelieved,
   findSharing,
   isNewcomer,
+  isOlder,
   mayCollide,
   refusal,
   sharingNote,
@@ -37,7 +38,16 @@ test.each<{ when: string; mine?: Deployment; other: Deployment; shares: boolean 
     other: deployed("first", { status: { targetKey: { ...key, discriminator: "x" } } }),
     shares: false,
   },
-  { when: "it never deployed", other: deployed("first", { status: { lastDeployResult: undefined } }), shares: false },
+  {
+    when: "it has only compared",
+    other: deployed("first", { status: { lastDeployResult: undefined, lastObjectsHash: "hash" } }),
+    shares: false,
+  },
+  {
+    when: "its first deploy is in progress, or was interrupted",
+    other: deployed("first", { status: { lastDeployResult: undefined } }),
+    shares: true,
+  },
   { when: "it only tries", other: deployed("first", { spec: { dryRun: true } }), shares: false },
   { when: "it only pokes images", other: deployed("first", { spec: { deployMode: "poke-images" } }), shares: false },
   { when: "it is about to go", other: deployed("first", { deletionTimestamp: "2026-01-01T00:00:00Z" }), shares: false },
@@ -180,6 +190,35 @@ test("comparing before the first deploy is needed only if the project is already
   expect(mayCollide(fresh(), [first])).toBe(true);
   const source = { url: "https://git.example.com/org/another", ref: {}, path: "" };
   expect(mayCollide(fresh({ source }), [first])).toBe(false);
+});
+
+test("two spellings of a repository's URL are one project", () => {
+  const url = "git@git.example.com:org/shop.git";
+  const spelled = aDeployment({
+    key: { namespace: "shop", name: "second" },
+    spec: { source: { url, ref: {}, path: "" } },
+  });
+  expect(mayCollide(spelled, [first])).toBe(true);
+  expect(mayCollide(spelled, [deployed("first", { deletionTimestamp: "2026-01-01T00:00:00Z" })])).toBe(false);
+});
+
+test("comparing comes first as well if a deployment of the same directory was never deployed either", () => {
+  const copy = (over: Over = {}) => aDeployment({ key: { namespace: "shop", name: "copy" }, ...over });
+  expect(mayCollide(fresh(), [copy()])).toBe(true);
+  const source = { url: fresh().spec.source.url, ref: {}, path: "another" };
+  expect(mayCollide(fresh(), [copy({ spec: { source } })])).toBe(false);
+  expect(mayCollide(fresh(), [copy({ spec: { dryRun: true } })])).toBe(false);
+  expect(mayCollide(fresh(), [copy({ deletionTimestamp: "2026-01-01T00:00:00Z" })])).toBe(false);
+});
+
+test("of two deployments that begin at the same moment the older one goes first, or that with the smaller UID", () => {
+  const at = (creationTimestamp: string, uid: string, over: Over = {}) =>
+    aDeployment({ creationTimestamp, uid, ...over });
+  expect(isOlder(at("2026-01-01T00:00:00Z", "b"), [at("2026-01-01T00:00:01Z", "a")])).toBe(true);
+  expect(isOlder(at("2026-01-01T00:00:01Z", "a"), [at("2026-01-01T00:00:00Z", "b")])).toBe(false);
+  expect(isOlder(at("2026-01-01T00:00:00Z", "a"), [at("2026-01-01T00:00:00Z", "b")])).toBe(true);
+  const status = { lastDeployResult: aSummary() };
+  expect(isOlder(at("2026-01-01T00:00:00Z", "a"), [at("2026-01-01T00:00:01Z", "b", { status })])).toBe(false);
 });
 
 test("a new deployment waits for a deleted one that removes its objects, and others do not wait", () => {

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ApiError, KilledError, PrepareError, RemoteBusyError, SourceError } from "../../../src/errors.ts";
 import {
   annotation,
@@ -314,6 +314,59 @@ test("objects that may remain after a deletion are reported", async () => {
   expect(world.deployments.events).toMatchObject([
     { type: "Warning", reason: "DeleteFailed", message: expect.stringContaining("permission error") as unknown },
   ]);
+});
+
+describe("two copies of a deployment that are deployed for the first time at the same moment", () => {
+  const targetKey = { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" };
+  const copy = (seconds: number, status = {}) =>
+    aDeployment({
+      key: { namespace: "shop", name: "copy" },
+      uid: "uid-copy",
+      creationTimestamp: `2026-01-01T00:00:0${seconds}Z`,
+      status,
+    });
+  const ours = aDeployment({ creationTimestamp: "2026-01-01T00:00:05Z" });
+  const worldWith = (other: Deployment) => aWorld(ours, fakeKluctl(), fakeSources(), undefined, [other]);
+
+  test("a deployment claims its discriminator before it is deployed", async () => {
+    const world = worldWith(copy(0));
+    expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "done", deployed: true });
+    expect(world.kluctl.commands()).toEqual(["diff", "deploy"]);
+    const claimed = world.deployments.patches.findIndex((patch) => patch.targetKey !== undefined);
+    expect(world.deployments.patches[claimed]).toMatchObject({ targetKey });
+    expect(world.deployments.patches.slice(0, claimed + 1)).not.toContainEqual(
+      expect.objectContaining({ lastDeployResult: expect.anything() as unknown }),
+    );
+  });
+
+  test.each([
+    { which: "younger", created: 0, retry: "person" },
+    { which: "older", created: 9, retry: "soon" },
+  ])("the $which one withdraws if it sees the claim of the other", async ({ created, retry }) => {
+    const world = worldWith(copy(created));
+    const { patchStatus } = world.deployments;
+    world.replace({
+      deployments: {
+        async patchStatus(ref, patch, signal) {
+          if ("targetKey" in patch) world.deployments.objects.set("shop/copy", copy(created, { targetKey }));
+          await patchStatus(ref, patch, signal);
+        },
+      },
+    });
+    expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry });
+    expect(world.kluctl.commands()).toEqual(["diff"]);
+    expect(world.status()).toMatchObject({ lastObjectsHash: "hash-1", conditions: [{ status: "False" }] });
+  });
+
+  test("what the first deploy of one is about to create is neither pruned nor deleted by the other", async () => {
+    const status = { ...upToDate, targetKey };
+    const deletionTimestamp = "2026-01-01T00:00:00Z";
+    const deleted = aDeployment({ status, spec: { delete: true }, deletionTimestamp });
+    const world = aWorld(deleted, fakeKluctl(), fakeSources(), undefined, [copy(0, { targetKey })]);
+    await world.reconcile({ ...push, cause: "change" }, world.attempt());
+    expect(world.kluctl.commands()).toEqual([]);
+    expect(world.deployments.events).toMatchObject([{ reason: "SharedDiscriminator" }]);
+  });
 });
 
 const minute = 60_000;
