@@ -9,6 +9,11 @@ export interface MergeSource extends Repository {
   readonly base: string;
   /** The head is already the merge commit, created by the host on top of the base. */
   readonly isMerged?: boolean | undefined;
+  /**
+   * With `isMerged`: the tip of the branch that the host merges into, from which `baseHosts` are read. Without it
+   * there are none, because then the base is only what the head's branch claims.
+   */
+  readonly tip?: string | undefined;
 }
 
 export type Merge = Merged | { readonly kind: "conflict"; readonly paths: readonly string[] };
@@ -27,7 +32,9 @@ export interface Merged {
   project(path: string, signal: AbortSignal, of?: string): Promise<Placed>;
   /** Like `project`, with placeholders for all encrypted values. Also throws PrepareError. */
   stubbed(path: string, signal: AbortSignal, of?: string): Promise<Stubbed>;
-  /** The hosts that the base's projects fetch from, as far as their files name them. Throws SourceError. */
+  /**
+   * The hosts that the projects of the base branch fetch from, as far as their files name them. Throws SourceError.
+   */
   baseHosts(signal: AbortSignal): Promise<readonly string[]>;
   /** One line of a file of the merge; the path is from the repository's root. `undefined` if there is no such line. */
   line(path: string, line: number, signal: AbortSignal): Promise<string | undefined>;

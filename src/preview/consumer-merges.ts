@@ -88,7 +88,7 @@ export function createConsumerMerges({ library, repos, credentials, sources }: C
     const known = opened.get(commit);
     if (known !== undefined) return known;
     const { url } = deployment.spec.source;
-    const both = { head: commit, base: commit, isMerged: true };
+    const both = { head: commit, base: commit, isMerged: true, tip: commit };
     const opening = sources.merge({ url, credentials: credentials.git, ...both }, signal).then((merge) => {
       if (merge.kind === "merged") return merge;
       throw new SourceError("refused", `${commit.slice(0, 7)} cannot be checked out`);

@@ -94,9 +94,9 @@ export async function openGroup(
     const { base } = queue;
     const repository = { url, credentials: credentials.git };
     try {
-      const merge = await sources.merge({ ...repository, head, base, isMerged: true }, signal);
-      if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
       const tip = commits.get(`refs/heads/${queue.baseBranch}`);
+      const merge = await sources.merge({ ...repository, head, base, isMerged: true, tip }, signal);
+      if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
       const known = { defaultRef, changed: merge.changed };
       const library = { ...merge, base: tip ?? base };
       const repos = reposOfUrls(repoUrls);

@@ -325,9 +325,12 @@ export function createSources(deps: SourcesDeps): GitSources {
     }
   }
 
-  async function openMerge(remote: Remote, { head, base, isMerged }: MergeSource, signal: AbortSignal): Promise<Merge> {
-    // Both commits must be in the mirror before it is cloned; a mirror keeps the commits it has.
-    await mirrors.withCommit(remote, base, { signal }, () => Promise.resolve());
+  async function openMerge(remote: Remote, source: MergeSource, signal: AbortSignal): Promise<Merge> {
+    const { head, base, isMerged } = source;
+    const trusted = isMerged ? source.tip : base;
+    // All commits must be in the mirror before it is cloned; a mirror keeps the commits it has.
+    for (const commit of new Set([base, trusted ?? base]))
+      await mirrors.withCommit(remote, commit, { signal }, () => Promise.resolve());
     const slot = await work.create();
     const root = join(slot, "clone");
     try {
@@ -364,7 +367,9 @@ export function createSources(deps: SourcesDeps): GitSources {
               return { ...placed, projectDir: await findProject(copy, path) };
             }),
           baseHosts: async (asking) =>
-            explained(remote, asking, () => (named ??= findNamedHosts(git, { root, commit: base }, asking))),
+            explained(remote, asking, async () =>
+              trusted === undefined ? [] : (named ??= findNamedHosts(git, { root, commit: trusted }, asking)),
+            ),
           line: async (path, line, asking) => readLine((await made.get(asking)).root, path, line),
           async release() {
             await made.release();

@@ -245,6 +245,28 @@ test("a merge without encrypted files is not copied, and lists the hosts that it
   ]);
 });
 
+test("a commit on a queue's branch has no hosts but those of the tip of the branch that it merges into", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const chart = (host: string) => `helmChart: {repo: "https://${host}/stable", chartVersion: 1.0.0}\n`;
+  repo.write("app/helm-chart.yaml", chart("charts.example.com"));
+  const tip = repo.push("first");
+  repo.git("checkout", "-q", "-b", `gh-readonly-queue/main/pr-7-${tip}`);
+  repo.write("more/helm-chart.yaml", chart("internal.example.com"));
+  const ahead = repo.push("the group ahead, as the next one claims");
+  repo.git("checkout", "-q", "-b", `gh-readonly-queue/main/pr-7-${ahead}`);
+  repo.write("app/helm-chart.yaml", chart("internal.example.com"));
+  const head = repo.push("the group");
+  const { sources } = useSources();
+  const hosts = async (known: { tip?: string }) => {
+    const source = { url: repo.url, credentials: [], head, base: ahead, isMerged: true, ...known };
+    const merge = merged(await sources.merge(source, signal));
+    expect(merge.changed.paths).toEqual(["app/helm-chart.yaml"]);
+    return merge.baseHosts(signal);
+  };
+  expect(await hosts({ tip })).toEqual(["charts.example.com"]);
+  expect(await hosts({})).toEqual([]);
+});
+
 test("a line of the merge is read only from a regular file of exactly that path", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.write("app/a.yaml", "kind: A\r\nname: a\n");

@@ -147,7 +147,7 @@ test("a library's group is compared in the deployments that include it, with the
   expect(outcome).toEqual({ kind: "done" });
   expect(statuses).toEqual([["success", "changes 1 deployment: 1 object changed; includes #6, #7"]]);
   expect(sources.merges).toMatchObject([
-    { url: library, head: commit, base: ahead, isMerged: true },
+    { url: library, head: commit, base: ahead, isMerged: true, tip: base },
     { url: "https://git.example.com/org/consumer", head: own, base: own },
   ]);
   expect(runs.map(included)).toEqual(["/merge/", `/${base}/`]);
