@@ -12,10 +12,10 @@ export interface Hiding {
   readonly hidesOwners: boolean;
 }
 
-export type SecretObject = z.output<typeof SecretObject>;
+export type SecretDocument = z.output<typeof SecretDocument>;
 
 const fields = z.record(z.string(), z.unknown());
-const SecretObject = z.looseObject({
+const SecretDocument = z.looseObject({
   apiVersion: z.string().optional(),
   kind: z.literal("Secret").optional(), // items of a list may lack it
   metadata: z.looseObject({
@@ -32,18 +32,18 @@ const SecretList = z.object({
   apiVersion: z.string().optional(),
   kind: z.literal("SecretList"),
   metadata: z.unknown(),
-  items: z.array(SecretObject).nullish(),
+  items: z.array(SecretDocument).nullish(),
 });
 
 /** Returns `undefined` if the document is neither a Secret nor a list of Secrets. */
-export function hideInSecrets(document: unknown, toHiding: (secret: SecretObject) => Hiding): unknown {
+export function hideInSecrets(document: unknown, toHiding: (secret: SecretDocument) => Hiding): unknown {
   const list = SecretList.safeParse(document).data;
   if (list) return { ...list, items: list.items?.map((item) => hideInSecret(item, toHiding(item))) ?? [] };
-  const { data } = SecretObject.safeParse(document);
+  const { data } = SecretDocument.safeParse(document);
   return data?.kind === undefined ? undefined : hideInSecret(data, toHiding(data));
 }
 
-function hideInSecret(secret: SecretObject, hiding: Hiding): unknown {
+function hideInSecret(secret: SecretDocument, hiding: Hiding): unknown {
   const { apiVersion, kind, metadata, type, immutable, data, stringData } = secret;
   const { annotations, managedFields, ...others } = metadata;
   const { namespace, name } = others;

@@ -16,7 +16,7 @@ import {
   hideInSecrets,
   mapFields,
   type Place,
-  type SecretObject,
+  type SecretDocument,
   toBytes,
   valueAt,
 } from "./hide-in-secret.ts";
@@ -132,7 +132,7 @@ export function createSecretMasks(guesses: Guesses): SecretMasks {
 
   const toClear = (text: string, at: Place) => hash(`clear ${JSON.stringify(at)}`, text);
 
-  function hidingRead(secret: SecretObject): Hiding {
+  function hidingRead(secret: SecretDocument): Hiding {
     const plain = valuesOf(secret);
     return {
       hidesOwners: false,
@@ -243,7 +243,7 @@ export function createSecretMasks(guesses: Guesses): SecretMasks {
     };
   }
 
-  function hide(document: unknown, toHiding: (secret: SecretObject) => Hiding): unknown {
+  function hide(document: unknown, toHiding: (secret: SecretDocument) => Hiding): unknown {
     const hidden = hideInStatus(document) ?? hideInSecrets(document, toHiding);
     if (hidden === undefined) throw new Refusal(502, "the API server's response is not a Secret");
     return hidden;
@@ -269,7 +269,7 @@ function repeatsObject(name: string, text: string): boolean {
   return name === lastApplied || text.length > longestAnnotation;
 }
 
-function valuesOf({ data, stringData }: SecretObject): string[] {
+function valuesOf({ data, stringData }: SecretDocument): string[] {
   return [
     ...Object.values(data ?? {}).flatMap((value) => [String(value), toBytes(value, "base64").toString("utf8")]),
     ...Object.values(stringData ?? {}).map(String),

@@ -18,18 +18,18 @@ test("readers of a pull request share what was read, and see that it is outdated
   const facts = createPageFacts({ reports: { find, stale: reports.stale } } as unknown as PageFactsDeps);
   const { pullRequest } = report;
   const shown = await Promise.all([facts.pullRequest(pullRequest), facts.pullRequest(pullRequest)]);
-  expect(shown.map((one) => [one?.name, one?.notes])).toEqual([
-    ["gitea:org/shop#7", []],
-    ["gitea:org/shop#7", []],
+  expect(shown.map((one) => [one?.name, one?.staleness])).toEqual([
+    ["gitea:org/shop#7", undefined],
+    ["gitea:org/shop#7", undefined],
   ]);
   expect(reads).toBe(1);
   expect(await facts.pullRequest({ ...pullRequest, number: 8 })).toBeUndefined();
 
   await reports.setStale(pullRequest, { startedAt: report.startedAt, until: Date.UTC(2026, 4, 4) });
-  await expect.poll(async () => (await facts.pullRequest(pullRequest))?.notes.join()).toContain("Outdated");
+  await expect.poll(async () => (await facts.pullRequest(pullRequest))?.staleness).toContain("Outdated");
   // Of an earlier comparison: it says nothing about this one.
   await reports.setStale(pullRequest, { startedAt: 1, until: Date.UTC(2026, 4, 4) });
-  await expect.poll(async () => (await facts.pullRequest(pullRequest))?.notes).toEqual([]);
+  await expect.poll(async () => (await facts.pullRequest(pullRequest))?.staleness).toBeUndefined();
 });
 
 test("pull requests of a library that deployments only include are listed, and found by their commit", async () => {
