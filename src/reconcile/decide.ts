@@ -2,7 +2,7 @@
  * Decides what the deployment needs, from its spec, its last results and what was rendered. Pure: this decision table
  * must agree with kluctl's own controller, so that either controller can replace the other without a redeploy.
  */
-import type { DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
+import type { Deployment, DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
 import { timeOf } from "../kit/time.ts";
 import { wasDryRun } from "../model/last-deploy.ts";
 
@@ -113,6 +113,15 @@ export function retryAfterMs(spec: DeploymentSpec): number {
 /** Whether a deploy started whose end was not recorded: what is applied is unknown until the next deploy. */
 export function isInterrupted({ lastDeployResult, lastObjectsHash }: DeploymentStatus): boolean {
   return lastDeployResult !== undefined && lastObjectsHash === undefined;
+}
+
+/**
+ * The change of the status with which a reconciliation that could not prepare observes the generation: what the spec has changed
+ * is still to be deployed, even if it renders the same.
+ */
+export function keptDue({ status, generation }: Deployment): Partial<DeploymentStatus> {
+  const isChanged = status.lastDeployResult !== undefined && status.observedGeneration !== generation;
+  return isChanged ? { lastObjectsHash: undefined } : {};
 }
 
 /**

@@ -3,18 +3,10 @@
  * Reads top to bottom, and turns every failure into a status. Next: src/reconcile/apply.ts.
  */
 import { PrepareError, RemoteBusyError } from "../errors.ts";
-import type {
-  Checkout,
-  CommandResult,
-  Deployment,
-  DeploymentStatus,
-  Health,
-  Identity,
-  Outcome,
-  ValidateResult,
-} from "../model.ts";
+import type { Checkout, CommandResult, Health, Identity, Outcome, ValidateResult } from "../model.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { apply } from "./apply.ts";
+import { keptDue } from "./decide.ts";
 import {
   failureOf,
   readyCondition,
@@ -141,7 +133,7 @@ async function attempt(work: Work): Promise<Ending> {
       reason: stage === "deploy" ? reason.deployFailed : reason.validateFailed,
       message,
     };
-    if (described) status.set({ lastPrepareError: described.error, ...unlessDeployed(deployment) });
+    if (described) status.set({ lastPrepareError: described.error, ...keptDue(deployment) });
     // What was applied is unknown, so the next reconciliation must deploy, whatever the project renders to.
     else if (stage === "deploy") status.set({ lastObjectsHash: undefined });
     log.warn({ phase: stage, retry: failure.retry, error: message }, "reconciliation failed");
@@ -152,12 +144,6 @@ async function attempt(work: Work): Promise<Ending> {
       commandError: described?.error ?? message,
     };
   }
-}
-
-/** The generation is observed now. What the spec has changed is still to be deployed, even if it renders the same. */
-function unlessDeployed({ status, generation }: Deployment): Partial<DeploymentStatus> {
-  const isChanged = status.lastDeployResult !== undefined && status.observedGeneration !== generation;
-  return isChanged ? { lastObjectsHash: undefined } : {};
 }
 
 export function bringUpToDate(work: Work): Promise<LoopReport> {

@@ -18,7 +18,7 @@ import { createWebhookSource } from "../../src/forge/create-webhook-source.ts";
 import { createIntake } from "../../src/intake/intake.ts";
 import { aroundEach } from "../../src/kit/around.ts";
 import { monotonicNow } from "../../src/kit/monotonic.ts";
-import type { GitDeployment, Held, Outcome } from "../../src/model.ts";
+import { type GitDeployment, type Held, keyText, type Outcome } from "../../src/model.ts";
 import { repoId } from "../../src/model/repo-url.ts";
 import { parts } from "../../src/reconcile/parts.ts";
 import { createReconcile } from "../../src/reconcile/reconcile.ts";
@@ -56,7 +56,8 @@ const recording = startRecording(root, ["src", "routes", "jobs"]);
 
 // The first push also opens connections and asks kluctl for its version: the second is the one to record.
 const [earlier, recorded] = [follower("earlier"), follower("recorded")];
-const deployments = marking(fakeDeployments(earlier, recorded), ["get", "whenSynced", "patchStatus", "setFinalizer"]);
+const fake = fakeDeployments(earlier, recorded);
+const deployments = marking(fake, ["get", "whenSynced", "patchStatus", "setFinalizer"]);
 const kluctl = newKluctl(dir, { binary: await createFakeKluctl(dir, kluctlScript), workDir: join(dir, "work") });
 const address = { url: redisUrl };
 const producer = connectProducer(address, silentLog);
@@ -104,6 +105,7 @@ await once(server.listen(0, "127.0.0.1"), "listening");
 
 await push("earlier");
 while (worker.running() > 0) await setTimeout(10);
+fake.objects.delete(keyText(earlier.key)); // both have the same discriminator
 recording.restart();
 await push("recorded");
 process.stdout.write(JSON.stringify(recording.end()));
