@@ -121,6 +121,11 @@ export class ApiError extends Error {
   }
 }
 
+/** The spec changed between the check of it and the start of what it asks for: nothing was applied. Start again. */
+export class SpecChangedError extends Error {
+  override name = "SpecChangedError";
+}
+
 /** The reason of an abort: a newer request for the same subject is waiting, so this result is no longer needed. */
 export class SupersededError extends Error {
   override name = "SupersededError";

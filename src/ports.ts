@@ -45,9 +45,9 @@ export interface Deployments {
   all(): readonly AnyDeployment[];
   /**
    * Applies a JSON merge patch to `status`. The caller must hold the deployment's lease and abort when it is lost.
-   * Throws if the name now belongs to another resource.
+   * Throws if the name now belongs to another resource. Resolves to the generation at that moment, if it is known.
    */
-  patchStatus(deployment: DeploymentRef, patch: StatusPatch, signal?: AbortSignal): Promise<void>;
+  patchStatus(deployment: DeploymentRef, patch: StatusPatch, signal?: AbortSignal): Promise<number | undefined>;
   /**
    * Like `patchStatus`, but without a lease, and only if nothing was written since the deployment was read; returns
    * whether it was written.

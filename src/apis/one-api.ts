@@ -235,9 +235,11 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
     return isSeen ? seen.resourceVersion : known?.resourceVersion;
   }
 
-  async function patch(path: string, body: JsonObject, options: Partial<KubeRequest> = {}): Promise<void> {
+  async function patch(path: string, body: JsonObject, options: Partial<KubeRequest> = {}): Promise<unknown> {
     const query = { fieldManager: api.fieldManager ?? deps.controllerName };
-    noteVersion(await client.request({ method: "PATCH", path, query, body, ...options }));
+    const written = await client.request({ method: "PATCH", path, query, body, ...options });
+    noteVersion(written);
+    return written;
   }
 
   async function patchMetadata(
@@ -342,7 +344,8 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
       let body = resourceVersion === undefined ? await readNext() : { metadata: { resourceVersion }, status: wanted };
       for (let tries = 1; ; tries++) {
         try {
-          return await patch(path, body, { signal: abortSignal, ...statusPatience });
+          const written = await patch(path, body, { signal: abortSignal, ...statusPatience });
+          return parseResource(written)?.metadata.generation;
         } catch (error) {
           if (!(error instanceof ApiError && error.status === 409) || tries >= maxTries) throw error;
           body = await readNext();

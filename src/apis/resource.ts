@@ -11,6 +11,7 @@ const Resource = z.object({
     namespace: z.string().min(1),
     uid: z.string().min(1),
     resourceVersion: z.string().catch(""),
+    generation: z.number().optional().catch(undefined),
     annotations: texts,
     labels: texts,
     finalizers: z.array(z.string()).catch([]),

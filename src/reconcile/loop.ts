@@ -2,7 +2,7 @@
  * Step 8 of a push: one reconciliation of one deployment, under its lease: fetch, compare, deploy, validate, record.
  * Reads top to bottom, and turns every failure into a status. Next: src/reconcile/apply.ts.
  */
-import { PrepareError, RemoteBusyError } from "../errors.ts";
+import { PrepareError, RemoteBusyError, SpecChangedError } from "../errors.ts";
 import type { Checkout, CommandResult, Health, Identity, Outcome, ValidateResult } from "../model.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { apply } from "./apply.ts";
@@ -123,6 +123,7 @@ async function attempt(work: Work): Promise<Ending> {
   } catch (error) {
     if (error instanceof RemoteBusyError) throw error; // nothing failed: the job is queued again
     const { stage, secrets, cause } = toStageError(error);
+    if (cause instanceof SpecChangedError) throw cause; // nothing was applied: it starts again with the new spec
     const failure = toFailure(cause);
     const message = await redactText(failure.message, secrets);
     // A deploy without a prior comparison is the first step to render: if rendering fails, nothing was applied.

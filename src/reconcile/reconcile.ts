@@ -2,7 +2,7 @@
  * Step 7 of a push: reads the deployment as it is now, and stops if the request is already fulfilled. Everything else
  * happens under the deployment's lease. Next: src/reconcile/loop.ts.
  */
-import { ApiError, RemoteBusyError } from "../errors.ts";
+import { ApiError, RemoteBusyError, SpecChangedError } from "../errors.ts";
 import {
   type Freshness,
   type Attempt,
@@ -120,9 +120,14 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     attempt: Pick<Attempt, "attempt" | "signal">,
     known: Deployment | MalformedDeployment | undefined,
   ): Promise<Outcome> {
-    let outcome = await step(request, held, attempt, known);
-    while (outcome === "again") outcome = await step(request, held, attempt);
+    let outcome = await step(request, held, attempt, known).catch(againIfChanged);
+    while (outcome === "again") outcome = await step(request, held, attempt).catch(againIfChanged);
     return outcome;
+  }
+
+  function againIfChanged(error: unknown): "again" {
+    if (error instanceof SpecChangedError) return "again";
+    throw error;
   }
 
   /** Runs one requested command or, if there is none, the reconciliation; `again`: there is more to do. */

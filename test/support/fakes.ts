@@ -88,7 +88,7 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
           ...Object.fromEntries(answers.map((field) => [field, merged(status[field], patch[field])])),
         },
       }));
-      return Promise.resolve();
+      return Promise.resolve(find(key)?.generation);
     },
     moveTimes({ key }, patch) {
       patches.push(patch);

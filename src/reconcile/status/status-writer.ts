@@ -20,9 +20,9 @@ export interface StatusWriter {
   progress(message: string, ready?: Verdict): void;
   /**
    * Like `progress`, but resolves once it is written: nothing that depends on it may start before. Throws if it cannot
-   * be written.
+   * be written. Resolves to the generation that the resource had then, if it is known.
    */
-  save(message: string, ready?: Verdict): Promise<void>;
+  save(message: string, ready?: Verdict): Promise<number | undefined>;
   /** Resolves once pending writes have ended, successfully or not. */
   settled(): Promise<void>;
   /** Writes the final status, before the job is acknowledged. Throws if it cannot be written. */
@@ -46,7 +46,7 @@ export function createStatusWriter(
   let written: Promise<void> = Promise.resolve();
   let hasProgress = false;
 
-  async function write(ready: Verdict | undefined, reconciling: string | undefined): Promise<void> {
+  async function write(ready: Verdict | undefined, reconciling: string | undefined): Promise<number | undefined> {
     current.conditions = toConditions(
       current.conditions,
       deployment.generation,
@@ -59,8 +59,9 @@ export function createStatusWriter(
     const sent = { ...current };
     const patch = fields.map((field) => [field, mergePatch(documentOf(stored[field]), documentOf(sent[field]))]);
     try {
-      await patchStatus(deployment, Object.fromEntries(patch) as StatusPatch, signal);
+      const generation = await patchStatus(deployment, Object.fromEntries(patch) as StatusPatch, signal);
       for (const field of fields) Object.assign(stored, { [field]: sent[field] });
+      return generation;
     } catch (error) {
       for (const field of fields) unwritten.add(field);
       throw error;
@@ -81,7 +82,7 @@ export function createStatusWriter(
     progress(message, ready) {
       hasProgress = true;
       written = written
-        .then(() => write(ready, message))
+        .then(async () => void (await write(ready, message)))
         .catch((error: unknown) => {
           if (!signal?.aborted) log.warn({ err: error }, "could not write the progress to the status");
         });
@@ -89,7 +90,7 @@ export function createStatusWriter(
     async save(message, ready) {
       hasProgress = true;
       await written;
-      await write(ready, message);
+      return write(ready, message);
     },
     settled: () => written,
     async finish(ready) {

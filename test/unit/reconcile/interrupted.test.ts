@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ApiError, KilledError } from "../../../src/errors.ts";
 import { requestAnnotation } from "../../../src/model.ts";
-import type { DeploymentSpec } from "../../../src/model.ts";
+import type { Deployment, DeploymentSpec } from "../../../src/model.ts";
 import { pendingHash } from "../../../src/requests/actions.ts";
 import { aDeployment, anObject, aResult, aSummary } from "../../support/deployments.ts";
 import { fakeKluctl } from "../../support/fakes.ts";
@@ -75,6 +75,32 @@ test("the cluster is not changed if the status cannot be written before", async 
   world.replace({ deployments: { patchStatus: () => Promise.reject(new ApiError(500, "no etcd leader")) } });
   expect(await world.reconciled()).toMatchObject({ kind: "failed", retry: "soon" });
   expect(world.kluctl.commands()).toEqual(["diff"]);
+});
+
+test.each([
+  { change: { suspend: true }, outcome: { kind: "skipped", why: "suspended" }, commands: ["diff"] },
+  { change: { manual: true }, outcome: { kind: "done", deployed: false }, commands: ["diff", "diff"] },
+])("a spec that changes to $change right before the deploy stops it", async ({ change, outcome, commands }) => {
+  const world = aMutation({ by: "deploy" }, { breaksOff: false });
+  const { patchStatus, objects } = world.deployments;
+  const edit = () => {
+    const deployment = objects.get("shop/prod") as Deployment;
+    if (deployment.generation > 1) return;
+    objects.set("shop/prod", { ...deployment, generation: 2, spec: { ...deployment.spec, ...change } });
+  };
+  world.replace({
+    deployments: {
+      patchStatus(ref, patch, signal) {
+        if (patch.lastObjectsHash === null) edit();
+        return patchStatus(ref, patch, signal);
+      },
+    },
+  });
+  expect(await world.reconciled()).toMatchObject(outcome);
+  expect(world.kluctl.commands()).toEqual(commands);
+  expect(world.seen).toEqual([]);
+  expect(world.status()).toMatchObject({ observedGeneration: 2, conditions: [{ type: "Ready", status: "True" }] });
+  expect(world.status()?.lastObjectsHash).toBeDefined();
 });
 
 test("a deploy whose end could not be written is repeated, whatever is rendered by then", async () => {

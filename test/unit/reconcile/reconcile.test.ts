@@ -349,7 +349,7 @@ describe("two copies of a deployment that are deployed for the first time at the
       deployments: {
         async patchStatus(ref, patch, signal) {
           if ("targetKey" in patch) world.deployments.objects.set("shop/copy", copy(created, { targetKey }));
-          await patchStatus(ref, patch, signal);
+          return patchStatus(ref, patch, signal);
         },
       },
     });
