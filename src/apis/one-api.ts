@@ -147,6 +147,22 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
     const id = keyText(seen.key);
     const before = resources.get(id);
     if (before !== undefined && !isNewer(seen, before)) return;
+    keep(seen);
+  }
+
+  /**
+   * A list is never older than what the watch has shown before. If its versions are lower all the same, the API server's
+   * data were restored from a backup, and what is known of them is no longer true.
+   */
+  function takeListed(seen: Seen): void {
+    const before = resources.get(keyText(seen.key));
+    const known = versions.get(seen.uid);
+    if (known !== undefined && isNewer(known, seen)) versions.delete(seen.uid);
+    if (before?.uid !== seen.uid || before.resourceVersion !== seen.resourceVersion) keep(seen);
+  }
+
+  function keep(seen: Seen): void {
+    const id = keyText(seen.key);
     resources.set(id, references ? seen : { ...seen, object: undefined });
     present(seen);
     if (isTaken(seen.key)) giveWay(seen.key);
@@ -174,7 +190,7 @@ export function createOneApi({ api, client, log, isTaken, ...deps }: OneApiDeps)
           const ours = namespace === undefined || key.namespace === namespace;
           if (ours && !there.has(keyText(key))) forget(key);
         }
-        listed.forEach(take);
+        listed.forEach(takeListed);
       },
       onEvent(type, object) {
         for (const seen of identify(object)) {
