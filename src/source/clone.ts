@@ -1,5 +1,5 @@
 /** A clone for one job: a regular clone, as kluctl requires, that shares the mirror's files through hard links. */
-import { readFile, realpath, stat, writeFile } from "node:fs/promises";
+import { mkdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { SourceError } from "../errors.ts";
 import type { Git } from "./git.ts";
@@ -15,6 +15,13 @@ export interface Clone {
   readonly origin: string;
 }
 
+/**
+ * Files are checked out as they were committed, as the git library in kluctl does, whatever the repository's
+ * `.gitattributes` say: with these attributes, git could write forty times as many bytes as the size of the blob, and
+ * other content than kluctl reads from what a project includes. `info/attributes` takes precedence over all other files.
+ */
+const asCommitted = "* !text !crlf !eol !ident !working-tree-encoding !filter\n";
+
 /** Clones without checking anything out. */
 export async function cloneLocally(
   git: Git,
@@ -26,6 +33,9 @@ export async function cloneLocally(
     env: namespace === undefined ? {} : { GIT_NAMESPACE: namespace },
     signal,
   });
+  const info = join(root, ".git", "info");
+  await mkdir(info, { recursive: true });
+  await writeFile(join(info, "attributes"), asCommitted);
   const config = join(root, ".git", "config");
   const text = await readFile(config, "utf8");
   await writeFile(

@@ -267,6 +267,30 @@ test("a commit on a queue's branch has no hosts but those of the tip of the bran
   expect(await hosts({})).toEqual([]);
 });
 
+test("files are checked out as they were committed, whatever the repository's attributes say", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const text = "$Id$\n".repeat(1_000);
+  repo.write("app/text", text);
+  const base = repo.push("first");
+  repo.git("checkout", "-q", "-b", "feature");
+  repo.write(".gitattributes", "[attr]macro text ident working-tree-encoding=UTF-32LE\napp/** macro eol=crlf\n");
+  repo.write("app/.gitattributes", "text text ident eol=crlf filter=lfs\n");
+  // Not with `git add`, which would convert the files.
+  for (const path of [".gitattributes", "app/.gitattributes", "app/text"]) {
+    const blob = repo.git("hash-object", "-w", "--no-filters", path).trim();
+    repo.git("update-index", "--add", "--cacheinfo", `100644,${blob},${path}`);
+  }
+  repo.git("commit", "-q", "-m", "attributes");
+  repo.git("push", "-q", "origin", "HEAD");
+  const head = repo.git("rev-parse", "HEAD").trim();
+  const { sources } = useSources();
+  const source = { kind: "git", url: repo.url, credentials: [], ref: { branch: "feature" }, path: "app" } as const;
+  const checkout = await sources.checkout(source, undefined, signal);
+  const merge = merged(await sources.merge({ url: repo.url, credentials: [], head, base }, signal));
+  for (const { projectDir } of [checkout, await merge.project("app", signal), await merge.project("app", signal, head)])
+    expect(readFileSync(join(projectDir, "text"), "utf8")).toBe(text);
+});
+
 test("a line of the merge is read only from a regular file of exactly that path", async () => {
   const repo = (await useGitHost()).repo("shop");
   repo.write("app/a.yaml", "kind: A\r\nname: a\n");
