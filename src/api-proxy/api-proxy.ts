@@ -7,10 +7,11 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { createBoundedMap } from "../kit/bounded-map.ts";
 import type { Logger } from "../log.ts";
-import type { ApiAccess, Identity } from "../model.ts";
+import type { ApiAccess, Identity, Run } from "../model.ts";
 import { createDiscovery } from "./discovery.ts";
-import { createGuesses } from "./guesses.ts";
+import { createGuesses, type Guesses } from "./guesses.ts";
 import { toStatus } from "./refusal.ts";
 import { createRefusedLists } from "./refused-lists.ts";
 import { createSession, defaultLimits, type Session, type SessionLimits } from "./session.ts";
@@ -34,17 +35,38 @@ export interface OpenedApi {
 }
 
 export interface ApiProxy {
-  open(run: Pick<Identity, "impersonate" | "cluster">): Promise<OpenedApi>;
+  open(run: Pick<Run, "impersonate" | "cluster" | "change">): Promise<OpenedApi>;
   /** Ends the requests of all runs. */
   close(): Promise<void>;
 }
 
 const mostConnections = 2_000;
+/**
+ * After an hour, an attempt of the same change has new guesses. A value may differ each time for honest reasons, such
+ * as moves of what the project includes, and a push gives new guesses anyway.
+ */
+const guessesMs = 60 * 60_000;
+/** Limits of all changes together. */
+const mostChanges = 1_000;
+const mostTexts = 200_000;
 
 export function createApiProxy({ login, limits, now = () => performance.now(), log }: ApiProxyDeps): ApiProxy {
   const sessions = new Map<string, Session>();
   const discovery = createDiscovery(now);
   const refused = createRefusedLists(now);
+  const guessesOf = createBoundedMap<{ readonly guesses: Guesses; readonly since: number }>({ entries: mostChanges });
+
+  function findGuesses(change: string | undefined): Guesses {
+    if (change === undefined) return createGuesses();
+    const known = guessesOf.get(change);
+    if (known !== undefined && now() - known.since < guessesMs) return known.guesses;
+    const guesses = createGuesses();
+    guessesOf.set(change, { guesses, since: now() });
+    const texts = guessesOf.values().reduce((sum, each) => sum + each.guesses.count(), 0);
+    if (texts > mostTexts) guessesOf.clear();
+    return guesses;
+  }
+
   /**
    * The port stays the same for the lifetime of the process: kluctl caches what it knows of a cluster by host and port.
    */
@@ -89,7 +111,7 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
         access,
         discovery,
         refused,
-        guesses: createGuesses(),
+        guesses: findGuesses(run.change),
         limits: limited,
         now,
         log,

@@ -144,6 +144,7 @@ async function mergeOf(copy: WorkingCopy): Promise<Merge> {
   };
   return {
     kind: "merged",
+    head: copy.head,
     base: copy.base,
     changed: { complete: true, paths: merge.changed },
     project,

@@ -21,6 +21,8 @@ export type Merge = Merged | { readonly kind: "conflict"; readonly paths: readon
 /** A merge of two commits, in a clone of its own, shared by readers; nothing writes to it. */
 export interface Merged {
   readonly kind: "merged";
+  /** The commit that was merged. */
+  readonly head: string;
   /** The commit that was merged into. */
   readonly base: string;
   /** The files in which the merge differs from the base. */

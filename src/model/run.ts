@@ -62,6 +62,11 @@ export interface Run extends Partial<Identity> {
    * only this, and the directories in `localOverrides`.
    */
   readonly slot?: string | undefined;
+  /**
+   * Equal for all attempts to preview the same change of a deployment: together, they get no more guesses at a Secret
+   * than one of them. `undefined`: the run has guesses of its own.
+   */
+  readonly change?: string | undefined;
   /** The hosts that a confined run may reach, in the format of `preview.hosts`. */
   readonly hosts?: readonly string[] | undefined;
   /** The fence: kluctl is stopped before another worker can take the lease. Required for mutating runs. */

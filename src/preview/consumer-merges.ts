@@ -136,6 +136,7 @@ export function createConsumerMerges({ library, repos, credentials, sources }: C
 
     const merge: Merged = {
       kind: "merged",
+      head: library.head,
       base: library.base,
       changed: library.changed,
       project: (path, signal, of) => placeSides(of).project(path, signal),

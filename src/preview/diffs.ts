@@ -2,6 +2,7 @@
 import { PrepareError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import {
+  keyText,
   type CommandResult,
   type GitDeployment,
   type Identity,
@@ -105,7 +106,7 @@ async function diffMerge(
   placeBase: () => Promise<Placed>,
 ): Promise<CommandResult> {
   const { consumer, unsure } = comparing.target;
-  if (consumer === undefined && !unsure) return diff(await placeMerged(), comparing);
+  if (consumer === undefined && !unsure) return diff(await placeMerged(), comparing, changeOf(comparing));
   const result = await diffOrBlame(placeMerged, comparing, placeBase);
   const others = consumer?.findOthers?.(includesOf(result.document));
   if (others !== undefined) throw new BrokenBaseError(`This cannot be shown: ${others}.`);
@@ -118,7 +119,7 @@ async function diffOrBlame(
   placeBase: () => Promise<Placed>,
 ): Promise<CommandResult> {
   try {
-    return await diff(await placeMerged(), comparing);
+    return await diff(await placeMerged(), comparing, changeOf(comparing));
   } catch (error) {
     if (!(error instanceof PrepareError)) throw error;
     const before: unknown = await diff(await placeBase(), comparing).catch((reason: unknown) => reason);
@@ -214,12 +215,18 @@ function timeoutOf({ spec }: GitDeployment): number {
   return spec.timeoutMs === undefined ? Math.min(loopTimeoutMs(spec), usualTimeoutMs) : loopTimeoutMs(spec);
 }
 
+/** Not for what is rendered without the merge: no branch can make guesses there. */
+function changeOf({ target: { deployment, merge } }: Comparing): string | undefined {
+  return "error" in merge ? undefined : JSON.stringify([keyText(deployment.key), merge.head, merge.base]);
+}
+
 /**
  * Runs without a lease: it is read-only, and neither waits for the deployment's own reconciliations nor delays them.
  */
 async function diff(
   { projectDir, slot, overrides }: Placed,
   { target, identity, deps, log, signal }: Comparing,
+  change?: string,
 ): Promise<CommandResult> {
   const { deployment, credentials, merge } = target;
   const { newId, clock } = deps;
@@ -236,6 +243,7 @@ async function diff(
     slot,
     localOverrides: overrides,
     hosts: hostsOf(deployment, credentials, baseHosts),
+    change,
   });
   const result = await deps.kluctl.diff(run, toDeployOptions(deployment, true), signal);
   log.info({ ...deployment.key, reconcileID: reconcileId, ms: clock.now() - startedAt }, "preview compared");

@@ -13,10 +13,12 @@ export interface RunContext {
   readonly slot?: string | undefined;
   readonly localOverrides?: readonly LocalOverride[] | undefined;
   readonly hosts?: readonly string[] | undefined;
+  readonly change?: string | undefined;
 }
 
 export function toRun({ key, spec }: Deployment, context: RunContext): Run {
-  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold, slot, localOverrides, hosts } = context;
+  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold, slot, localOverrides, hosts, change } =
+    context;
   return {
     ...identity,
     deployment: key,
@@ -37,6 +39,7 @@ export function toRun({ key, spec }: Deployment, context: RunContext): Run {
     slot,
     localOverrides,
     hosts,
+    change,
     held,
   };
 }

@@ -352,6 +352,7 @@ export function createSources(deps: SourcesDeps): GitSources {
         const made = createMergeClones({ git, work, encrypted, slot, root, base, shows, clone, remove: release });
         return {
           kind: "merged",
+          head,
           base,
           changed: merge.changed,
           project: async (path, asking, of) =>

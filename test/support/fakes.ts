@@ -262,6 +262,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       return Promise.resolve({
         kind: "merged",
         changed: merge.changed,
+        head: source.head,
         base: source.base,
         project: (path, _signal, of) =>
           (of === undefined || merge.inBase) && (merge.paths === undefined || merge.paths.includes(path))

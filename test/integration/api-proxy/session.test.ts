@@ -20,8 +20,8 @@ async function useSession(
     log: pino({ level: "silent" }),
   });
   onTestFinished(() => proxy.close());
-  const open = async () => {
-    const run = await proxy.open({});
+  const open = async (change?: string) => {
+    const run = await proxy.open({ change });
     const { clusters } = JSON.parse(run.kubeconfig) as { clusters: { cluster: { server: string } }[] };
     const server = clusters[0]!.cluster.server;
     const call = (method: string, path: string, body?: string, headers: Record<string, string> = {}) =>
@@ -39,6 +39,34 @@ async function useSession(
   };
   return { api, state, open, proxy };
 }
+
+test("all attempts to preview the same change have three guesses at a value together, and later ones have new guesses", async () => {
+  const bodies: string[] = [];
+  const { open, state } = await useSession((req, res) => {
+    const chunks: Buffer[] = [];
+    req.on("data", (chunk: Buffer) => chunks.push(chunk));
+    req.on("end", () => {
+      bodies.push(Buffer.concat(chunks).toString());
+      answerJson(res, 200, { kind: "Secret", apiVersion: "v1", metadata: { name: "login" } });
+    });
+  });
+  const isSent = async (change: string | undefined, guess: string) => {
+    const { run, call } = await open(change);
+    const body = JSON.stringify({ stringData: { password: guess } });
+    const merge = { "Content-Type": "application/merge-patch+json" };
+    expect((await call("PATCH", "/api/v1/namespaces/shop/secrets/login", body, merge)).status).toBe(200);
+    await run.close();
+    return bodies.at(-1) === body;
+  };
+  for (const guess of ["a", "b", "c"]) expect(await isSent("shop/prod 1", guess)).toBe(true);
+  expect(await isSent("shop/prod 1", "d")).toBe(false);
+  // The same project gives the same value in each attempt.
+  expect(await isSent("shop/prod 1", "a")).toBe(true);
+  expect(await isSent("shop/prod 2", "d")).toBe(true);
+  expect(await isSent(undefined, "d")).toBe(true);
+  state.now += 60 * 60_000;
+  expect(await isSent("shop/prod 1", "d")).toBe(true);
+});
 
 const forbidden = {
   kind: "Status",
