@@ -18,6 +18,7 @@ import type { DeleteOptions, DeployOptions, DiffOptions, Identity, RenderOptions
 import type { Authorship, Freshness, Heads, KnownHeads, RepoId, Repository } from "./model/source.ts";
 import type { OfferedSources, SourceOverride } from "./model/source-override.ts";
 
+export type * from "./ports/flux-renderer.ts";
 export type * from "./ports/forge.ts";
 export type * from "./ports/records.ts";
 
