@@ -31,6 +31,7 @@ const house = [
   "egress-proxy",
   "preview-runner",
   "stub-decryption",
+  "flux rendering",
   "forges",
   "notifiers",
   "a notifier",
@@ -51,6 +52,8 @@ const rooms: readonly Room[] = [
     mayImport: ["kit"],
   },
   { name: "ports", files: /^src\/ports(?:\.ts$|\/)/, mayImport: ground },
+  // The adapter among the parts for Flux: starts the program that renders.
+  { name: "flux rendering", files: /^src\/flux\/rendering\//, mayImport: [...ground, "ports", "jail"] },
   {
     name: "decisions",
     files: /^src\/(?:intake|reconcile|requests|guards|access|views|preview|comment|reporting|flux)\//,

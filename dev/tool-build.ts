@@ -1,5 +1,7 @@
 /** Builds a tool from Go modules, once for all checkouts of this machine. */
 import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
 import { access, constants, cp, mkdir, open, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -20,8 +22,21 @@ interface BuildOptions {
 
 const run = promisify(execFile);
 
-function toolDir({ folder, version, architecture }: GoBuild): string {
-  return join(cacheDir(), "tools", [folder, version, architecture].filter(Boolean).join("-"));
+function toolDir({ folder, own, version, architecture }: GoBuild): string {
+  const state = own ? fingerprint(folder) : version;
+  return join(cacheDir(), "tools", [folder, state, architecture].filter(Boolean).join("-"));
+}
+
+/** The files that a program of the checkout is built from. */
+function ownFiles(folder: string): string[] {
+  const names = readdirSync(join(packageRoot, folder)).toSorted();
+  return names.filter((name) => /^go\.(?:mod|sum)$|\.go$/.test(name) && !name.endsWith("_test.go"));
+}
+
+function fingerprint(folder: string): string {
+  const hash = createHash("sha256");
+  for (const name of ownFiles(folder)) hash.update(`${name}\n`).update(readFileSync(join(packageRoot, folder, name)));
+  return hash.digest("hex").slice(0, 12);
 }
 
 /** Returns the path of the cached build if it is complete. */
@@ -45,8 +60,9 @@ export async function buildTool(tool: Tool, build: GoBuild, options: BuildOption
 
     const work = await createStateDir(join(cacheDir(), "work"));
     try {
-      const source = join(packageRoot, "dev/tools", build.folder);
-      for (const file of ["go.mod", "go.sum"]) await cp(join(source, file), join(work.path, file));
+      const source = join(packageRoot, build.own ? "" : "dev/tools", build.folder);
+      const files = build.own ? ownFiles(build.folder) : ["go.mod", "go.sum"];
+      for (const file of files) await cp(join(source, file), join(work.path, file));
       await mkdir(toolDir(build), { recursive: true });
       const binary = join(toolDir(build), tool.name);
       if (!(await exists(binary))) {

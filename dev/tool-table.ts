@@ -20,6 +20,8 @@ export interface Tool {
 /** A build from Go modules with the go.mod and go.sum of `dev/tools/<folder>`. */
 export interface GoBuild {
   readonly folder: string;
+  /** The folder is one of the checkout and holds the program itself: it is built again when its files change. */
+  readonly own?: true;
   readonly version: string;
   readonly package: string;
   /** The module whose version `go.mod` pins, and the folders of it that the program needs at run time. */
@@ -74,6 +76,7 @@ export const toolNames = [
   "helm-controller",
   "argocd",
   "cosign",
+  "towline-flux",
 ] as const;
 
 export type ToolName = (typeof toolNames)[number];
@@ -419,5 +422,13 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       ldflags: "-X sigs.k8s.io/release-utils/version.gitVersion=v3.1.3",
       aboutSeconds: 150,
     },
+  },
+  "towline-flux": {
+    name: "towline-flux",
+    variable: "TOWLINE_FLUX_RENDERER",
+    commands: [], // what is tested is this checkout
+    versionArgs: ["--version"],
+    versions: { from: "1.9.0", below: "1.10.0" }, // those of kustomize-controller
+    build: { folder: "flux-render", own: true, version: "1.9.5", package: ".", aboutSeconds: 60 },
   },
 };

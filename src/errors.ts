@@ -110,6 +110,11 @@ export class KluctlUnavailableError extends Error {
   override name = "KluctlUnavailableError";
 }
 
+/** `towline-flux` is not there, so Flux's Kustomizations cannot be rendered. */
+export class FluxRendererUnavailableError extends Error {
+  override name = "FluxRendererUnavailableError";
+}
+
 /** The Kubernetes API responded with an error after all sensible retries. `status` 0: no response. */
 export class ApiError extends Error {
   override name = "ApiError";

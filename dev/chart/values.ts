@@ -17,6 +17,7 @@ const written = [
   "kluctl.path",
   "kluctl.cacheDir",
   "kluctl.unpackedDir",
+  "flux.renderer",
   "kubernetes.namespaces",
   "kubernetes.readSecretsAs",
   "preview.serviceAccountName",

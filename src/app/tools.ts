@@ -13,6 +13,7 @@ import { createSources, type GitSources, gitHome } from "../source/sources.ts";
 import { findEncrypted, stubEncrypted } from "../stub-decryption/stub-encrypted.ts";
 import { type Starter, startStarter } from "../starter/starter.ts";
 import { createConfine } from "./confine.ts";
+import { openFluxRenderer } from "./flux-renderer.ts";
 import { type Isolation, refusing, toDemands } from "./isolation.ts";
 import { withRunner } from "./runner-kluctl.ts";
 import { type InStage, stagedKluctl, stagedSources } from "./stages.ts";
@@ -62,6 +63,13 @@ export function startTools(deps: ToolsDeps) {
   return {
     sources: stagedSources(sources, inStage),
     kluctl,
+    fluxRenderer: openFluxRenderer({
+      config: live.now,
+      isolation: deps.isolation,
+      atRunner: deps.dispatch !== undefined,
+      starter,
+      env: process.env,
+    }),
     async stop() {
       stopRemoving();
       await kluctl.stop();

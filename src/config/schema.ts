@@ -523,6 +523,10 @@ export const configSchema = z.strictObject({
         description:
           "Reports what became of a pushed commit in Flux's Kustomizations and HelmReleases as commit statuses, beside those of KluctlDeployments: see docs/flux.md. It needs `get`, `list` and `watch` on these and on HelmCharts.",
       }),
+      renderer: path.optional().meta({
+        defaultText: "`towline-flux` on PATH; the image has one",
+        description: "Program that renders Flux's Kustomizations for previews.",
+      }),
     })
     .prefault({}),
   statusName: text

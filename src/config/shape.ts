@@ -148,6 +148,8 @@ export interface FluxConfig {
   readonly trigger: boolean;
   /** Reports what Flux applies as commit statuses. */
   readonly statuses: boolean;
+  /** The program that renders Kustomizations. */
+  readonly renderer?: string | undefined;
 }
 
 /** Deliveries that are kept for `towline replay`. */

@@ -40,13 +40,13 @@ type Why = KilledError["why"];
 
 /** Resolves when the process exits by itself, whatever its exit status. Throws KilledError if a signal ended it. */
 export async function runProcess({ start = startWatched, ...spec }: ProcessSpec): Promise<Ended> {
-  const { name, command, args, env, cwd, limits, signal, held, onLine } = spec;
+  const { name, command, args, env, cwd, input, limits, signal, held, onLine } = spec;
   const waits = held && !held.lost.aborted && !signal.aborted;
   const beatAt = (waits ? await freshlyRenewed(held, signal) : undefined) ?? monotonicNow();
   if (held?.lost.aborted) throw killed(name, "lease-lost", limits);
   if (signal.aborted) throw killed(name, "stopped", limits);
 
-  const watched = start({ command, args, env, cwd, limits, beatAt }, (lines) => {
+  const watched = start({ command, args, env, cwd, input, limits, beatAt }, (lines) => {
     for (const line of lines) onLine?.(line);
   });
   const stopHeart = startHeart(watched, limits.silenceMs, held);

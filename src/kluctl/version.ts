@@ -1,7 +1,7 @@
 /** Finds the kluctl binary and checks its version. */
-import { access, constants, stat } from "node:fs/promises";
-import { delimiter, join } from "node:path";
+import { stat } from "node:fs/promises";
 import { KilledError, KluctlUnavailableError } from "../errors.ts";
+import { findProgram } from "../kit/find-program.ts";
 
 /** The oldest version with the results and sources we rely on. */
 const oldest = [2, 22, 1] as const;
@@ -54,27 +54,10 @@ export function isSince({ version }: Pick<Binary, "version">, major: number, min
 }
 
 async function find(binary: string, searchPath: string): Promise<string> {
-  const folders = binary.includes("/") ? [""] : searchPath.split(delimiter).filter((folder) => folder !== "");
-  for (const folder of folders) {
-    const path = join(folder, binary);
-    if ((await isFile(path)) && (await isExecutable(path))) return path;
-  }
+  const path = await findProgram(binary, searchPath);
+  if (path !== undefined) return path;
   const where = binary.includes("/") ? `an executable file at ${binary}` : `${binary} on PATH`;
   throw new KluctlUnavailableError(`kluctl not found: looked for ${where} (set TOWLINE_KLUCTL to its path).`);
-}
-
-async function isFile(path: string): Promise<boolean> {
-  return stat(path).then(
-    (info) => info.isFile(),
-    () => false,
-  );
-}
-
-async function isExecutable(path: string): Promise<boolean> {
-  return access(path, constants.X_OK).then(
-    () => true,
-    () => false,
-  );
 }
 
 function toVersion(output: string, path: string): string {

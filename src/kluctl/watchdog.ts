@@ -11,6 +11,7 @@ import { constants, getPriority } from "node:os";
  * - The command's exit status is passed on (128 + signal number if a signal ended it), and the watchdog ends with it.
  * - The command runs at a lower priority than the server: renders that use all CPUs must delay neither the lease's
  *   renewals nor the responses to webhooks.
+ * - The command gets stdin (`<&0`), which a shell replaces for processes in the background.
  * - The command does not get descriptor 3, leaves no core dump, and creates files that only we can read: results hold
  *   secrets.
  */
@@ -18,7 +19,7 @@ const script = `
 seconds=$1; shift
 ulimit -c 0; umask 077
 trap : TERM
-"$@" 3<&- & child=$!
+"$@" <&0 3<&- & child=$!
 ( trap '' TERM; while read -r -t "$seconds" -u 3 seconds; do :; done; kill -KILL 0 ) >/dev/null 2>&1 & watch=$!
 until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
 kill -KILL "$watch"; exit "$status"`;
@@ -32,7 +33,8 @@ const lowPriority = constants.priority.PRIORITY_BELOW_NORMAL;
 export function underWatch(leftMs: number, command: string, args: readonly string[]): [string, string[]] {
   // A lower priority is inherited, so `nice` is not needed if this process already has it.
   const lowered = getPriority() >= lowPriority ? [] : ["nice", "-n", String(lowPriority)];
-  return ["bash", ["-c", script, "watchdog", seconds(leftMs), ...lowered, command, ...args]];
+  // Node connects stdin by a socket, which bash takes for a login from another machine: it would run ~/.bashrc.
+  return ["bash", ["--norc", "-c", script, "watchdog", seconds(leftMs), ...lowered, command, ...args]];
 }
 
 export function watchLine(leftMs: number): string {

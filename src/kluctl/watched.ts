@@ -22,6 +22,8 @@ export interface WatchedSpec {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** What the process reads from stdin; nothing if absent. */
+  readonly input?: string | undefined;
   readonly limits: WatchedLimits;
   /** Time of the first heartbeat (`monotonicNow()`): the process is not started if it is too long ago. */
   readonly beatAt: number;
@@ -50,7 +52,7 @@ export interface WatchedEnd {
 /** Calls back with lines of stderr, as plain text. */
 export type StartWatched = (spec: WatchedSpec, onLines: (lines: readonly string[]) => void) => Watched;
 
-export const startWatched: StartWatched = ({ command, args, env, cwd, limits, beatAt }, onLines) => {
+export const startWatched: StartWatched = ({ command, args, env, cwd, input, limits, beatAt }, onLines) => {
   // Computed here, right before use: any delay on the way shortens the remaining time.
   const leftOf = (at: number) => limits.silenceMs - (monotonicNow() - at);
   const left = leftOf(beatAt);
@@ -63,8 +65,10 @@ export const startWatched: StartWatched = ({ command, args, env, cwd, limits, be
     cwd,
     env,
     detached: true, // leads a process group of its own
-    stdio: ["ignore", "pipe", "pipe", "pipe"],
+    stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe", "pipe"],
   });
+  child.stdin?.on("error", () => undefined); // the process did not read all of it; how it ended says why
+  child.stdin?.end(input);
   const heart = child.stdio[3] as Writable | undefined;
   heart?.on("error", () => undefined); // it broke because the process is gone
   return {

@@ -19,7 +19,7 @@ declare module "vitest" {
   }
 }
 
-const builtForTests = ["kluctl", "helm", "helm4", "promtool", "actionlint"] as const;
+const builtForTests = ["kluctl", "helm", "helm4", "promtool", "actionlint", "towline-flux"] as const;
 
 /** Projects are set up one after the other; the first one stores the world's address here for the next. */
 const variable = "TEST_WORLD_URL";
