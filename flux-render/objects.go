@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"sort"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
@@ -21,7 +22,34 @@ func finish(objects []*unstructured.Unstructured, kustomization *kustomizev1.Kus
 	if common := kustomization.Spec.CommonMetadata; common != nil {
 		ssautil.SetCommonMetadata(objects, common.Labels, common.Annotations)
 	}
+	for _, object := range objects {
+		if isDeeper(object.Object, maxDepth) {
+			return fmt.Errorf("%s is nested deeper than %d levels", ssautil.FmtUnstructured(object), maxDepth)
+		}
+	}
 	return nil
+}
+
+// maxDepth is ten times the depth of real definitions of custom resources. It spares readers of the answer a recursion that
+// their stack does not hold.
+const maxDepth = 500
+
+func isDeeper(value any, levels int) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, field := range value {
+			if levels == 0 || isDeeper(field, levels-1) {
+				return true
+			}
+		}
+	case []any:
+		for _, item := range value {
+			if levels == 0 || isDeeper(item, levels-1) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func withoutEncrypted(objects []*unstructured.Unstructured) []*unstructured.Unstructured {

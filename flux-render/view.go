@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -21,7 +22,7 @@ const mount = "/artifact"
 type view struct {
 	artifact *artifact
 	read     map[string]bool
-	// refused is why a kustomization file must not be built. kustomize hides errors of reading it.
+	// refused is why the build must not go on. kustomize hides some errors of reading a file.
 	refused error
 }
 
@@ -44,7 +45,7 @@ func toName(at string) (string, error) {
 	}
 	name, below := strings.CutPrefix(clean, mount+"/")
 	if !below {
-		return "", &fs.PathError{Op: "open", Path: clean, Err: fmt.Errorf("outside of the source")}
+		return "", &fs.PathError{Op: "open", Path: clean, Err: errors.New("outside of the source")}
 	}
 	return name, nil
 }
@@ -56,11 +57,18 @@ func (v *view) ReadFile(at string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v.artifact.shown[name] {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is a directory")}
+	}
 	content, err := fs.ReadFile(v.artifact, name)
 	if err != nil {
 		return nil, err
 	}
 	v.read[name] = true
+	if err := refuseBomb(name, content); err != nil {
+		v.refused = err
+		return nil, err
+	}
 	if slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
 		if err := refuseRemote(name, content); err != nil {
 			v.refused = err
