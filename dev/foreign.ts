@@ -19,6 +19,7 @@ const programs = [
   "argocd",
   "cosign",
   "docker-buildx",
+  "towline-flux",
 ] as const;
 
 const args = process.argv.slice(2);

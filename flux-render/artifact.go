@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/fluxcd/pkg/sourceignore"
 	"github.com/fluxcd/pkg/sourceignore/gitignore"
@@ -134,11 +135,12 @@ func (a *artifact) ReadDir(name string) ([]fs.DirEntry, error) {
 	return shown, err
 }
 
+// missing is the error of a path that is not shown, in the words of the operating system.
 func (a *artifact) missing(operation, name string) error {
 	for at := name; at != "."; at = path.Dir(at) {
 		if a.links[at] {
-			return &fs.PathError{Op: operation, Path: name, Err: fmt.Errorf("%s is a symbolic link, which Flux leaves out of artifacts: %w", at, fs.ErrNotExist)}
+			return &fs.PathError{Op: operation, Path: name, Err: fmt.Errorf("%s is a symbolic link, which Flux leaves out of artifacts: %w", at, syscall.ENOENT)}
 		}
 	}
-	return &fs.PathError{Op: operation, Path: name, Err: fs.ErrNotExist}
+	return &fs.PathError{Op: operation, Path: name, Err: syscall.ENOENT}
 }

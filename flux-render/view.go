@@ -123,7 +123,7 @@ func (v *view) CleanedAbs(at string) (filesys.ConfirmedDir, string, error) {
 	directory, shown := v.artifact.shown[name]
 	switch {
 	case !shown:
-		return "", "", v.artifact.missing("stat", name)
+		return "", "", fmt.Errorf("evalsymlink failure on '%s' : %w", name, v.artifact.missing("lstat", name)) // as kustomize says it
 	case directory:
 		return filesys.ConfirmedDir(toPath(name)), "", nil
 	default:

@@ -64,8 +64,8 @@ test("a Kustomization that cannot be rendered does not affect the others, and le
   expect(rendered.slice(1, 5).map(errorOf)).toEqual([
     'remote/kustomization.yaml: "https://github.com/example/base?ref=main": remote files are not read for previews, only those of the repository',
     expect.stringMatching(/^failed to decode Kubernetes YAML from bad\/values\.yaml: missing Resource metadata/),
-    "kustomization path not found: stat link: link is a symbolic link, which Flux leaves out of artifacts: file does not exist",
-    "kustomization path not found: stat none: file does not exist",
+    "kustomization path not found: stat link: link is a symbolic link, which Flux leaves out of artifacts: no such file or directory",
+    "kustomization path not found: stat none: no such file or directory",
   ]);
   // As Flux joins paths: never above the root.
   expect(objectsOf(rendered[5])).toHaveLength(1);

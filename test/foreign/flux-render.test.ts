@@ -1,0 +1,156 @@
+/**
+ * What is rendered for previews equals what Flux's own kustomize-controller applies. If it is applied again by the
+ * controller's name, no object changes: neither a field that only the controller set nor one that only we render.
+ */
+import { execFile } from "node:child_process";
+import { mkdir, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { fluxNamespace } from "../../dev/parts/flux.ts";
+import { packageRoot } from "../../dev/package-root.ts";
+import { findTools } from "../../dev/tools.ts";
+import type { FluxRendered } from "../../src/ports.ts";
+import {
+  aGitRepository,
+  type FluxResource,
+  fluxTools,
+  isFetched,
+  pathOf,
+  useFlux,
+} from "../support/flux-controllers.ts";
+import {
+  brokenCases,
+  ignoreOfSource,
+  type RenderCase,
+  renderCases,
+  sharedFiles,
+} from "../support/flux-render-cases.ts";
+import { errorOf, objectsOf, toRender, useFluxRenderer } from "../support/flux-renderer.ts";
+import { becomes, type ForeignDesk, useForeignDesk } from "../support/foreign-desk.ts";
+import { useGitServer, useTempDir } from "../support/world.ts";
+
+const run = promisify(execFile);
+const { signal } = new AbortController();
+const all = Object.entries({ ...renderCases, ...brokenCases });
+
+type Rendered = Readonly<Record<string, unknown>> & {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+};
+
+test("what is rendered is what kustomize-controller applies, or fails in the same words", async () => {
+  const desk = await useForeignDesk([...fluxTools]);
+  await useFlux(desk);
+  const root = await useSource(desk);
+  await desk.apply(...all.map(([name]) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } })));
+  await desk.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: "overlay-target" } });
+  for (const [name, { from = [] }] of all) {
+    const sources = from.map(({ kind, data }, i) => ({
+      ...{ apiVersion: "v1", kind, metadata: { name: `${name}-${i}`, namespace: fluxNamespace } },
+      ...(kind === "Secret" ? { stringData: data } : { data }),
+    }));
+    if (sources.length > 0) await desk.apply(...sources);
+  }
+  const kustomizations = all.map(([name, one]) => {
+    const variables = Object.assign({}, ...(one.from ?? []).map(({ data }) => data)) as Record<string, string>;
+    return toRender(name, specOf(name, one), variables);
+  });
+  await desk.apply(...kustomizations.map(({ resource }) => resource));
+
+  const renderer = await useFluxRenderer();
+  const rendered = await renderer.render({ root, ignore: ignoreOfSource, kustomizations }, signal);
+  const results = new Map(all.map(([name], i) => [name, rendered[i]]));
+  for (const name of Object.keys(renderCases)) await isSame(desk, name, results.get(name));
+  for (const name of Object.keys(brokenCases)) {
+    const { message } = await readyOf(desk, name);
+    expect.soft(`${name}: ${errorOf(results.get(name))}`).toBe(`${name}: ${withoutDirectory(message)}`);
+  }
+});
+
+test("the program is built from the modules of kustomize-controller, and its own tests pass", async () => {
+  const tools = await findTools(["towline-flux", "kustomize-controller"], { say: () => undefined });
+  const own = await modulesOf(tools["towline-flux"]);
+  const controller = await modulesOf(tools["kustomize-controller"]);
+  const others = [...own].filter(([module, version]) => controller.has(module) && controller.get(module) !== version);
+  expect(others).toEqual([]);
+  await run("go", ["test", "-vet=off", "./..."], { cwd: join(packageRoot, "flux-render") });
+});
+
+/** Returns the checkout that the source-controller fetches. */
+async function useSource(desk: ForeignDesk): Promise<string> {
+  const repo = await (await useGitServer()).repo("cases");
+  const files = Object.fromEntries(
+    all.flatMap(([name, { files }]) => Object.entries(files).map(([path, text]) => [`${name}/${path}`, text])),
+  );
+  const link = join(repo.dir, "generated/link.yaml");
+  await mkdir(dirname(link), { recursive: true });
+  await symlink("a.yaml", link);
+  await repo.git("add", "--all");
+  const commit = await repo.push({ ...files, ...sharedFiles });
+  const source = aGitRepository({ name: "shop", url: repo.url });
+  await desk.apply({ ...source, spec: { ...source.spec, ignore: ignoreOfSource } });
+  await isFetched(desk, "shop", commit);
+  const root = await useTempDir();
+  await repo.git("checkout-index", "--all", `--prefix=${root}/`);
+  return root;
+}
+
+function specOf(name: string, { spec = {}, from = [] }: RenderCase): Record<string, unknown> {
+  const { path = "", postBuild, ...rest } = spec as { path?: string; postBuild?: object };
+  const substituteFrom = from.map(({ kind }, i) => ({ kind, name: `${name}-${i}` }));
+  return {
+    ...{ path: join(name, path), targetNamespace: name, ...rest },
+    ...(postBuild && { postBuild: { ...postBuild, ...(from.length > 0 && { substituteFrom }) } }),
+  };
+}
+
+async function isSame(desk: ForeignDesk, name: string, rendered: FluxRendered | undefined): Promise<void> {
+  const { status, message, inventory } = await readyOf(desk, name);
+  expect.soft(`${name}: ${status} ${message}`).toMatch(new RegExp(`^${name}: True Applied`));
+  if (status !== "True") return;
+  const objects = objectsOf(rendered) as readonly Rendered[];
+  expect.soft({ [name]: objects.map(toId) }).toEqual({ [name]: inventory });
+  if (objects.length === 0) return;
+  const file = JSON.stringify({ apiVersion: "v1", kind: "List", items: objects });
+  await desk.type(`cat > ${name}.json <<'END'\n${file}\nEND`);
+  const live = await desk.type(`kubectl get --filename ${name}.json --output json`);
+  const apply = "kubectl apply --server-side --force-conflicts --field-manager kustomize-controller --dry-run=server";
+  const applied = await desk.type(`${apply} --filename ${name}.json --output json`);
+  expect.soft({ [name]: toItems(applied) }).toEqual({ [name]: toItems(live) });
+}
+
+/** As Flux's inventory names it. */
+function toId({ apiVersion, kind, metadata: { name, namespace = "" } }: Rendered): string {
+  const group = apiVersion.includes("/") ? apiVersion.split("/")[0] : "";
+  return `${namespace}_${name.replaceAll(":", "__")}_${group}_${kind}`;
+}
+
+function toItems(json: string): unknown[] {
+  const read = JSON.parse(json) as { readonly kind: string; readonly items: unknown[] };
+  return read.kind === "List" ? read.items : [read];
+}
+
+async function readyOf(desk: ForeignDesk, name: string) {
+  const read = () => desk.find<FluxResource>(pathOf("Kustomization", name));
+  const conditionOf = (found: FluxResource | undefined) =>
+    found?.status?.conditions?.find(({ type }) => type === "Ready") as
+      { readonly status: string; readonly message: string } | undefined;
+  await becomes(async () => ["True", "False"].includes(conditionOf(await read())?.status ?? ""), true);
+  const found = await read();
+  const { status = "", message = "" } = conditionOf(found) ?? {};
+  const { entries = [] } = (found?.status as { inventory?: { entries?: { id: string }[] } }).inventory ?? {};
+  return { status, message, inventory: entries.map(({ id }) => id) };
+}
+
+/** The directory into which the controller unpacked the artifact. */
+function withoutDirectory(message: string): string {
+  return message.replaceAll(/\/[^\s'"]*\/kustomization-\d+\/?/g, "");
+}
+
+async function modulesOf(program: string): Promise<ReadonlyMap<string, string>> {
+  const { stdout } = await run("go", ["version", "-m", program], { maxBuffer: 16 * 1024 ** 2 });
+  const lines = stdout.split("\n").map((line) => line.trim().split("\t"));
+  return new Map(lines.filter(([what]) => what === "dep").map(([, module = "", version = ""]) => [module, version]));
+}
