@@ -100,6 +100,26 @@ RUN set -eu; \
     rm -rf /build
 
 # ---------------------------------------------------------------------------------------------------------------------
+# The program that renders Flux's Kustomizations, compiled natively for the architecture of the image. Debian's go obtains the
+# release of Go that is named here. It checks that release by Go's checksum database, and the modules by go.sum.
+FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS flux-render
+ARG APT_SNAPSHOT
+COPY --chmod=0755 image/apt-snapshot /usr/local/sbin/apt-snapshot
+RUN apt-snapshot "${APT_SNAPSHOT:-}" \
+ && apt-get update \
+ && apt-get install --yes --no-install-recommends ca-certificates golang-go \
+ && rm -rf /var/lib/apt/lists/*
+ENV GOTOOLCHAIN=go1.26.8 \
+    CGO_ENABLED=0
+WORKDIR /build
+COPY flux-render/go.mod flux-render/go.sum ./
+RUN go mod download
+COPY flux-render ./
+ARG TARGETARCH
+RUN GOARCH="${TARGETARCH:-}" go build -mod=readonly -buildvcs=false -trimpath -ldflags "-s -w" -o towline-flux . \
+ && chmod 0755 towline-flux
+
+# ---------------------------------------------------------------------------------------------------------------------
 FROM ${NODE_IMAGE}
 
 # git, ssh and gpg are for sources; setpriv (util-linux) and bash for the watchdog that ends kluctl with the server; tini
@@ -125,6 +145,7 @@ RUN apt-snapshot "${APT_SNAPSHOT:-}" \
 # Ordered from rarely to often changed files. All belong to root, so that the server cannot modify its own code.
 COPY --from=kluctl /usr/local/lib/towline/unpacked /usr/local/lib/towline/unpacked
 COPY --from=kluctl /usr/local/bin/kluctl /usr/local/lib/towline/kluctl
+COPY --from=flux-render /build/towline-flux /usr/local/bin/towline-flux
 # The pods of kluctl's controller run `kluctl controller run`: with this, they need only another image to run Towline.
 COPY --chmod=0755 image/kluctl /usr/local/bin/kluctl
 COPY --chmod=0644 image/health.mjs /usr/local/lib/towline/health.mjs

@@ -61,11 +61,11 @@ async function newDebian(dir: string): Promise<string> {
 }
 
 async function followOn(debian: string, dir: string): Promise<Followed> {
-  const { kluctl } = await findTools(["kluctl"], { say });
+  const { kluctl, "towline-flux": fluxRenderer } = await findTools(["kluctl", "towline-flux"], { say });
   const [context, workDir] = [join(dir, "context"), join(dir, "work")];
   await mkdir(workDir);
   await createContext(root, context);
-  const local = await createLocalBase({ dir: join(dir, "base"), kluctl });
+  const local = await createLocalBase({ dir: join(dir, "base"), kluctl, fluxRenderer });
   return follow({
     ...local,
     lent: { ...local.lent, "/etc/resolv.conf": "/etc/resolv.conf" },

@@ -1,6 +1,6 @@
 /**
- * Local replacements for what an image build downloads: this machine's Node, npm with the packages in its cache, and a
- * kluctl packed like a release. The build needs no network for them.
+ * Local replacements for what an image build downloads: this machine's Node, npm with the packages in its cache, a kluctl
+ * packed like a release, and a built renderer for Flux. The build needs no network for them.
  */
 import { execFile } from "node:child_process";
 import { mkdir, realpath, writeFile } from "node:fs/promises";
@@ -17,6 +17,8 @@ export interface LocalBaseOptions {
   /** An empty directory. */
   readonly dir: string;
   readonly kluctl: string;
+  /** The program that renders Flux's Kustomizations. */
+  readonly fluxRenderer: string;
   /** Commands that replace those of the base, by path. */
   readonly standIns?: Readonly<Record<string, string>>;
 }
@@ -33,17 +35,33 @@ done
 cp "/lent/release/$(basename "$url")" "$output"
 `;
 
+/** A stand-in for go whose builds are the lent program. */
+const go = `#!/bin/sh
+while [ $# -gt 0 ]; do
+  if [ "$1" = -o ]; then cp /lent/flux-renderer "$2"; fi
+  shift
+done
+`;
+
 const npm = `#!/bin/sh
 exec node /lent/npm/bin/npm-cli.js "$@"
 `;
 
-export async function createLocalBase({ dir, kluctl, standIns }: LocalBaseOptions): Promise<LocalBase> {
+export async function createLocalBase({ dir, kluctl, fluxRenderer, standIns }: LocalBaseOptions): Promise<LocalBase> {
   const [layer, release] = [join(dir, "layer"), join(dir, "release")];
-  const programs = { "usr/local/bin/npm": npm, "usr/local/bin/curl": curl, "usr/local/bin/node": "", ...standIns };
+  const programs = {
+    "usr/local/bin/npm": npm,
+    "usr/local/bin/curl": curl,
+    "usr/local/bin/go": go,
+    "usr/local/bin/node": "",
+    ...standIns,
+  };
   for (const [path, text] of Object.entries(programs)) {
     await mkdir(dirname(join(layer, path)), { recursive: true });
     await writeFile(join(layer, path), text, { mode: 0o755 });
   }
+  await mkdir(join(layer, "lent"), { recursive: true });
+  await writeFile(join(layer, "lent/flux-renderer"), "");
   for (const name of ["npm", "npm-cache", "node_modules", "release", "examples"])
     await mkdir(join(layer, "lent", name), { recursive: true });
 
@@ -59,6 +77,7 @@ export async function createLocalBase({ dir, kluctl, standIns }: LocalBaseOption
       "/lent/npm-cache": (await run("npm", ["config", "get", "cache"])).stdout.trim(),
       "/lent/node_modules": join(import.meta.dirname, "../../node_modules"),
       "/lent/release": release,
+      "/lent/flux-renderer": fluxRenderer,
     },
     env: { npm_config_cache: "/lent/npm-cache", npm_config_offline: "true" },
     buildArgs: { ...toBuildArgs(packed), TARGETARCH: packed.architecture },

@@ -14,6 +14,7 @@ import { parseDockerfile } from "../../dev/image/dockerfile.ts";
 import { type ContainerOptions, createContext, follow, type Followed } from "../../dev/image/follow.ts";
 import { createLocalBase } from "../../dev/image/local.ts";
 import { freePort } from "../../dev/parts/port.ts";
+import { findRenderer } from "../support/flux-renderer.ts";
 import { useOtlpReceiver } from "../support/otlp-receiver.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { environment, type LogLine, sendPush } from "../support/towline.ts";
@@ -40,7 +41,7 @@ async function useImage(kluctl: string): Promise<Followed> {
   const workDir = join(dir, "work");
   await mkdir(workDir);
   const [local, text] = await Promise.all([
-    createLocalBase({ dir: join(dir, "base"), kluctl, standIns }),
+    createLocalBase({ dir: join(dir, "base"), kluctl, fluxRenderer: await findRenderer(), standIns }),
     readFile(join(root, "Dockerfile"), "utf8"),
     createContext(root, join(dir, "context")),
   ]);
@@ -115,6 +116,9 @@ test.skipIf(!mayMount)(
       /^65532\n0\nCapEff:\s+0+\n.*Read-only file system$/,
     );
     expect((await runIn(image, "towline", "version")).code).toBe(0);
+    expect((await runIn(image, "towline-flux", "--version")).said).toMatch(
+      /^towline-flux for kustomize-controller 1\./,
+    );
 
     const collector = await useOtlpReceiver();
     // The server. Its first run of kluctl finds the image's Python; the later ones use warm renderers.

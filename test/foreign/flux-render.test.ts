@@ -32,6 +32,8 @@ import { useGitServer, useTempDir } from "../support/world.ts";
 
 const run = promisify(execFile);
 const { signal } = new AbortController();
+/** A controller that applies two dozen Kustomizations, or a compiler. */
+const patient = { timeout: 600_000 };
 const all = Object.entries({ ...renderCases, ...brokenCases });
 
 type Rendered = Readonly<Record<string, unknown>> & {
@@ -40,7 +42,7 @@ type Rendered = Readonly<Record<string, unknown>> & {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 };
 
-test("what is rendered is what kustomize-controller applies, or fails in the same words", async () => {
+test("what is rendered is what kustomize-controller applies, or fails in the same words", patient, async () => {
   const desk = await useForeignDesk([...fluxTools]);
   await useFlux(desk);
   const root = await useSource(desk);
@@ -69,7 +71,7 @@ test("what is rendered is what kustomize-controller applies, or fails in the sam
   }
 });
 
-test("the program is built from the modules of kustomize-controller, and its own tests pass", async () => {
+test("the program is built from the modules of kustomize-controller, and its own tests pass", patient, async () => {
   const tools = await findTools(["towline-flux", "kustomize-controller"], { say: () => undefined });
   const own = await modulesOf(tools["towline-flux"]);
   const controller = await modulesOf(tools["kustomize-controller"]);

@@ -71,6 +71,32 @@ test("a Kustomization that cannot be rendered does not affect the others, and le
   expect(objectsOf(rendered[5])).toHaveLength(1);
 });
 
+test("what SOPS encrypted stays as it is in the file", async () => {
+  const encrypted = { type: "Opaque", sops: { mac: "ENC[AES256_GCM,data:bWFj]", version: "3.9.0" } };
+  const secret = (name: string, values: object) =>
+    stringify({ apiVersion: "v1", kind: "Secret", metadata: { name, namespace: "shop" }, ...values, ...encrypted });
+  const value = { password: "ENC[AES256_GCM,data:cGFzcw==,type:str]" };
+  const root = await useFiles({
+    "data.yaml": secret("data", { data: value }),
+    "string.yaml": secret("${name}", { stringData: value }),
+  });
+  const renderer = await useFluxRenderer();
+  const kustomizations = [toRender("a", { postBuild: { substitute: { name: "text" } } })];
+  const [rendered] = await renderer.render({ root, kustomizations }, signal);
+  expect(objectsOf(rendered)).toEqual([
+    expect.objectContaining({
+      ...encrypted,
+      data: value,
+      metadata: expect.objectContaining({ name: "data" }) as object,
+    }),
+    expect.objectContaining({
+      ...encrypted,
+      stringData: value,
+      metadata: expect.objectContaining({ name: "text" }) as object,
+    }),
+  ]);
+});
+
 test("the program gets the checkout and its request, and nothing else", async () => {
   const outside = await useFiles({ "secret.yaml": configMap("secret") });
   const root = await useFiles({
