@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 
@@ -119,12 +120,8 @@ func substitute(built resmap.ResMap, kustomization *kustomizev1.Kustomization, v
 	// Flux reads the variables from the cluster; here they are part of the request, as if they were written inline.
 	withVariables := kustomization.DeepCopy()
 	inline := map[string]string{}
-	for name, value := range variables {
-		inline[name] = value
-	}
-	for name, value := range kustomization.Spec.PostBuild.Substitute {
-		inline[name] = value
-	}
+	maps.Copy(inline, variables)
+	maps.Copy(inline, kustomization.Spec.PostBuild.Substitute)
 	withVariables.Spec.PostBuild.Substitute = inline
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(withVariables)
 	if err != nil {
