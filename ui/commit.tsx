@@ -132,7 +132,8 @@ function Proposed({ name, url, words, verdict, previews }: TracedPullRequest) {
       <ul class="plain">
         {previews.map((one) => (
           <li key={one.deployment}>
-            <a href={addressOf(one.deployment)}>{one.deployment}</a> <span class="quiet">{one.verdict}</span>
+            {one.kind ? one.deployment : <a href={addressOf(one.deployment)}>{one.deployment}</a>}{" "}
+            <span class="quiet">{one.verdict}</span>
           </li>
         ))}
       </ul>

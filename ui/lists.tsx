@@ -54,7 +54,12 @@ export function PullRequestsView() {
                 <ul>
                   {found.previews.map((preview) => (
                     <li key={preview.deployment}>
-                      <a href={addressOf(preview.deployment)}>{preview.deployment}</a>: {preview.verdict}
+                      {preview.kind ? (
+                        preview.deployment
+                      ) : (
+                        <a href={addressOf(preview.deployment)}>{preview.deployment}</a>
+                      )}
+                      : {preview.verdict}
                     </li>
                   ))}
                 </ul>

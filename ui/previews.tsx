@@ -126,10 +126,10 @@ function groupSame(found: readonly PreviewChanges[], tab: ChangesTab): readonly 
 }
 
 function Name({ preview, isLinked }: { readonly preview: ShownPreview; readonly isLinked: boolean }) {
-  const { deployment, places } = preview;
+  const { deployment, kind, places } = preview;
   return (
     <>
-      {isLinked ? deployment : <a href={addressOf(deployment)}>{deployment}</a>}{" "}
+      {isLinked || kind ? deployment : <a href={addressOf(deployment)}>{deployment}</a>}{" "}
       <span class="quiet">{places.join(" · ")}</span>
     </>
   );
@@ -170,7 +170,7 @@ function PreviewSection({ preview, changes, others, isCounted, open, view, onOpe
       </summary>
       {open && (
         <div class="preview-body">
-          {!isLinked && <a href={addressOf(deployment)}>The deployment</a>}
+          {!isLinked && !preview.kind && <a href={addressOf(deployment)}>The deployment</a>}
           {others.length > 0 && (
             <details>
               <summary>

@@ -4,7 +4,7 @@ import { followsGit, pullRequestText } from "../model.ts";
 import { reposOfDeployments } from "../model/includes.ts";
 import { type Allowance, allowancesOf, isSamePullRequest } from "../preview/allowances.ts";
 import { describeReport } from "../preview/summary.ts";
-import type { Report } from "../model/report.ts";
+import { nameOfPreview, type Report } from "../model/report.ts";
 import { type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, listing, type Format, isForPeople, orDash, outputOption, short } from "./output.ts";
@@ -89,7 +89,7 @@ function toTable(reports: readonly Listed[], wide: boolean): string {
   ];
   const rows = reports.map((report) => {
     const { pullRequest, baseBranch, head: commit, state, startedAt, finishedAt, previews, allowed = [] } = report;
-    const names = previews.map(({ deployment }) => `${deployment.namespace}/${deployment.name}`).join(", ");
+    const names = previews.map(nameOfPreview).join(", ");
     const verdict = plain(describeReport(report));
     const age = ageText(now - (finishedAt ?? startedAt));
     const allowedText = allowed

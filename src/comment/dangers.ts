@@ -2,8 +2,7 @@
  * The dangers of a merge, shown first: losses, changes that the API server rejects, those that cost availability or
  * security, and far-reaching ones.
  */
-import { keyText } from "../model.ts";
-import type { PreviewObject, Risk } from "../model/report.ts";
+import { nameOfPreview, type PreviewObject, type Risk } from "../model/report.ts";
 import { grouped, plural } from "../preview/summary.ts";
 import type { Group } from "./groups.ts";
 import { objectName } from "./objects.ts";
@@ -80,7 +79,7 @@ export function renderDangers(groups: readonly Group[], deployments: number, roo
 export function scopeOf({ previews, preview }: Group, deployments: number, { code }: Markup): string {
   if (deployments === 1) return "";
   const more = previews.length > 1 ? ` and ${grouped(previews.length - 1)} more` : "";
-  return ` in ${code(keyText(preview.deployment))}${more}`;
+  return ` in ${code(nameOfPreview(preview))}${more}`;
 }
 
 function nameAll(objects: readonly PreviewObject[], danger: Danger, withNamespace: boolean): string {

@@ -1,6 +1,5 @@
 /** The frame of the comment: the verdict, notes, and the footer that says what was compared. */
-import { keyText } from "../model.ts";
-import { isOpen, type Preview, type Report } from "../model/report.ts";
+import { isOpen, nameOfPreview, type Preview, type Report } from "../model/report.ts";
 import { findOrder } from "../preview/order.ts";
 import {
   areIsolated,
@@ -155,7 +154,7 @@ function describeOrder(previews: readonly Preview[], code: Markup["code"]): stri
   const steps = findOrder(previews);
   if (steps.length < 2) return [];
   const named = steps.slice(0, mostSteps).map((step) => {
-    const names = step.slice(0, mostNames).map(({ deployment }) => code(keyText(deployment)));
+    const names = step.slice(0, mostNames).map((preview) => code(nameOfPreview(preview)));
     return [...names, ...(step.length > mostNames ? [`${grouped(step.length - mostNames)} more`] : [])].join(", ");
   });
   const more = steps.length > mostSteps ? ` → ${plural(steps.length - mostSteps, "more step")}` : "";

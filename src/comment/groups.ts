@@ -1,7 +1,6 @@
 /** Groups deployments in which merging has the same effect, so that it is described once. */
 import { createHash } from "node:crypto";
-import { keyText } from "../model.ts";
-import type { Preview, PreviewObject, Risk } from "../model/report.ts";
+import { nameOfPreview, type Preview, type PreviewObject, type Risk } from "../model/report.ts";
 import { sortByOrder } from "../preview/order.ts";
 import { isChanged } from "../preview/summary.ts";
 
@@ -20,7 +19,7 @@ export type Urgency = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
 /** Returns the groups, the most urgent first, then the largest, then in the order in which they would be deployed. */
 export function groupPreviews(previews: readonly Preview[]): Group[] {
   const groups = Map.groupBy(sortByOrder(previews), (preview) =>
-    isWhole(preview) ? contentId(preview) : keyText(preview.deployment),
+    isWhole(preview) ? contentId(preview) : nameOfPreview(preview),
   );
   return [...groups.values()]
     .flatMap((members) => {
@@ -79,6 +78,7 @@ function contentId(preview: Preview): string {
     return [ref.group, ref.kind, ref.name, action, risks, diff, secretKeys];
   });
   const content = JSON.stringify([
+    preview.kind,
     state,
     suspended,
     counts,

@@ -1,6 +1,5 @@
 /** Renders a collapsed section for each group of deployments with details. */
-import { keyText } from "../model.ts";
-import type { Preview } from "../model/report.ts";
+import { nameOfPreview, type Preview } from "../model/report.ts";
 import { describeChanges, describeFailure, describeNoChange, grouped, plural } from "../preview/summary.ts";
 import type { Group } from "./groups.ts";
 import { cutLines } from "./lines.ts";
@@ -167,7 +166,7 @@ function titleOf({ previews, preview }: Group, only: boolean): string {
     preview.state === "failed"
       ? describeFailure(preview)
       : describeChanges(preview.counts) || describeNoChange(preview);
-  const name = `<b>${htmlCode(keyText(preview.deployment))}</b>`;
+  const name = `<b>${htmlCode(nameOfPreview(preview))}</b>`;
   if (only) {
     const places = [preview.target, preview.cluster].filter(Boolean).map((place = "") => htmlCode(place));
     const drift = preview.drift > 0 ? [describeDrift(preview.drift)] : [];
@@ -183,7 +182,7 @@ function listNames(previews: readonly Preview[], room: number): string {
   const areTogether = new Set(previews.map(placeOf)).size === 1;
   const all = previews.map((preview) => {
     const place = areTogether ? "" : placeOf(preview);
-    return `${code(keyText(preview.deployment))}${place && ` (${place})`}`;
+    return `${code(nameOfPreview(preview))}${place && ` (${place})`}`;
   });
   let length = 0;
   const tooMany = all.findIndex((name) => (length += name.length + 2) > room);

@@ -2,8 +2,7 @@
  * Renders the table of deployments on one screen: a row for each, or for those with the same result if there are many,
  * the most urgent first. The rest is folded, and counted if there is no room for it.
  */
-import { keyText } from "../model.ts";
-import type { Preview } from "../model/report.ts";
+import { nameOfPreview, type Preview } from "../model/report.ts";
 import {
   describeChanges,
   describeFailure,
@@ -88,7 +87,7 @@ function toRows(groups: readonly Group[], columns: readonly Column[]): Row[] {
   const deployments = groups.reduce((sum, { previews }) => sum + previews.length, 0);
   return groups.flatMap(({ previews }) => {
     const rows = Map.groupBy(previews, (preview) =>
-      deployments > mostRows ? resultOf(preview, columns) : keyText(preview.deployment),
+      deployments > mostRows ? resultOf(preview, columns) : nameOfPreview(preview),
     );
     return [...rows.values()].map((members) => ({ previews: members, cells: cellsOf(members, columns) }));
   });
@@ -170,7 +169,7 @@ function columnsFor(over: boolean): Column[] {
   });
   return [
     { title: " ", align: "---", empty: "", cell: (preview) => iconOf(preview, over) },
-    { title: names, align: "---", empty: "", cell: ({ deployment }) => cellCode(keyText(deployment)) },
+    { title: names, align: "---", empty: "", cell: (preview) => cellCode(nameOfPreview(preview)) },
     { title: places, align: "---", empty: "", cell: placeOf },
     number("changed", ({ counts }) => counts.changed),
     number("new", ({ counts }) => counts.new),
@@ -217,6 +216,7 @@ function remarkOf(preview: Preview, over: boolean): string {
 export function describeLimits(preview: Preview): string[] {
   const { counts, suspended, approval, concealed } = preview;
   const limits = [
+    preview.kind !== undefined && "applied by Flux",
     preview.isolated === true && "without the cluster",
     suspended && "suspended: merging deploys nothing here",
     approval === "pending" && "waiting for approval",
@@ -230,8 +230,8 @@ export function describeLimits(preview: Preview): string[] {
 
 /** Names the only deployment in one line, with everything that the table would say. */
 export function describeOnly(preview: Preview, over: boolean): string {
-  const { deployment, drift } = preview;
-  const where = [cellCode(keyText(deployment)), placeOf(preview)].filter(Boolean).join(" · ");
+  const { drift } = preview;
+  const where = [cellCode(nameOfPreview(preview)), placeOf(preview)].filter(Boolean).join(" · ");
   const said = [remarkOf(preview, over), drift > 0 && describeDrift(drift)].filter(Boolean);
   return `${iconOf(preview, over)} ${where}${said.length > 0 ? `: ${said.join("; ")}` : ""}`;
 }

@@ -2,8 +2,8 @@
  * Renders the changes that are not counted, one folded section each: what the merge keeps as it is in the cluster,
  * commits on the base branch that are not deployed, drift, and noise.
  */
-import { keyText } from "../model.ts";
 import {
+  nameOfPreview,
   countUncounted,
   type Preview,
   type Report,
@@ -119,7 +119,7 @@ function renderOne(uncounted: Uncounted, baseBranch: string, room: number): stri
 const mostNames = 3;
 
 function renderGroup({ previews, changes }: UncountedGroup, room: number): string {
-  const names = previews.slice(0, mostNames).map(({ deployment }) => code(keyText(deployment)));
+  const names = previews.slice(0, mostNames).map((preview) => code(nameOfPreview(preview)));
   const more = previews.length > mostNames ? ` and ${plural(previews.length - mostNames, "more deployment")}` : "";
   const title = `In ${names.join(", ")}${more}:`;
   const { text } = renderObjects(changes.objects, {

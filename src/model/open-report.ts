@@ -1,6 +1,6 @@
 /** What is known of all open pull requests of a repository without reading their whole reports. Pure. */
 import { type Key, keyText } from "../model.ts";
-import type { Report } from "./report.ts";
+import { nameOfPreview, type Report } from "./report.ts";
 
 /** What is known of an open pull request. */
 export interface OpenReport extends Pick<
@@ -20,7 +20,7 @@ const longestShows = 4_000;
 export function toOpenReport(report: Report & { readonly state: OpenReport["state"] }): OpenReport {
   const { pullRequest, baseBranch, head, base, mendable, startedAt, state, previews } = report;
   const affects = state === "working" ? undefined : previews.some(({ includes }) => !includes);
-  const names = previews.map(({ deployment }) => keyText(deployment));
+  const names = previews.map(nameOfPreview);
   const isKnown = state === "done" || names.length > 0;
   const shows = isKnown && names.join().length <= longestShows ? names : undefined;
   return { pullRequest, baseBranch, head, base, mendable, startedAt, state, affects, shows };

@@ -53,6 +53,8 @@ const UncountedChanges = z.object({ objects: z.array(PreviewObject), objectsLeft
 const Key = z.object({ namespace: kubernetesName, name: kubernetesName });
 
 const Preview = z.object({
+  /** The resource of Flux that it is; absent for a KluctlDeployment. */
+  kind: z.literal("Kustomization").optional(),
   deployment: Key,
   target: z.string().optional(),
   cluster: z.string(),
@@ -283,6 +285,11 @@ export type RolloutRest = z.infer<typeof RolloutRest>;
 export type Risk = z.infer<typeof Risk>;
 export type UncountedChanges = z.infer<typeof UncountedChanges>;
 
+/** What the deployment is called: `shop/prod`, or `Kustomization shop/prod`. No two previews of a report have the same name. */
+export function nameOfPreview({ kind, deployment }: Pick<Preview, "kind" | "deployment">): string {
+  return kind === undefined ? keyText(deployment) : `${kind} ${keyText(deployment)}`;
+}
+
 /** The lists of changes that are not counted, in the order in which they are shown. */
 export const uncountedKinds = ["kept", "noise", "undeployed", "drifted"] as const;
 export type UncountedKind = (typeof uncountedKinds)[number];
@@ -352,7 +359,7 @@ export function failedIn(
 ): RolloutLine[] {
   const failedBefore = ({ includes, unsure, failed, errors }: Preview) =>
     (includes || unsure) && (failed === "run" || errors.some(({ old }) => old));
-  const own = new Set(previews.filter((one) => !failedBefore(one)).map(({ deployment }) => keyText(deployment)));
+  const own = new Set(previews.filter((one) => !failedBefore(one)).map(nameOfPreview));
   return rollout.filter(
     ({ deployment, succeeded, failingSince = Infinity }) => own.has(deployment) && !succeeded && failingSince <= since,
   );

@@ -1,7 +1,7 @@
 /** The order in which the deployments of a report would be deployed, because of their dependencies. Pure. */
 import { type AnyDeployment, type GitDeployment, type Key, keyText } from "../model.ts";
 import { dependenciesOf } from "../guards/depends-on.ts";
-import type { Preview } from "../model/report.ts";
+import { nameOfPreview, type Preview } from "../model/report.ts";
 
 /**
  * What a shown deployment depends on: directly, and the shown ones that it reaches only through others. What those depend on
@@ -36,15 +36,15 @@ export function findDependencies(
  * Deployments that depend on themselves are never deployed, and left out.
  */
 export function findOrder(previews: readonly Preview[]): readonly (readonly Preview[])[] {
-  const known = new Set(previews.map(({ deployment }) => keyText(deployment)));
+  const known = new Set(previews.map(nameOfPreview));
   const needs = new Map(
     previews.map((preview) => [preview, (preview.dependsOn ?? []).map(keyText).filter((name) => known.has(name))]),
   );
   const needed = new Set([...needs.values()].flat());
   const steps: Preview[][] = [];
-  let rest = previews.filter((preview) => needs.get(preview)?.length || needed.has(keyText(preview.deployment)));
+  let rest = previews.filter((preview) => needs.get(preview)?.length || needed.has(nameOfPreview(preview)));
   while (rest.length > 0) {
-    const waiting = new Set(rest.map(({ deployment }) => keyText(deployment)));
+    const waiting = new Set(rest.map(nameOfPreview));
     const next = rest.filter((preview) => !needs.get(preview)?.some((name) => waiting.has(name)));
     if (next.length === 0) break;
     steps.push(next);

@@ -5,7 +5,7 @@
 import type { DeliveryRecord } from "../model/delivery-record.ts";
 import { type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
 import type { TracedPullRequest } from "../views/trace.ts";
-import { isOpen, type Report } from "../model/report.ts";
+import { isOpen, nameOfPreview, type Report } from "../model/report.ts";
 import { describePreview, describeReport } from "./summary.ts";
 
 export interface ProposalsDeps {
@@ -110,7 +110,8 @@ export function describeProposal(report: Report) {
     ...(mergeCommit && { mergeCommit }),
     verdict: describeReport(report),
     previews: previews.map((preview) => ({
-      deployment: `${preview.deployment.namespace}/${preview.deployment.name}`,
+      deployment: nameOfPreview(preview),
+      ...(preview.kind && { kind: preview.kind }),
       verdict: describePreview(preview),
     })),
   };

@@ -21,6 +21,10 @@ export function fluxContextOf({ kind, key }: Pick<FluxDeployment, "kind" | "key"
   return `${aggregateContext}/${kind.toLowerCase()}/${keyText(key)}`;
 }
 
+function previewContextOf({ kind, deployment }: Preview): string {
+  return kind === undefined ? contextOf(deployment) : fluxContextOf({ kind, key: deployment });
+}
+
 /** Whether it is the name of a status of what Flux applies: a name of a deployment has one part less. */
 export function isFluxContext(context: string): boolean {
   return context.split("/").length === 4;
@@ -79,7 +83,7 @@ export function withoutLink({ url: _, proposed: __, ...said }: CommitStatus): Co
 export function statusesOf(report: Report, url: string): CommitStatus[] {
   const over = !isOpen(report);
   const lines = report.previews.map((preview) => ({
-    context: contextOf(preview.deployment),
+    context: previewContextOf(preview),
     state: over && preview.state === "working" ? "canceled" : stateOf(preview),
     description: describePreview(preview),
     url,

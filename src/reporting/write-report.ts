@@ -155,7 +155,8 @@ export function createReportWriter(deps: ReportWriterDeps) {
   async function readBase(report: Report, signal?: AbortSignal): Promise<string | undefined> {
     if (report.state !== "done" || report.base === undefined || report.restarts >= mostRestarts) return undefined;
     const { previews, baseBranch, repo } = report;
-    const first = previews.find(({ includes }) => !includes) ?? previews[0];
+    const own = previews.filter(({ kind }) => kind === undefined);
+    const first = own.find(({ includes }) => !includes) ?? own[0];
     try {
       const deployment = first && (await deps.deployments.get(first.deployment));
       if (deployment === undefined || isMalformed(deployment)) return undefined;

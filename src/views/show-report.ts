@@ -13,6 +13,7 @@ import { keyText, type PullRequestKey, pullRequestText } from "../model.ts";
 import {
   type ChildPreviews,
   type EarlierPreview,
+  nameOfPreview,
   type Preview,
   type PreviewObject,
   type Report,
@@ -63,8 +64,10 @@ export interface ShownReport {
 }
 
 export interface ShownPreview {
-  /** `namespace/name` */
+  /** See `nameOfPreview`. */
   readonly deployment: string;
+  /** Of Flux: then the page shows nothing else of it. */
+  readonly kind?: Preview["kind"];
   /** Target and cluster. */
   readonly places: readonly string[];
   readonly state: Preview["state"];
@@ -166,7 +169,7 @@ function explainObstacle(obstacle: NonNullable<Report["obstacle"]>, report: Repo
 }
 
 function showPreview(preview: Preview, first: Preview | undefined): ShownPreview {
-  const { deployment, target, cluster, state, failure, errors, warnings, counts, drift } = preview;
+  const { target, cluster, state, failure, errors, warnings, counts, drift } = preview;
   const { unattributed, pruneWaits, encrypted, concealed } = preview;
   const notes = [
     unattributed !== undefined && describeUnattributed(oneLine(unattributed), sentences),
@@ -180,7 +183,8 @@ function showPreview(preview: Preview, first: Preview | undefined): ShownPreview
     return changes === undefined ? [] : [[kind, showChanges(changes)] as const];
   });
   return {
-    deployment: keyText(deployment),
+    deployment: nameOfPreview(preview),
+    ...(preview.kind && { kind: preview.kind }),
     places: [target, cluster].flatMap((place) => (place ? [oneLine(place)] : [])),
     state,
     attention: attentionOf({ state: "done", previews: [preview] }),
@@ -191,7 +195,7 @@ function showPreview(preview: Preview, first: Preview | undefined): ShownPreview
     failure: state === "failed" ? makeVisible(failure ?? "The reason is unknown.") : undefined,
     errors: showMessages(errors, counts.errors),
     warnings: showMessages(warnings, counts.warnings),
-    sameAs: isSame ? keyText(first.deployment) : undefined,
+    sameAs: isSame ? nameOfPreview(first) : undefined,
     changes: showChanges(preview),
     uncounted: Object.fromEntries(uncounted),
   };

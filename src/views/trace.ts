@@ -2,6 +2,7 @@
 import type { DeliveryRecord } from "../model/delivery-record.ts";
 import { deployedCommitOf } from "../model/last-deploy.ts";
 import type { Ignored } from "../model/receipt.ts";
+import type { Preview } from "../model/report.ts";
 import {
   type Deployment,
   type DeploymentStatus,
@@ -33,6 +34,14 @@ export interface TracedDeployment {
   readonly steps: readonly TraceStep[];
 }
 
+/** The result of a pull request's preview in one deployment. */
+export interface ShownProposal {
+  readonly deployment: string;
+  /** Of Flux; absent for a KluctlDeployment. */
+  readonly kind?: Preview["kind"];
+  readonly verdict: string;
+}
+
 /** A pull request that proposes the commit, or once did. */
 export interface TracedPullRequest {
   /** `gitea:example/shop#7` */
@@ -52,7 +61,7 @@ export interface TracedPullRequest {
   readonly words: string;
   /** The verdict on the current head; empty if the pull request is closed. */
   readonly verdict: string;
-  readonly previews: readonly { readonly deployment: string; readonly verdict: string }[];
+  readonly previews: readonly ShownProposal[];
 }
 
 export interface Trace {

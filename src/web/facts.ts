@@ -9,7 +9,7 @@ import type { DeploymentState } from "../views/state.ts";
 import type { MissedPushes } from "../model/missed-push.ts";
 import type { SweepPace } from "../model/sweep-pace.ts";
 import type { ShownTarget } from "../views/notifications.ts";
-import type { Trace } from "../views/trace.ts";
+import type { ShownProposal, Trace } from "../views/trace.ts";
 
 export interface PageDeployment extends DeploymentState {
   /** The commit's URL at the git host; absent if unknown. */
@@ -115,7 +115,7 @@ export interface PagePullRequest {
   /** When it was previewed. */
   readonly at: number;
   readonly verdict: string;
-  readonly previews: readonly { readonly deployment: string; readonly verdict: string }[];
+  readonly previews: readonly ShownProposal[];
 }
 
 /** One pull request in full. */

@@ -13,8 +13,11 @@ export type FindSight = (caller: Access) => Promise<Sees>;
 
 export const seesAll: Sees = () => true;
 
-/** `namespace/name` */
-const seesKey = (sees: Sees) => (deployment: string) => sees(deployment.split("/", 1)[0] ?? "");
+/**
+ * `namespace/name`. What Flux applies has a kind before it, and may be in any namespace: users who see only some do not see it.
+ */
+const seesKey = (sees: Sees) => (deployment: string) =>
+  !deployment.includes(" ") && sees(deployment.split("/", 1)[0] ?? "");
 
 /** Keeps deliveries that affect visible deployments, reduced to those deployments. */
 export function limitForges(forges: readonly PageForge[], sees: Sees): readonly PageForge[] {

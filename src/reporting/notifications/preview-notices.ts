@@ -1,7 +1,7 @@
 /** Pull requests whose preview failed, from their reports. */
 import { compareText } from "../../kit/compare-text.ts";
 import { type AnyDeployment, followsGit, keyText, type NoticeLine, type RepoId } from "../../model.ts";
-import { isForeign, isOpen, type Report } from "../../model/report.ts";
+import { isForeign, isOpen, nameOfPreview, type Report } from "../../model/report.ts";
 import type { Reports } from "../../ports.ts";
 import { describeReport } from "../../preview/summary.ts";
 import { sumOf } from "../statuses.ts";
@@ -23,7 +23,7 @@ export async function findFailedPreviews(
   );
   return found.flatMap(({ repo, report }) => {
     if (report === undefined || isForeign(report)) return [];
-    const names = new Set(report.previews.map(({ deployment }) => keyText(deployment)));
+    const names = new Set(report.previews.map(nameOfPreview));
     // Naming a repository is not enough: only who was able to deploy from it hears of its pull requests.
     const following = all.filter(
       (one) => followsGit(one) && one.repo === repo && one.status.lastDeployResult !== undefined,
@@ -45,7 +45,7 @@ function toNotice(report: Report, deployments: readonly AnyDeployment[]): Notice
   const name = `${pullRequest.repoName}#${pullRequest.number}`;
   const lines = previews
     .filter(({ state, counts }) => state === "failed" || counts.errors > 0)
-    .map(({ deployment }): NoticeLine => ({ name: keyText(deployment), state: "failed", text: "would fail" }))
+    .map((preview): NoticeLine => ({ name: nameOfPreview(preview), state: "failed", text: "would fail" }))
     .toSorted((a, b) => compareText(a.name, b.name));
   return {
     ...{ subject: `preview ${pullRequest.forge}:${name}`, kind: "preview", settled: report.state !== "working", url },
