@@ -20,6 +20,7 @@ import type { OfferedSources, SourceOverride } from "./model/source-override.ts"
 
 export type * from "./ports/flux-renderer.ts";
 export type * from "./ports/forge.ts";
+export type * from "./ports/preview-cluster.ts";
 export type * from "./ports/records.ts";
 
 /** The KluctlDeployments of the watched namespaces. */
@@ -80,6 +81,8 @@ export interface FluxSources {
   following(repo: RepoId): readonly FluxSource[];
   /** Reads from the API server; `undefined` if it does not exist, or cannot be followed. Throws ApiError. */
   get(key: Key, signal?: AbortSignal): Promise<FluxSource | undefined>;
+  /** The resource as the API server has it; `undefined` if it does not exist. Throws ApiError. */
+  resource(key: Key, signal?: AbortSignal): Promise<JsonObject | undefined>;
   /** Makes Flux fetch now. `at` identifies the request: a new value is a new request. Throws ApiError. */
   requestFetch(key: Key, at: string, signal?: AbortSignal): Promise<void>;
 }
@@ -95,6 +98,8 @@ export interface FluxDeployments {
   find(key: Key): FluxDeployment | undefined;
   /** Reads it from the API server; `undefined` if it does not exist any more. Throws ApiError. */
   read(deployment: Pick<FluxDeployment, "kind" | "key">, signal?: AbortSignal): Promise<FluxDeployment | undefined>;
+  /** A Kustomization as the API server has it; `undefined` if it does not exist. Throws ApiError. */
+  kustomization(key: Key, signal?: AbortSignal): Promise<JsonObject | undefined>;
 }
 
 export interface Secrets {

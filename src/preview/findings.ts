@@ -12,6 +12,8 @@ export interface Findings {
   obstacle?: Report["obstacle"];
   mendable?: boolean;
   previews: readonly Preview[];
+  /** Of what Flux applies. */
+  flux?: readonly Preview[] | undefined;
   ignored: readonly Ignored[];
   /** See MatchedConsumers. */
   unshown?: readonly Ignored[];
@@ -39,7 +41,7 @@ const mostUnshown = 10;
 /** Without `finishedAt` the work is still in progress. */
 export function toReport(
   { pullRequest, previous, repo, cause }: Subject,
-  { base, obstacle, mendable, previews, unshown = [], beyond = 0, children }: Findings,
+  { base, obstacle, mendable, previews, flux = [], unshown = [], beyond = 0, children }: Findings,
   { startedAt, finishedAt }: { startedAt: number; finishedAt?: number },
 ): Report {
   const rest = beyond + Math.max(0, unshown.length - mostUnshown);
@@ -58,7 +60,7 @@ export function toReport(
     state: finishedAt === undefined ? "working" : "done",
     obstacle,
     mendable,
-    previews: [...previews],
+    previews: [...previews, ...flux],
     ...(unshown.length > 0 && { unshown: unshown.slice(0, mostUnshown) }),
     ...(rest > 0 && { beyond: rest }),
     ...(children && { children: { ...children, previews: [...children.previews] } }),
@@ -71,7 +73,8 @@ export function toReport(
   };
 }
 
-export function describeFindings({ base, obstacle, previews, ignored }: Findings) {
+export function describeFindings({ base, obstacle, flux = [], ignored, ...own }: Findings) {
+  const previews = [...own.previews, ...flux];
   return {
     base,
     obstacle: obstacle?.kind,

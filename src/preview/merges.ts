@@ -127,24 +127,20 @@ async function mergeForLogin(
   { secrets, sources }: MergesDeps,
   signal: AbortSignal,
 ): Promise<MergedOrNot> {
-  const { head, baseBranch } = pullRequest;
+  const { head } = pullRequest;
   let credentials = noCredentials;
   try {
     const [first] = candidates as [GitDeployment, ...GitDeployment[]];
     credentials = await readCredentials(first, secrets);
     const repository = { url, credentials: credentials.git };
-    // Always fetched: a webhook about the pull request does not contain the current commit of the base branch.
-    const heads = await sources.heads(repository, undefined, signal);
+    const { heads, base } = await readRefs(pullRequest, repository, sources, signal);
     const { defaultRef } = heads;
-    const base = heads.commits.get(`refs/heads/${baseBranch}`);
-    if (base === undefined) throw new SourceError("ref-not-found", `there is no branch ${baseBranch} to merge into`);
     const match = includes ? matchConsumers : matchPullRequest;
     const { concerned, ...others } = match(pullRequest, candidates, { defaultRef });
     if (concerned.length === 0) return { kind: "nobody", base, ...others };
     if (pullRequest.fork) await checkProposed(pullRequest, repository, sources, signal);
     else if (!isBranchTip(head, heads)) throw new HeadOnNoBranch(head);
-    // Merges exactly this commit, wherever its branch is by now.
-    const merge: Merge = await sources.merge({ ...repository, head, base }, signal);
+    const merge = await mergeHead(pullRequest, { ...repository, base }, sources, signal);
     if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
     const known = { defaultRef, changed: merge.changed };
     const group = { deployments: candidates, credentials, includes };
@@ -154,6 +150,45 @@ async function mergeForLogin(
   } catch (error) {
     return { kind: "failed", deployments: candidates, credentials, includes, error };
   }
+}
+
+/** Always fetched: a webhook about the pull request does not contain the current commit of the base branch. */
+async function readRefs(
+  { baseBranch }: PullRequest,
+  repository: Repository,
+  sources: Pick<Sources, "heads">,
+  signal: AbortSignal,
+) {
+  const heads = await sources.heads(repository, undefined, signal);
+  const base = heads.commits.get(`refs/heads/${baseBranch}`);
+  if (base === undefined) throw new SourceError("ref-not-found", `there is no branch ${baseBranch} to merge into`);
+  return { heads, base };
+}
+
+/** Merges exactly this commit, wherever its branch is by now. */
+function mergeHead(
+  { head }: PullRequest,
+  into: Repository & { readonly base: string },
+  sources: Pick<Sources, "merge">,
+  signal: AbortSignal,
+): Promise<Merge> {
+  return sources.merge({ ...into, head }, signal);
+}
+
+/**
+ * The merge of a branch of the repository, with no other login than those of the server itself. Throws SourceError; also
+ * HeadOnNoBranch.
+ */
+export async function mergeBranch(
+  pullRequest: PullRequest,
+  url: string,
+  sources: Pick<Sources, "heads" | "merge">,
+  signal: AbortSignal,
+): Promise<{ readonly base: string; readonly merge: Merge }> {
+  const repository = { url, credentials: noCredentials.git };
+  const { heads, base } = await readRefs(pullRequest, repository, sources, signal);
+  if (pullRequest.fork || !isBranchTip(pullRequest.head, heads)) throw new HeadOnNoBranch(pullRequest.head);
+  return { base, merge: await mergeHead(pullRequest, { ...repository, base }, sources, signal) };
 }
 
 /**

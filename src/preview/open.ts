@@ -23,6 +23,9 @@ import { compare, type CompareDeps, type PreviewTarget, toWorking } from "./comp
 import { redactVisibly } from "./visible-text.ts";
 import { addChildren } from "./children/add-children.ts";
 import type { ParentDeployment } from "./children/compare-children.ts";
+import { withhold, type FluxCandidates } from "./flux/candidates.ts";
+import { compareBranch } from "./flux/compare-branch.ts";
+import type { FluxPreviewsDeps } from "./flux/compare-flux.ts";
 import { type Early, earlyAfterMs, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { compareIsolated } from "./isolated.ts";
@@ -33,6 +36,8 @@ import { findDependencies } from "./order.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
 
 export interface OpenDeps extends MergesDeps, CompareDeps {
+  /** Absent: what Flux applies is not previewed. */
+  readonly flux?: FluxPreviewsDeps | undefined;
   /** The name of the cluster for users. */
   readonly clusterName: () => Promise<string>;
   /** From the watch's cache. Absent: dependencies are only followed from the deployments that are shown. */
@@ -59,6 +64,8 @@ export interface OpenPullRequest extends Attempt {
   /** Those that include it, at any ref. */
   readonly including: readonly Deployment[];
   readonly repo: RepoId | undefined;
+  /** What Flux applies from its base branch. */
+  readonly flux?: FluxCandidates | undefined;
   readonly wantsManifests?: boolean | undefined;
   readonly log: Logger;
   /** `manifests`: those of the finished report. */
@@ -81,10 +88,13 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     : { allowed: concerned, isolated: [], withheld: [] };
   const candidates = [...allowed, ...isolated];
   const ignored = [...matched.ignored, ...included.ignored, ...withheld];
-  const { unshown } = included;
+  const byFlux = open.flux !== undefined && open.flux.kustomizations.length > 0 ? open.flux : undefined;
+  const ofForks = byFlux && pullRequest.fork ? withhold(byFlux) : [];
+  const unshown = [...included.unshown, ...ofForks];
   const beyond = included.concerned.length - consumers.length;
   const findings: Findings = { previews: [], ignored, unshown, beyond, secrets: deps.settings.serverSecrets ?? [] };
-  const notRendered = { kind: "fork", agit: pullRequest.agit, why: forks?.refusal } as const;
+  const why = withheld.length > 0 ? forks?.refusal : ofForks[0]?.reason;
+  const notRendered = { kind: "fork", agit: pullRequest.agit, why } as const;
 
   let comparedAt: number | undefined;
 
@@ -93,10 +103,11 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     log.info({ ...describeFindings(findings), ms: finishedAt - startedAt }, "previewed");
   }
 
-  if (candidates.length === 0) {
-    if (withheld.length > 0) {
+  const fluxToCompare = pullRequest.fork ? undefined : byFlux;
+  if (candidates.length === 0 && fluxToCompare === undefined) {
+    if (withheld.length + ofForks.length > 0) {
       findings.obstacle = notRendered;
-      if (notRendered.why !== undefined) findings.mendable = true;
+      if (withheld.length > 0 && notRendered.why !== undefined) findings.mendable = true;
     }
     await finish();
     return { kind: "done" };
@@ -130,12 +141,18 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
         deployments: allowed.map(({ key }) => keyText(key)),
       });
     }
-    const unsure = await compareMerges({ ...open, merges, isolated, whenCompared }, findings, early, deps);
+    const [kluctls, fluxes] = await Promise.allSettled([
+      compareMerges({ ...open, merges, isolated, whenCompared }, findings, early, deps),
+      fluxToCompare &&
+        compareBranch({ ...open, flux: fluxToCompare, isOnly: candidates.length === 0 }, findings, early, deps),
+    ]);
+    const unsure = valueOf(kluctls) + (valueOf(fluxes) ?? 0);
     await early.stop();
     signal.throwIfAborted();
     await finish();
     if (unsure === 0) return { kind: "done" };
-    return { kind: "failed", retry: "soon", message: `${unsure} of ${findings.previews.length} previews failed` };
+    const all = findings.previews.length + (findings.flux?.length ?? 0);
+    return { kind: "failed", retry: "soon", message: `${unsure} of ${all} previews failed` };
   } catch (error) {
     await early.stop();
     if (signal.aborted || error instanceof QueueUnavailableError) throw error;
@@ -155,11 +172,16 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     }
     if (retry === "person" || open.lastAttempt) {
       findings.obstacle = { kind: "failed", message: words };
-      findings.previews = [];
+      [findings.previews, findings.flux] = [[], []];
       await finish();
     }
     return { kind: "failed", retry, message: words };
   }
+}
+
+function valueOf<T>(settled: PromiseSettledResult<T>): T {
+  if (settled.status === "rejected") throw settled.reason;
+  return settled.value;
 }
 
 /**

@@ -17,6 +17,7 @@ import type { DeploymentManifests } from "../model/manifests.ts";
 import { type Report, type Staleness, toShown } from "../model/report.ts";
 import { isLimited, isRemade, mayRemakeAt } from "./budget.ts";
 import { toReport } from "./findings.ts";
+import { findCandidates } from "./flux/candidates.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
 import { librariesOf } from "./match-consumers.ts";
 import { reposOfUrls } from "../model/repo-url.ts";
@@ -87,7 +88,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     if (forge === undefined)
       return { kind: "skipped", why: `no login is configured for the API of forge ${key.forge}` };
     // An incomplete list of deployments would make it look as if none were affected.
-    if (!deps.deployments.synced()) {
+    if (!deps.deployments.synced() || deps.flux?.isLoading()) {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
     const pullRequest = await forge.pullRequest(key, attempt.signal);
@@ -166,6 +167,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
   function readersOf(pullRequest: PullRequest) {
     const repoUrls = pullRequest.repoUrls.filter((url) => deps.speaksFor(pullRequest.key.forge, url));
     const repos = reposOfUrls(repoUrls);
+    const flux = deps.flux && findCandidates(pullRequest, repos, deps.flux);
     const deployments = [...repos].flatMap((repo) => deps.deployments.tracking(repo));
     const including = [...new Set([...repos].flatMap((repo) => deps.deployments.including(repo)))];
     const library = [...repos].find((repo) => including.some((one) => librariesOf(one).some((of) => of.repo === repo)));
@@ -174,7 +176,8 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
       repos,
       deployments,
       including,
-      repo: deployments[0]?.repo ?? library,
+      flux,
+      repo: deployments[0]?.repo ?? library ?? flux?.sources[0]?.repo,
     };
   }
 

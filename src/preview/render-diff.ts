@@ -55,7 +55,8 @@ const longestPath = 400;
 /** If there are more, the whole object counts as one change. */
 const mostChanges = 1_000;
 
-function changesBetween(before: unknown, after: unknown): FieldChange[] {
+/** The changed fields, as in kluctl's diff. */
+export function changesBetween(before: unknown, after: unknown): FieldChange[] {
   const found: FieldChange[] = [];
   addChanges({ path: "", depth: 0, before, after }, found);
   return found.length <= mostChanges ? found : [{ type: "update", jsonPath: "", oldValue: before, newValue: after }];

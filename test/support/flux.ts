@@ -128,6 +128,7 @@ export function fakeFlux() {
       all: deployments.all,
       onChange: deployments.onChange,
       find: (key) => deployments.all().find((one) => one.kind === "Kustomization" && keyText(one.key) === keyText(key)),
+      kustomization: () => Promise.resolve(undefined),
       read({ kind, key }) {
         const newer = ahead.get(keyText(key));
         if (newer instanceof Error) return Promise.reject(newer);

@@ -40,6 +40,7 @@ interface Options extends Partial<
     PreviewDeps,
     | "audit"
     | "enabled"
+    | "flux"
     | "forges"
     | "speaksFor"
     | "kluctl"

@@ -2,6 +2,7 @@
 import type { KubeClient } from "../../kube/client.ts";
 import { listKind } from "../../kube/kind.ts";
 import { readOrNothing } from "../../kube/read-or-nothing.ts";
+import type { JsonObject } from "../../kit/json.ts";
 import { type FluxChart, type FluxDeployment, type Key, keyText } from "../../model.ts";
 import type { FluxDeployments, OnResourceChange } from "../../ports.ts";
 import { parseHelmChart, parseHelmRelease } from "./helm-release.ts";
@@ -74,6 +75,8 @@ export function createFluxDeployments(
       const found = parse(await readOrNothing(deps.client, of.pathOf(key), signal));
       return found && withChart(found);
     },
+    kustomization: async (key, signal) =>
+      (await readOrNothing(deps.client, kustomized.pathOf(key), signal)) as JsonObject | undefined,
     onChange: (callback) => void listeners.push(callback),
   };
 }

@@ -2,6 +2,7 @@
 import type { KubeClient } from "../../kube/client.ts";
 import { listKind } from "../../kube/kind.ts";
 import { readOrNothing } from "../../kube/read-or-nothing.ts";
+import type { JsonObject } from "../../kit/json.ts";
 import { type FluxSource, keyText, type RepoId } from "../../model.ts";
 import type { FluxSources, OnResourceChange } from "../../ports.ts";
 import { parseFluxSource, requestAnnotation } from "./git-repository.ts";
@@ -61,6 +62,8 @@ export function createFluxSources(deps: FluxSourcesDeps): WatchedFluxSources {
     find: watched.find,
     following: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
     get: async (key, signal) => parseFluxSource(await readOrNothing(client, watched.pathOf(key), signal)),
+    resource: async (key, signal) =>
+      (await readOrNothing(client, watched.pathOf(key), signal)) as JsonObject | undefined,
     async requestFetch(key, at, signal) {
       await client.request({
         ...{ method: "PATCH", path: watched.pathOf(key), query: { fieldManager }, signal },

@@ -1,0 +1,48 @@
+/** The cluster as the account of previews sees it, opened once for each account. */
+import { type Key, serviceAccountUser } from "../../model.ts";
+import type { PreviewCluster, PreviewClusters } from "../../ports.ts";
+import type { FluxKustomization } from "./kustomization.ts";
+
+export interface ClusterPool {
+  /**
+   * As the account of the Kustomization or, if the cluster does not have that, of the nearest of its `parents`: a pull
+   * request cannot choose an account. Throws PreviewRefusedError.
+   */
+  of(kustomization: Pick<FluxKustomization, "name">, parents: readonly string[]): Promise<PreviewCluster>;
+  requests(): number;
+  close(): Promise<void>;
+}
+
+/** `account`: for all of them, in the namespace of each. */
+export function createClusterPool(
+  clusters: PreviewClusters,
+  known: ReadonlyMap<string, FluxKustomization>,
+  account: string | undefined,
+): ClusterPool {
+  const opened = new Map<string, Promise<PreviewCluster>>();
+  let requests = 0;
+
+  function userOf(kustomization: Pick<FluxKustomization, "name">, parents: readonly string[]): string | undefined {
+    const owner = [kustomization.name, ...parents].map((name) => known.get(name)).find((one) => one !== undefined);
+    const name = account ?? owner?.serviceAccountName;
+    const key: Key | undefined = owner && name ? { namespace: owner.key.namespace, name } : undefined;
+    return key && serviceAccountUser(key);
+  }
+
+  return {
+    of(kustomization, parents) {
+      const impersonate = userOf(kustomization, parents);
+      const id = impersonate ?? "";
+      const cluster = opened.get(id) ?? clusters.open({ impersonate });
+      opened.set(id, cluster);
+      return cluster;
+    },
+    requests: () => requests,
+    async close() {
+      const all = await Promise.allSettled(opened.values());
+      const done = all.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+      requests = done.reduce((sum, cluster) => sum + cluster.requests(), 0);
+      await Promise.all(done.map((cluster) => cluster.close()));
+    },
+  };
+}

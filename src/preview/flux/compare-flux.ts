@@ -1,0 +1,138 @@
+/**
+ * What merging a pull request would change in what Flux applies. The base and the merge are rendered by Flux's own code; what
+ * differs is compared with the cluster. Reads from top to bottom.
+ */
+import type { Logger } from "../../log.ts";
+import { keyText, type Merged } from "../../model.ts";
+import type { Ignored } from "../../model/receipt.ts";
+import type { Preview } from "../../model/report.ts";
+import type { FluxDeployments, FluxRenderer, FluxSources, PreviewClusters } from "../../ports.ts";
+import type { CompareDeps } from "../compare.ts";
+import { type FluxCandidates, readCandidates, type ReadCandidates } from "./candidates.ts";
+import { createClusterPool } from "./clusters.ts";
+import {
+  compareKustomization,
+  type FluxComparing,
+  type KustomizationPair,
+  toWorkingFlux,
+} from "./compare-kustomization.ts";
+import type { FluxKustomization } from "./kustomization.ts";
+import { pairTrees } from "./pair-trees.ts";
+import { createPlaceholders } from "./placeholders.ts";
+import { type RenderedTree, renderTree, type TreeInput } from "./render-tree.ts";
+
+export interface FluxPreviewsDeps {
+  readonly sources: Pick<FluxSources, "following" | "find" | "resource">;
+  readonly deployments: Pick<FluxDeployments, "all" | "kustomization">;
+  /** Whether some of these resources may not be known yet. */
+  readonly isLoading: () => boolean;
+  readonly renderer: FluxRenderer;
+  readonly clusters: PreviewClusters;
+}
+
+export interface FluxInput {
+  readonly candidates: FluxCandidates;
+  readonly merge: Merged;
+  readonly clusterName: string;
+  /** Called as soon as it is known which Kustomizations are compared, and with each result. */
+  readonly onPreviews: (previews: readonly Preview[]) => void;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+export interface FluxFindings {
+  readonly previews: readonly Preview[];
+  readonly ignored: readonly Ignored[];
+  readonly unshown: readonly Ignored[];
+  /** How many previews failed that a retry may fix. */
+  readonly unsure: number;
+  readonly mendable: boolean;
+}
+
+type Deps = Pick<CompareDeps, "limit" | "settings"> & { readonly flux: FluxPreviewsDeps };
+
+/** Rejects if nothing can be read or rendered. */
+export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFindings> {
+  const { candidates, merge, log, signal } = input;
+  const { flux, settings } = deps;
+  const read = await readCandidates(candidates, flux, signal);
+  const known = new Map(read.kustomizations.map((one) => [one.name, one]));
+  const pool = createClusterPool(flux.clusters, known, settings.serviceAccount);
+  const placeholders = createPlaceholders();
+  try {
+    const shared = {
+      sources: read.sources,
+      isSourceKnown: (key: FluxKustomization["key"]) => flux.sources.find(key) !== undefined,
+      ...{ renderer: flux.renderer, cluster: pool.of, placeholders, limit: deps.limit, signal },
+    };
+    const [base, merged] = await renderBoth(read, merge, shared);
+    const { concerned, ignored } = pairTrees(base, merged, known, merge.changed);
+    const comparing: FluxComparing = {
+      ...{ trees: { base, merged }, base: merge.base, clusterName: input.clusterName, placeholders, log, signal },
+      cluster: (pair) => pool.of(pair, parentsOf(pair, { base, merged })),
+      isSourceSuspended: ({ source }) => source !== undefined && read.sources.get(keyText(source))?.suspended === true,
+      serverSecrets: settings.serverSecrets ?? [],
+    };
+    const previews = concerned.map((pair) => toWorkingFlux(pair, comparing));
+    input.onPreviews(previews);
+    const results = await Promise.all(
+      concerned.map(async (pair, at) => {
+        const result = await compareKustomization(pair, comparing);
+        previews[at] = result.preview;
+        return result;
+      }),
+    );
+    return {
+      previews,
+      ignored: [...read.ignored, ...ignored],
+      unshown: [...read.unshown, ...distinct([...merged.unshown, ...base.unshown])],
+      unsure: results.filter(({ retry }) => retry === "soon").length,
+      mendable: results.some(({ mendable }) => mendable),
+    };
+  } finally {
+    await pool.close();
+    log.info({ kustomizations: known.size, requests: pool.requests() }, "Kustomizations compared");
+  }
+}
+
+/**
+ * From those that no other one contains. The others are found on the way; what is not, because nothing contains it any more,
+ * is taken from the cluster.
+ */
+async function renderBoth(
+  { kustomizations }: Pick<ReadCandidates, "kustomizations">,
+  merge: Merged,
+  shared: Omit<TreeInput, "root" | "roots">,
+): Promise<readonly [RenderedTree, RenderedTree]> {
+  const { signal } = shared;
+  const names = new Set(kustomizations.map(({ name }) => name));
+  const isRoot = ({ name, owner }: FluxKustomization) => owner === undefined || owner === name || !names.has(owner);
+  const [before, after] = await Promise.all([merge.project("", signal, merge.base), merge.project("", signal)]);
+  const renderFrom = (roots: readonly FluxKustomization[]) =>
+    Promise.all([
+      renderTree({ ...shared, root: before.projectDir, roots }),
+      renderTree({ ...shared, root: after.projectDir, roots }),
+    ]);
+  const [base, merged] = await renderFrom(kustomizations.filter(isRoot));
+  const isFound = ({ name }: FluxKustomization) => base.all.has(name) || merged.all.has(name);
+  const others = kustomizations.filter((one) => !isFound(one));
+  if (others.length === 0) return [base, merged];
+  const [moreBase, moreMerged] = await renderFrom(others);
+  return [join(base, moreBase), join(merged, moreMerged)];
+}
+
+function join(one: RenderedTree, other: RenderedTree): RenderedTree {
+  return { all: new Map([...other.all, ...one.all]), unshown: [...one.unshown, ...other.unshown] };
+}
+
+function parentsOf({ name, merged }: KustomizationPair, trees: FluxComparing["trees"]): readonly string[] {
+  const { all } = merged === undefined ? trees.base : trees.merged;
+  const found: string[] = [];
+  for (let at = all.get(name)?.parent; at !== undefined && !found.includes(at); at = all.get(at)?.parent)
+    found.push(at);
+  return found;
+}
+
+function distinct(all: readonly Ignored[]): readonly Ignored[] {
+  return [...new Map(all.map((one) => [one.deployment, one])).values()];
+}

@@ -1,0 +1,219 @@
+/** One Kustomization: what Flux would do to its objects if the pull request were merged. */
+import { ApiError, PreviewRefusedError, UnreadableResultError } from "../../errors.ts";
+import type { JsonObject } from "../../kit/json.ts";
+import type { Logger } from "../../log.ts";
+import { annotation, type CommandResult, keyText, refId } from "../../model.ts";
+import { countUncounted, type Preview } from "../../model/report.ts";
+import type { PreviewCluster } from "../../ports.ts";
+import { toFailure } from "../../reconcile/failures.ts";
+import type { DiffReferences } from "../attribute.ts";
+import type { PreviewResult } from "../compare.ts";
+import { describeSafely } from "../describe-diff.ts";
+import { toReferenceDiff } from "../reference-diff.ts";
+import { cutLine, redactVisibly } from "../visible-text.ts";
+import { isEncrypted, withPlaceholders } from "./ciphertext.ts";
+import { changedConfigMaps, compareObjects, compareRemoved } from "./compare-objects.ts";
+import type { FluxKustomization } from "./kustomization.ts";
+import { definedKinds, namespacesAmong, refOf } from "./manifests.ts";
+import type { Placeholders } from "./placeholders.ts";
+import type { RenderedKustomization, RenderedTree } from "./render-tree.ts";
+
+export interface KustomizationPair {
+  readonly name: string;
+  /** In the cluster. */
+  readonly known?: FluxKustomization | undefined;
+  readonly base?: RenderedKustomization | undefined;
+  readonly merged?: RenderedKustomization | undefined;
+  /** The merge removes it, and Flux then deletes it: its objects go, or stay. */
+  readonly isRemoved?: boolean | undefined;
+  /** The base cannot be rendered. */
+  readonly baseError?: string | undefined;
+}
+
+export interface FluxComparing {
+  readonly trees: { readonly base: RenderedTree; readonly merged: RenderedTree };
+  /** The commit of the base. */
+  readonly base: string;
+  readonly cluster: (pair: KustomizationPair) => Promise<PreviewCluster>;
+  readonly clusterName: string;
+  /** Whether its GitRepository is suspended. */
+  readonly isSourceSuspended: (kustomization: FluxKustomization) => boolean;
+  readonly placeholders: Placeholders;
+  readonly serverSecrets: readonly string[];
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+const longestError = 500;
+const words =
+  "Its objects are in a cluster that only a Secret names, and no Secret of Flux is read: this cannot be compared.";
+
+/** Never rejects, unless the signal aborts. */
+export async function compareKustomization(pair: KustomizationPair, comparing: FluxComparing): Promise<PreviewResult> {
+  const { signal, log, serverSecrets, placeholders } = comparing;
+  const working = toWorkingFlux(pair, comparing);
+  const failed = async (failure: string, how: Preview["failed"], rest: Partial<PreviewResult> = {}) => {
+    const text = placeholders.namedText(await redactVisibly(failure, serverSecrets));
+    log.warn({ ...working.deployment, error: text }, "preview of a Kustomization failed");
+    return { ...rest, preview: { ...working, state: "failed" as const, failure: text, failed: how } };
+  };
+  try {
+    const { merged, baseError } = pair;
+    if (merged !== undefined && "error" in merged.rendered) {
+      if (baseError === undefined) return await failed(merged.rendered.error, "render");
+      const also = "The Kustomization cannot be built without the pull request either.";
+      return await failed(`${also}\n\n${baseError}`, "run");
+    }
+    if ([pair.known, pair.base?.kustomization, merged?.kustomization].some((one) => one?.isRemote))
+      return await failed(words, "run");
+    const { result, references } = await compareResults(pair, comparing);
+    const { ignoreChanges, unattributed } = await describePair(pair, comparing);
+    const hiding = { knownSecrets: serverSecrets, maskedValues: result.maskedValues, prune: false };
+    const found = await describeSafely(result, { ...hiding, ignoreChanges, references }, signal);
+    const { manifests: _, ...described } = found;
+    const drift = countUncounted(found.drifted);
+    return {
+      preview: { ...working, ...described, state: "done", drift, ...(unattributed !== undefined && { unattributed }) },
+    };
+  } catch (error) {
+    signal.throwIfAborted();
+    const isDenied = error instanceof ApiError && (error.status === 401 || error.status === 403);
+    const { message, retry } = toFailure(error);
+    const isOperators = error instanceof PreviewRefusedError || error instanceof UnreadableResultError || isDenied;
+    return failed(message, "run", { retry: isOperators ? "person" : retry, mendable: isOperators });
+  }
+}
+
+async function describePair({ merged, known, baseError }: KustomizationPair, { serverSecrets }: FluxComparing) {
+  const ignoreChanges = (known ?? merged?.kustomization)?.annotations[annotation.ignoreChanges];
+  const text = baseError && (await redactVisibly(baseError, serverSecrets));
+  const unattributed = text && cutLine(text.replaceAll(/\s+/g, " ").trim(), longestError);
+  return { ignoreChanges, unattributed };
+}
+
+interface ComparedResults {
+  readonly result: CommandResult;
+  readonly references: DiffReferences | undefined;
+}
+
+async function compareResults(pair: KustomizationPair, comparing: FluxComparing): Promise<ComparedResults> {
+  const { known, base, merged } = pair;
+  const { signal, trees, placeholders } = comparing;
+  const inventory = known?.inventory ?? [];
+  const owner = (known ?? merged?.kustomization ?? base?.kustomization)?.key ?? { namespace: "", name: "" };
+  const elsewhere = idsElsewhere(pair.name, trees.merged);
+  const isElsewhere = (id: string) => elsewhere.has(id);
+  if (merged === undefined) {
+    const prunes = pair.isRemoved === true && known?.takesObjects === true;
+    const cluster = await comparing.cluster(pair);
+    const result = await compareRemoved({ cluster, inventory, owner, prunes, isElsewhere, signal });
+    return { result, references: undefined };
+  }
+  const before = pair.baseError === undefined ? objectsOf(base) : undefined;
+  const after = objectsOf(merged) ?? [];
+  if (before !== undefined && isSameRender(before, after)) return { result: emptyResult, references: undefined };
+  const cluster = await comparing.cluster(pair);
+  const rendered = allObjects(trees.merged);
+  const { isLiveHidden, shown, isIncomplete, isNameUnknown } = hidingIn(pair, comparing);
+  const compared = await compareObjects({
+    ...{ cluster, base: before, merged: after, inventory, owner, isElsewhere, signal },
+    ...{ isLiveHidden, shown, isIncomplete, isNameUnknown },
+    prunes: merged.kustomization.prunes,
+    forces: merged.kustomization.forces,
+    defined: definedKinds(rendered),
+    namespaces: namespacesAmong(rendered),
+  });
+  const warnings = [...compared.merged.warnings, ...describeVariables(merged.kustomization, comparing)];
+  const result = { ...compared.merged, warnings, errors: named(compared.merged.errors, placeholders) };
+  if (before === undefined) return { result, references: undefined };
+  const reference = toReferenceDiff({ ...compared.base, errors: named(compared.base.errors, placeholders) });
+  return {
+    result,
+    references: { base: reference, deployed: known?.applied === comparing.base ? reference : undefined },
+  };
+}
+
+const emptyResult: CommandResult = { document: {}, objects: [], errors: [], warnings: [], objectsHash: "" };
+
+function named(errors: CommandResult["errors"], { namedText }: Placeholders): CommandResult["errors"] {
+  return errors.map(({ ref, message }) => ({ ref, message: namedText(message) }));
+}
+
+export function objectsOf(one: RenderedKustomization | undefined): readonly JsonObject[] | undefined {
+  if (one === undefined) return [];
+  return "error" in one.rendered ? undefined : one.rendered.objects;
+}
+
+function isSameRender(one: readonly JsonObject[], other: readonly JsonObject[]): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+function allObjects({ all }: RenderedTree): readonly JsonObject[] {
+  return [...all.values()].flatMap((one) => objectsOf(one) ?? []);
+}
+
+function idsElsewhere(name: string, { all }: RenderedTree): ReadonlySet<string> {
+  const others = [...all].filter(([other]) => other !== name).flatMap(([, one]) => objectsOf(one) ?? []);
+  return new Set(others.flatMap((object) => idOf(object)));
+}
+
+function idOf(object: JsonObject): string[] {
+  const ref = refOf(object);
+  return ref === undefined ? [] : [refId(ref)];
+}
+
+/**
+ * What may be shown of objects with values that are secret and not known here. In the cluster are those of the last applied
+ * commit, which another commit may have in other places.
+ */
+function hidingIn({ known, base, merged }: KustomizationPair, { placeholders, base: commit }: FluxComparing) {
+  const all = [known, base?.kustomization, merged?.kustomization];
+  const hasUnknown = all.some((one) => one?.decrypts || one?.substituteFrom.some(({ kind }) => kind === "Secret"));
+  const isOlder = hasUnknown && known?.applied !== commit;
+  const withSecrets = new Set([...(base?.withSecrets ?? []), ...(merged?.withSecrets ?? [])]);
+  const isHidden = (object: JsonObject | undefined) =>
+    object !== undefined && (isEncrypted(object) || placeholders.isIn(object));
+  const shown = (object: JsonObject) => placeholders.named(isEncrypted(object) ? withPlaceholders(object) : object);
+  return {
+    shown,
+    isIncomplete: isHidden,
+    isNameUnknown: ({ metadata }: JsonObject) => {
+      const { name, namespace } = (metadata ?? {}) as JsonObject;
+      return placeholders.isIn({ name, namespace });
+    },
+    isLiveHidden: (pair: { base?: JsonObject | undefined; merged: JsonObject }) =>
+      isOlder || [pair.base, pair.merged].some(isHidden) || idOf(pair.merged).some((id) => withSecrets.has(id)),
+  };
+}
+
+/** Variables that the pull request changes have their present values. */
+function describeVariables(
+  { key, substituteFrom }: FluxKustomization,
+  { trees }: FluxComparing,
+): CommandResult["warnings"] {
+  const maps = substituteFrom.filter(({ kind }) => kind === "ConfigMap").map(({ name }) => name);
+  if (maps.length === 0) return [];
+  const changed = new Set(changedConfigMaps(allObjects(trees.base), allObjects(trees.merged)));
+  return maps
+    .filter((name) => changed.has(keyText({ namespace: key.namespace, name })))
+    .map((name) => ({
+      ref: { version: "v1", kind: "ConfigMap", name, namespace: key.namespace },
+      message: "its variables are substituted with their present values, although the pull request changes it",
+    }));
+}
+
+export function toWorkingFlux(
+  { known, base, merged }: Pick<KustomizationPair, "known" | "base" | "merged">,
+  { clusterName, isSourceSuspended }: Pick<FluxComparing, "clusterName" | "isSourceSuspended">,
+): Preview {
+  const kustomization = merged?.kustomization ?? known ?? base?.kustomization;
+  return {
+    kind: "Kustomization",
+    deployment: kustomization?.key ?? { namespace: "", name: "" },
+    cluster: clusterName,
+    state: "working",
+    suspended: kustomization !== undefined && (kustomization.suspended || isSourceSuspended(kustomization)),
+    counts: { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 },
+    ...{ drift: 0, objects: [], objectsLeftOut: 0, errors: [], warnings: [] },
+  };
+}

@@ -1,0 +1,167 @@
+/** One object that differs between the base and the merge: what Flux would do to it in the live cluster. */
+import { isDeepStrictEqual } from "node:util";
+import { field, type JsonObject } from "../../kit/json.ts";
+import type { ObjectRef, ResultError, ResultObject } from "../../model.ts";
+import type { DryRun, PreviewCluster, Refused } from "../../ports/preview-cluster.ts";
+import { changesBetween } from "../render-diff.ts";
+import { refusesChange } from "../risks/refused.ts";
+import { isLeftAlone, isReplaced, toApply, withoutServerFields } from "./manifests.ts";
+
+/** The name under which Flux's kustomize-controller writes objects. */
+const fieldManager = "kustomize-controller";
+
+export interface ObjectPair {
+  readonly ref: ObjectRef;
+  /** As the base renders it. */
+  readonly base?: JsonObject | undefined;
+  /** As the merge renders it. */
+  readonly merged: JsonObject;
+}
+
+export interface Surroundings {
+  readonly cluster: Pick<PreviewCluster, "find" | "dryRun">;
+  readonly forces: boolean;
+  /** `group/kind` of the definitions, and the namespaces, that the merge renders. */
+  readonly defined: ReadonlySet<string>;
+  readonly namespaces: ReadonlySet<string>;
+  /** What may be shown of a rendered object. */
+  readonly shown: (object: JsonObject) => JsonObject;
+  /**
+   * Whether the live object may contain values that nobody here knows to be secret: nothing of it is shown then, and the
+   * renders are compared with each other.
+   */
+  readonly isLiveHidden: (pair: ObjectPair) => boolean;
+  /** Whether the object cannot be sent to the API server as it is rendered. */
+  readonly isIncomplete: (object: JsonObject) => boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface ComparedObject {
+  /** Absent if Flux leaves the object alone. */
+  readonly merged?: ResultObject | undefined;
+  readonly base?: ResultObject | undefined;
+  readonly errors: readonly ResultError[];
+  readonly baseErrors: readonly ResultError[];
+  /** Why the API server was not asked about it. */
+  readonly unvalidated?: "incomplete" | "defined by the merge" | undefined;
+  /** The live object is not shown: the renders are compared with each other. */
+  readonly isBaseOnly?: boolean | undefined;
+  readonly isReplaced?: boolean | undefined;
+}
+
+const none = { errors: [], baseErrors: [] } as const;
+const untouched = { changes: [], new: false, orphan: false, deleted: false, hook: false } as const;
+
+/** Throws ApiError. */
+export async function compareObject(pair: ObjectPair, around: Surroundings): Promise<ComparedObject> {
+  const { ref, base, merged } = pair;
+  const { cluster, shown, signal } = around;
+  const found = await cluster.find(merged, signal);
+  if ("problem" in found) {
+    if (found.problem === "unserved" && around.defined.has(`${ref.group ?? ""}/${ref.kind}`)) return asNew(pair, shown);
+    const message =
+      found.problem === "unserved"
+        ? `no matches for kind "${ref.kind}" in version "${String(merged["apiVersion"])}"`
+        : "namespace not specified";
+    const isSame = base !== undefined && base["apiVersion"] === merged["apiVersion"];
+    return { errors: [{ ref, message }], baseErrors: isSame ? [{ ref, message }] : [] };
+  }
+  const { live } = found;
+  if (isLeftAlone(merged, live)) return none;
+  if (around.isLiveHidden(pair)) return compareRenders(pair, live, around);
+  const [after, before] = await Promise.all([
+    cluster.dryRun(toApply(merged), fieldManager, signal),
+    base === undefined ? undefined : cluster.dryRun(toApply(base), fieldManager, signal),
+  ]);
+  if ("refusal" in after && isInNewNamespace(pair, after.refusal, around)) return asNew(pair, shown);
+  const baseResult = before && base && toResult(ref, base, live, before);
+  return {
+    ...describe(pair, live, after, around),
+    ...(baseResult && { base: baseResult }),
+    baseErrors: before && "refusal" in before ? [toError(ref, before.refusal)] : [],
+  };
+}
+
+function describe(
+  { ref, merged }: ObjectPair,
+  live: JsonObject | undefined,
+  after: DryRun,
+  { forces }: Surroundings,
+): Pick<ComparedObject, "merged" | "errors" | "isReplaced"> {
+  const result = toResult(ref, merged, live, after);
+  if ("applied" in after) return { merged: result, errors: [] };
+  const error = toError(ref, after.refusal);
+  if (isReplaced(forces, merged, live) && isImmutable(after.refusal))
+    return { merged: { ...result, deleted: true }, errors: [], isReplaced: true };
+  return { merged: result, errors: [error] };
+}
+
+function toResult(ref: ObjectRef, rendered: JsonObject, live: JsonObject | undefined, dryRun: DryRun): ResultObject {
+  const applied = "applied" in dryRun ? dryRun.applied : undefined;
+  const changes =
+    live === undefined || applied === undefined
+      ? []
+      : changesBetween(withoutServerFields(live), withoutServerFields(applied));
+  return {
+    ...untouched,
+    ...{ ref, changes, new: live === undefined, rendered: JSON.stringify(rendered) },
+    ...(live && { remote: JSON.stringify(live) }),
+    ...(applied && { applied: JSON.stringify(applied) }),
+  };
+}
+
+/** The API server may be asked whether it takes the merge's object, and nothing of its answer is shown but a refusal. */
+async function compareRenders(
+  { ref, base, merged }: ObjectPair,
+  live: JsonObject | undefined,
+  { cluster, shown, isIncomplete, signal }: Surroundings,
+): Promise<ComparedObject> {
+  const [before, after] = [base && shown(base), shown(merged)];
+  const reference = before ?? nameOnly(merged);
+  const of = (rendered: JsonObject): ResultObject => ({
+    ...untouched,
+    ...{ ref, changes: live === undefined ? [] : changesBetween(reference, rendered), new: live === undefined },
+    ...{ rendered: JSON.stringify(rendered), remote: JSON.stringify(reference), applied: JSON.stringify(rendered) },
+  });
+  const result = { merged: of(after), ...(before && { base: of(before) }), baseErrors: [], isBaseOnly: true };
+  if (isIncomplete(merged)) return { ...result, errors: [], unvalidated: "incomplete" };
+  const dryRun = await cluster.dryRun(toApply(merged), fieldManager, signal);
+  // The message may quote the live object.
+  const refused = "refusal" in dryRun ? [{ ref, message: hiddenMessage(dryRun.refusal) }] : [];
+  return { ...result, errors: refused };
+}
+
+function nameOnly({ apiVersion, kind, metadata }: JsonObject): JsonObject {
+  return { apiVersion, kind, metadata: { name: field(metadata, "name"), namespace: field(metadata, "namespace") } };
+}
+
+function asNew({ ref, merged }: ObjectPair, shown: Surroundings["shown"]): ComparedObject {
+  const rendered = JSON.stringify(shown(merged));
+  return { ...none, merged: { ...untouched, ref, new: true, rendered }, unvalidated: "defined by the merge" };
+}
+
+function isInNewNamespace({ ref, merged }: ObjectPair, { status, message }: Refused, { namespaces }: Surroundings) {
+  const namespace = ref.namespace ?? "";
+  return (
+    status === 404 && message.includes(`namespaces "${namespace}" not found`) && namespaces.has(namespace) && merged
+  );
+}
+
+function isImmutable({ status, message }: Refused): boolean {
+  return status === 422 && (/immutable/i.test(message) || refusesChange({ ref: { kind: "", name: "" }, message }));
+}
+
+const reasons: Readonly<Record<number, string>> = { 403: "Forbidden", 409: "Conflict", 422: "Invalid" };
+
+function toError(ref: ObjectRef, { status, message }: Refused): ResultError {
+  return { ref, message: `dry-run failed (${reasons[status] ?? status}): ${message}` };
+}
+
+function hiddenMessage({ status }: Refused): string {
+  return `dry-run failed (${reasons[status] ?? status}); the message is not shown, because it may quote a secret value`;
+}
+
+/** Whether both render the object alike. */
+export function isSameObject(one: JsonObject | undefined, other: JsonObject | undefined): boolean {
+  return isDeepStrictEqual(one, other);
+}

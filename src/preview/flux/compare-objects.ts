@@ -1,0 +1,185 @@
+/** Compares what the base and the merge render of one Kustomization with the live cluster, in the form of kluctl's diff. */
+import { createLimit } from "../../kit/limit.ts";
+import type { JsonObject } from "../../kit/json.ts";
+import { type CommandResult, type ObjectRef, refId, type ResultError, type ResultObject } from "../../model.ts";
+import type { PreviewCluster } from "../../ports/preview-cluster.ts";
+import { plural } from "../summary.ts";
+import { isGenerated } from "./ciphertext.ts";
+import {
+  type ComparedObject,
+  compareObject,
+  isSameObject,
+  type ObjectPair,
+  type Surroundings,
+} from "./compare-object.ts";
+import type { InventoryEntry } from "./kustomization.ts";
+import { isPruned, refOf } from "./manifests.ts";
+
+export interface ObjectsInput extends Surroundings {
+  readonly cluster: PreviewCluster;
+  /** `undefined`: the base cannot be rendered, and everything in the merge is compared. */
+  readonly base: readonly JsonObject[] | undefined;
+  readonly merged: readonly JsonObject[];
+  /** What Flux has applied; objects that neither the base nor the merge has are left out. */
+  readonly inventory: readonly InventoryEntry[];
+  readonly owner: { readonly name: string; readonly namespace: string };
+  readonly prunes: boolean;
+  /** Whether the name of a rendered object is not known. */
+  readonly isNameUnknown: (object: JsonObject) => boolean;
+  /** Whether another Kustomization of the merge has an object, which then moves there. */
+  readonly isElsewhere: (id: string) => boolean;
+}
+
+export interface ComparedObjects {
+  readonly merged: CommandResult;
+  /** Of the base, as far as the merge differs from it. */
+  readonly base: CommandResult;
+}
+
+/** More than a person reads; each costs three requests. */
+const mostObjects = 1_000;
+/** Beside the limit of the cluster's client, so that one Kustomization does not fill its queue. */
+const atOnce = 8;
+
+/** Throws ApiError. */
+export async function compareObjects(input: ObjectsInput): Promise<ComparedObjects> {
+  const { base = [], merged, signal } = input;
+  const [before, after] = [byId(base), byId(merged)];
+  const pairs = [...after].flatMap(([id, { ref, object }]): ObjectPair[] => {
+    const known = before.get(id)?.object;
+    return isSameObject(known, object) ? [] : [{ ref, base: known, merged: object }];
+  });
+  const nameless = pairs.filter((pair) => input.isNameUnknown(pair.merged)).length;
+  const isGone = ({ ref }: InventoryEntry) => before.has(refId(ref)) && !after.has(refId(ref));
+  const gone = input.inventory.filter(isGone);
+  const limit = createLimit(atOnce);
+  const shown = pairs.filter((pair) => !input.isNameUnknown(pair.merged)).slice(0, mostObjects);
+  const goneShown = gone.slice(0, mostObjects - shown.length);
+  const [compared, removed] = await Promise.all([
+    Promise.all(shown.map((pair) => limit.run(() => compareObject(pair, input), { signal }))),
+    Promise.all(goneShown.map((entry) => limit.run(() => findRemoved(entry, input), { signal }))),
+  ]);
+  const leftOut = pairs.length - nameless + gone.length - shown.length - goneShown.length;
+  const objects = [...compared.flatMap((one) => one.merged ?? []), ...removed.flatMap((one) => one ?? [])];
+  const notes = [...describe(compared, shown, { leftOut, nameless }), ...describeUnrendered(objects)];
+  return {
+    merged: toCommandResult(
+      objects,
+      compared.flatMap(({ errors }) => errors),
+      notes,
+      input,
+    ),
+    base: toCommandResult(
+      compared.flatMap((one) => one.base ?? []),
+      compared.flatMap((one) => one.baseErrors),
+      [],
+      input,
+    ),
+  };
+}
+
+/** Of a Kustomization that the merge removes: what becomes of the objects that Flux has applied of it. Throws ApiError. */
+export async function compareRemoved(
+  input: Pick<ObjectsInput, "cluster" | "inventory" | "owner" | "prunes" | "isElsewhere" | "signal">,
+): Promise<CommandResult> {
+  const limit = createLimit(atOnce);
+  const shown = input.inventory.slice(0, mostObjects);
+  const removed = await Promise.all(
+    shown.map((entry) => limit.run(() => findRemoved(entry, input), { signal: input.signal })),
+  );
+  const leftOut = input.inventory.length - shown.length;
+  return toCommandResult(
+    removed.flatMap((one) => one ?? []),
+    [],
+    describe([], [], { leftOut, nameless: 0 }),
+    input,
+  );
+}
+
+async function findRemoved(
+  { ref, apiVersion }: InventoryEntry,
+  { cluster, owner, prunes, isElsewhere, signal }: Parameters<typeof compareRemoved>[0],
+): Promise<ResultObject | undefined> {
+  if (isElsewhere(refId(ref))) return undefined;
+  const { kind, name, namespace } = ref;
+  const found = await cluster.find({ apiVersion, kind, metadata: { name, namespace } }, signal);
+  if ("problem" in found || found.live === undefined || !isPruned(found.live, owner)) return undefined;
+  const remote = JSON.stringify(found.live);
+  return { ref, changes: [], new: false, deleted: prunes, orphan: !prunes, hook: false, remote };
+}
+
+function byId(objects: readonly JsonObject[]): ReadonlyMap<string, { ref: ObjectRef; object: JsonObject }> {
+  return new Map(
+    objects.flatMap((object) => {
+      const ref = refOf(object);
+      return ref === undefined ? [] : [[refId(ref), { ref, object }] as const];
+    }),
+  );
+}
+
+const nothing: ObjectRef = { kind: "", name: "" };
+
+function describe(
+  compared: readonly ComparedObject[],
+  pairs: readonly ObjectPair[],
+  { leftOut, nameless }: { readonly leftOut: number; readonly nameless: number },
+): readonly ResultError[] {
+  const count = (why: ComparedObject["unvalidated"]) => compared.filter((one) => one.unvalidated === why).length;
+  const [incomplete, defined] = [count("incomplete"), count("defined by the merge")];
+  const baseOnly = compared.filter(({ isBaseOnly }) => isBaseOnly).length;
+  const were = (number: number) => (number === 1 ? "was" : "were");
+  const lines = [
+    defined > 0 &&
+      `${plural(defined, "object")} ${were(defined)} not validated, because the namespace or the definition is new as well`,
+    incomplete > 0 &&
+      `${plural(incomplete, "object")} ${were(incomplete)} not validated, because values are encrypted or come from a Secret`,
+    baseOnly > 0 &&
+      `${plural(baseOnly, "object")} ${were(baseOnly)} compared with the base branch, not with the cluster, because the cluster may have values that are encrypted or come from a Secret`,
+    nameless > 0 &&
+      `${plural(nameless, "object")} ${were(nameless)} not compared, because a variable from a Secret is part of the name`,
+    pairs.some(({ merged }) => isGenerated(merged)) &&
+      "a Secret is generated from an encrypted file: Flux gives it a name that ends differently",
+    leftOut > 0 && `${plural(leftOut, "more object")} that the merge changes ${were(leftOut)} not compared`,
+  ];
+  return [
+    ...lines.filter((line) => line !== false).map((message) => ({ ref: nothing, message })),
+    ...compared.flatMap(({ isReplaced, merged }) =>
+      isReplaced && merged
+        ? [{ ref: merged.ref, message: "it cannot be changed, so Flux deletes it and creates it again (force)" }]
+        : [],
+    ),
+  ];
+}
+
+/** What comes from a changed HelmRelease is not shown. */
+function describeUnrendered(objects: readonly ResultObject[]): readonly ResultError[] {
+  const isTouched = ({ changes, new: isNew, deleted }: ResultObject) => changes.length > 0 || isNew || deleted;
+  const releases = objects.filter(
+    (object) => object.ref.group === "helm.toolkit.fluxcd.io" && object.ref.kind === "HelmRelease" && isTouched(object),
+  );
+  return releases.map(({ ref }) => ({
+    ref,
+    message: "its chart is not rendered: only the HelmRelease itself is compared, not the objects of the release",
+  }));
+}
+
+function toCommandResult(
+  objects: readonly ResultObject[],
+  errors: readonly ResultError[],
+  warnings: readonly ResultError[],
+  { cluster }: { readonly cluster: Pick<PreviewCluster, "maskedValues"> },
+): CommandResult {
+  return { document: {}, objects, errors, warnings, objectsHash: "", maskedValues: cluster.maskedValues() };
+}
+
+/** The ConfigMaps that differ, as `namespace/name`. */
+export function changedConfigMaps(base: readonly JsonObject[], merged: readonly JsonObject[]): readonly string[] {
+  const [before, after] = [byId(base), byId(merged)];
+  const ids = [...new Set([...before.keys(), ...after.keys()])];
+  return ids.flatMap((id) => {
+    const [one, other] = [before.get(id), after.get(id)];
+    const { kind, group, namespace, name } = (other ?? one)?.ref ?? nothing;
+    const isConfigMap = kind === "ConfigMap" && group === undefined;
+    return isConfigMap && !isSameObject(one?.object, other?.object) ? [`${namespace ?? ""}/${name}`] : [];
+  });
+}

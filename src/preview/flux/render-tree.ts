@@ -1,0 +1,209 @@
+/**
+ * Renders the Kustomizations of one commit, and those among the rendered objects with the spec that they have there: what
+ * Flux would apply once it has applied everything.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { field, type JsonObject } from "../../kit/json.ts";
+import { keyText, refId } from "../../model.ts";
+import type { FluxRendered, FluxRenderer } from "../../ports/flux-renderer.ts";
+import type { PreviewCluster } from "../../ports/preview-cluster.ts";
+import { type FluxKustomization, readKustomization } from "./kustomization.ts";
+import { refOf } from "./manifests.ts";
+import { type Placeholders, variablesIn } from "./placeholders.ts";
+import { isFromSecret, type KnownVariables, readVariables, VariablesError, withSecretNames } from "./variables.ts";
+
+export interface RenderedKustomization {
+  readonly kustomization: FluxKustomization;
+  /** The name of the one that contains it; absent: it is taken from the cluster. */
+  readonly parent?: string | undefined;
+  readonly depth: number;
+  readonly rendered: FluxRendered;
+  /** Ids of the objects that contain a variable which only a Secret can have. */
+  readonly withSecrets: ReadonlySet<string>;
+}
+
+export interface RenderedTree {
+  /** By name. */
+  readonly all: ReadonlyMap<string, RenderedKustomization>;
+  /** Those that are not rendered, with reasons. */
+  readonly unshown: readonly { readonly deployment: string; readonly reason: string }[];
+}
+
+export interface TreeInput {
+  /** The checkout of the commit. */
+  readonly root: string;
+  readonly roots: readonly FluxKustomization[];
+  /** The GitRepositories that the pull request concerns, by name: the `spec.ignore` of each. */
+  readonly sources: ReadonlyMap<string, { readonly ignore: string | undefined }>;
+  /** Whether a GitRepository is in the cluster. */
+  readonly isSourceKnown: (key: FluxKustomization["key"]) => boolean;
+  readonly renderer: FluxRenderer;
+  /** The cluster as the account of previews sees it. `parents`: the nearest first. */
+  readonly cluster: (of: FluxKustomization, parents: readonly string[]) => Promise<PreviewCluster>;
+  readonly placeholders: Placeholders;
+  /** See CompareDeps. */
+  readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
+  readonly signal: AbortSignal;
+}
+
+export const deepest = 8;
+/** Of one commit, each time that one is rendered again counted. */
+export const mostRendered = 200;
+
+interface Wanted {
+  readonly kustomization: FluxKustomization;
+  readonly parent?: string | undefined;
+  readonly depth: number;
+}
+
+/** Rejects if nothing can be rendered, or the cluster cannot be read. */
+export async function renderTree(input: TreeInput): Promise<RenderedTree> {
+  const all = new Map<string, RenderedKustomization>();
+  const unshown = new Map<string, string>();
+  let left = mostRendered;
+  let level: readonly Wanted[] = input.roots.map((kustomization) => ({ kustomization, depth: 0 }));
+  while (level.length > 0) {
+    const [rendered, beyond] = [level.slice(0, left), level.slice(left)];
+    for (const { kustomization } of beyond)
+      unshown.set(kustomization.name, `more than ${mostRendered} Kustomizations would have to be rendered`);
+    left -= rendered.length;
+    const made = await renderLevel(rendered, (parent) => ancestors(parent, all), input);
+    for (const one of made) all.set(one.kustomization.name, one);
+    level = made.flatMap((one) => childrenOf(one, { all, unshown, input }));
+  }
+  return { all, unshown: [...unshown].map(([deployment, reason]) => ({ deployment, reason })) };
+}
+
+interface Known {
+  readonly all: ReadonlyMap<string, RenderedKustomization>;
+  readonly unshown: Map<string, string>;
+  readonly input: TreeInput;
+}
+
+/** Those that are new, or have another spec than the one that was rendered. */
+function childrenOf({ kustomization: parent, depth, rendered }: RenderedKustomization, known: Known): Wanted[] {
+  const { all, unshown, input } = known;
+  if ("error" in rendered) return [];
+  return rendered.objects.flatMap((object): Wanted[] => {
+    const child = readKustomization(object);
+    if (child?.source === undefined) return [];
+    const source = keyText(child.source);
+    if (!input.sources.has(source)) {
+      // One that follows another repository or branch is not part of the pull request.
+      if (!input.isSourceKnown(child.source))
+        unshown.set(child.name, `its GitRepository ${source} is not in the cluster`);
+      return [];
+    }
+    const earlier = all.get(child.name);
+    if (earlier !== undefined && isDeepStrictEqual(specOf(earlier.kustomization), specOf(child))) return [];
+    if (depth === deepest) {
+      unshown.set(child.name, `it is nested more than ${deepest} deep`);
+      return [];
+    }
+    return [{ kustomization: child, parent: child.name === parent.name ? undefined : parent.name, depth: depth + 1 }];
+  });
+}
+
+function specOf({ resource }: FluxKustomization): unknown {
+  return resource["spec"];
+}
+
+/** The nearest first. */
+function ancestors(name: string | undefined, all: ReadonlyMap<string, RenderedKustomization>): string[] {
+  const found: string[] = [];
+  for (let at = name; at !== undefined && !found.includes(at); at = all.get(at)?.parent) found.push(at);
+  return found;
+}
+
+type Prepared = Wanted & { readonly variables: KnownVariables | { readonly error: string } };
+
+async function renderLevel(
+  level: readonly Wanted[],
+  parentsOf: (parent: string | undefined) => readonly string[],
+  input: TreeInput,
+): Promise<RenderedKustomization[]> {
+  const prepared = await Promise.all(
+    level.map(async (one): Promise<Prepared> => {
+      const { kustomization, parent } = one;
+      const cluster = () => input.cluster(kustomization, parentsOf(parent));
+      const variables = await readVariables(kustomization, cluster, input.signal).catch((error: unknown) => {
+        if (error instanceof VariablesError) return { error: error.message };
+        throw error;
+      });
+      return { ...one, variables };
+    }),
+  );
+  const groups = Map.groupBy(prepared, ({ kustomization: { source } }) =>
+    source === undefined ? undefined : input.sources.get(keyText(source))?.ignore,
+  );
+  const made = await Promise.all([...groups].map(([ignore, members]) => renderGroup(members, ignore, input)));
+  return made.flat();
+}
+
+/** One process renders all of them, and one more those with variables from Secrets, to find the names of these variables. */
+async function renderGroup(
+  members: readonly Prepared[],
+  ignore: string | undefined,
+  { root, renderer, placeholders, limit, signal }: TreeInput,
+): Promise<RenderedKustomization[]> {
+  const render = async (all: readonly { resource: JsonObject; variables: Readonly<Record<string, string>> }[]) => {
+    if (all.length === 0) return [];
+    const made = await limit(() => renderer.render({ root, ignore, kustomizations: all }, signal), { signal });
+    if (made.length !== all.length) throw new Error("the renderer of Kustomizations did not answer for all of them");
+    return made;
+  };
+  const ready = members.flatMap((one) => ("error" in one.variables ? [] : [{ ...one, variables: one.variables }]));
+  const secretive = ready.filter(({ variables }) => variables.hasSecrets);
+  const plain = await render(
+    secretive.map(({ kustomization }) => ({ resource: withoutSubstitution(kustomization.resource), variables: {} })),
+  );
+  const unsubstituted = new Map(secretive.map((one, at) => [one.kustomization, plain[at]]));
+  const rendered = await render(
+    ready.map(({ kustomization, variables }) => {
+      const before = unsubstituted.get(kustomization);
+      if (before === undefined) return { resource: kustomization.resource, variables: variables.values };
+      const used = "error" in before ? new Set<string>() : variablesIn(before.objects);
+      return {
+        resource: kustomization.resource,
+        variables: withSecretNames(variables, kustomization, used, placeholders),
+      };
+    }),
+  );
+  const results = new Map(ready.map((one, at) => [one.kustomization, rendered[at]]));
+  return members.map(({ kustomization, parent, depth, variables }) => {
+    const result = "error" in variables ? variables : results.get(kustomization);
+    if (result === undefined) throw new Error("the renderer of Kustomizations did not answer for all of them");
+    const before = unsubstituted.get(kustomization);
+    const withSecrets =
+      "error" in variables || before === undefined
+        ? new Set<string>()
+        : idsWithSecrets(before, result, (name) => isFromSecret(name, variables.values, kustomization.substitute));
+    return { kustomization, parent, depth, rendered: result, withSecrets };
+  });
+}
+
+/** Substitution may change the name of an object, but neither their number nor their order. In doubt, it is all of them. */
+function idsWithSecrets(
+  before: FluxRendered,
+  after: FluxRendered,
+  isSecret: (variable: string) => boolean,
+): ReadonlySet<string> {
+  if ("error" in before || "error" in after) return new Set();
+  const isKnown = before.objects.length === after.objects.length;
+  const affected = after.objects.filter((_, at) => {
+    const original = before.objects[at];
+    return !isKnown || original === undefined || [...variablesIn([original])].some(isSecret);
+  });
+  return new Set(affected.flatMap((object) => toId(object)));
+}
+
+function toId(object: JsonObject): string[] {
+  const ref = refOf(object);
+  return ref === undefined ? [] : [refId(ref)];
+}
+
+function withoutSubstitution(resource: JsonObject): JsonObject {
+  const spec = field(resource, "spec") as JsonObject;
+  const { postBuild: _, ...rest } = spec;
+  return { ...resource, spec: rest };
+}
