@@ -82,8 +82,8 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   resources: [gitrepositories]
   verbs: [patch]
 {{- end }}
-{{- if .Values.config.flux.statuses }}
-# Reports what Flux applies; nothing of it is changed.
+{{- if or .Values.config.flux.statuses .Values.config.flux.previews }}
+# Reports and previews what Flux applies; nothing of it is changed.
 - apiGroups: [kustomize.toolkit.fluxcd.io]
   resources: [kustomizations]
   verbs: [get, list, watch]

@@ -14,6 +14,7 @@ import {
   isMalformed,
   isSwitchedOff,
   type Key,
+  keyText,
   type MalformedDeployment,
   type PullRequest,
   type PullRequestKey,
@@ -32,6 +33,8 @@ type SweptForge = Pick<Forge, "id" | "repoName" | "openPullRequests" | "closedPu
 
 export interface PullRequestsSweepDeps {
   readonly deployments: Pick<Deployments, "all" | "tracking" | "including">;
+  /** The repositories of Flux whose pull requests are previewed, too. Absent: none. */
+  readonly fluxRepos?: (() => readonly RepoId[]) | undefined;
   /** The forges with a login, by id. */
   readonly forges: ReadonlyMap<string, SweptForge>;
   readonly reports: Pick<Reports, "open" | "find" | "refused" | "unpublished" | "stale">;
@@ -92,7 +95,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   let sweeping: Promise<unknown> | undefined;
 
   function sweep(): void {
-    const repos = previewedRepos(deployments.all());
+    const repos = [...new Set([...previewedRepos(deployments.all()), ...(deps.fluxRepos?.() ?? [])])];
     sweeping ??= Promise.all([...forges.values()].map((forge) => sweepForge(forge, repos))).finally(() => {
       sweeping = undefined;
     });
@@ -268,7 +271,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       if (report.mendable === true && age > mendMs) return true;
       const asked = askedAfter.get(pullRequestId(pullRequest.key)) ?? -Infinity;
       const concerned = deploys.filter(
-        ({ key, branches }) => mayShow(report, key) && branches.some((branch) => isInto(report, branch)),
+        ({ key, branches }) => mayShow(report, keyText(key)) && branches.some((branch) => isInto(report, branch)),
       );
       return lastOf(concerned) > Math.max(report.startedAt, asked);
     }

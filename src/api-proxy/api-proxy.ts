@@ -26,6 +26,8 @@ export interface ApiProxyDeps {
 }
 
 export interface OpenedApi {
+  /** The address for this run, without login and TLS. */
+  readonly url: string;
   /** The text of a kubeconfig whose only context is "default". */
   readonly kubeconfig: string;
   readonly port: number;
@@ -117,8 +119,10 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
         log,
       });
       sessions.set(path, session);
+      const url = `http://127.0.0.1:${port}/${path}`;
       return {
-        kubeconfig: toKubeconfig(`http://127.0.0.1:${port}/${path}`),
+        url,
+        kubeconfig: toKubeconfig(url),
         port,
         maskedValues: () => session.maskedValues(),
         async close() {

@@ -72,8 +72,9 @@ export function createCluster({ live, identity, metrics, inStage, log }: Cluster
   return {
     client,
     secrets,
-    fluxSources: flux.trigger || flux.statuses ? createFluxSources({ client, namespaces, log }) : undefined,
-    fluxDeployments: flux.statuses ? createFluxDeployments({ client, namespaces, log }) : undefined,
+    fluxSources:
+      flux.trigger || flux.statuses || flux.previews ? createFluxSources({ client, namespaces, log }) : undefined,
+    fluxDeployments: flux.statuses || flux.previews ? createFluxDeployments({ client, namespaces, log }) : undefined,
     deployments: stagedStatus(deployments, inStage),
     objects: stagedObjects(createObjects({ kubeconfigFor: (...asked) => client.kubeconfig(...asked) }), inStage),
     results: results.write ? stagedResults(stored, inStage) : storeNothing,

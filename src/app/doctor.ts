@@ -185,6 +185,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           ),
           triggersFlux: config.flux.trigger,
           reportsFlux: config.flux.statuses,
+          previewsFlux: config.flux.previews,
           readsSecrets: config.kubernetes.readSecretsAs === "server",
           operatorGroups: config.page ? groupsToImpersonate(config.page) : [],
           asksWhatPeopleSee: config.page?.actAs === "caller" && Boolean(config.page.proxy ?? config.page.oidc),

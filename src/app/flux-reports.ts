@@ -13,7 +13,7 @@ export interface FluxReportsDeps {
   readonly live: LiveConfig;
   /** Watched by `startFluxWatch`. */
   readonly fluxSources: WatchedFluxSources | undefined;
-  /** Absent: nothing is reported of what Flux applies. */
+  /** Absent: nothing is reported or previewed of what Flux applies. */
   readonly fluxDeployments: WatchedFluxDeployments | undefined;
   readonly forges: ReadonlyMap<string, Forge>;
   readonly sources: Pick<Sources, "heads" | "commitsAt" | "contains">;
@@ -23,26 +23,32 @@ export interface FluxReportsDeps {
 }
 
 export interface FluxReports {
-  readonly statuses: FluxStatuses;
+  /** `undefined` without `flux.statuses`. */
+  readonly statuses: FluxStatuses | undefined;
   stop(): Promise<void>;
 }
 
-/** Only on the leader: another server has no workers that report. */
+/** Watches what Flux applies. Only on the leader: another server has no workers that report. */
 export function startFluxReports(deps: FluxReportsDeps): FluxReports | undefined {
   const { live, fluxSources, fluxDeployments, forges, sources, reports, queue, log } = deps;
   if (fluxSources === undefined || fluxDeployments === undefined) return undefined;
-  const stopWatch = startFluxReportWatch({ fluxSources, fluxDeployments, forges, reports, queue, log });
+  const { statuses } = live.now.flux;
+  const stopWatch = statuses
+    ? startFluxReportWatch({ fluxSources, fluxDeployments, forges, reports, queue, log })
+    : undefined;
   const watching = fluxDeployments
     .start()
     .catch((error: unknown) => log.error({ err: error }, "could not watch what Flux applies"));
   return {
-    statuses: createFluxStatuses({
-      ...{ fluxSources, fluxDeployments, sources, log },
-      lastMove: queue.lastMove.bind(queue),
-      createMask: () => createRedactor(knownSecrets(live.now)).text,
-    }),
+    statuses: statuses
+      ? createFluxStatuses({
+          ...{ fluxSources, fluxDeployments, sources, log },
+          lastMove: queue.lastMove.bind(queue),
+          createMask: () => createRedactor(knownSecrets(live.now)).text,
+        })
+      : undefined,
     async stop() {
-      stopWatch();
+      stopWatch?.();
       await fluxDeployments.stop();
       await watching;
     },

@@ -53,6 +53,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
   const { fluxSources } = infrastructure;
   const fluxWatch = fluxSources && startFluxWatch({ fluxSources, log });
   const reportedByFlux = config.flux.statuses ? fluxSources?.following : undefined;
+  const previewedByFlux = config.flux.previews ? fluxSources?.following : undefined;
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     including: (repo) => deployments.including(repo),
@@ -60,6 +61,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
       fluxSources &&
       createOnFluxPush({ fetched: config.flux.trigger ? fluxSources.following : undefined, reported: reportedByFlux }),
     reportedByFlux,
+    previewedByFlux,
     queue: tracedQueue(queue, tracing),
     forges,
     speaksFor: infrastructure.speaksFor,

@@ -23,7 +23,7 @@ import { parseManifest } from "../apis/kluctl/manifest.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import { followsGit, type MergeGroupKey, type RepoId } from "../model.ts";
+import { followedBy, followsGit, type MergeGroupKey, type RepoId } from "../model.ts";
 import { toShown } from "../model/report.ts";
 import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../log/tracing.ts";
@@ -44,12 +44,14 @@ import { startReportWatch } from "../reporting/watching.ts";
 import { writeGroupStatus } from "../reporting/write-group-status.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
 import { createReportWriter } from "../reporting/write-report.ts";
+import { type FluxPreviewsParts, startFluxPreviews } from "./flux-previews.ts";
 import { type FluxReportsDeps, startFluxReports } from "./flux-reports.ts";
 import { type Isolation, refusalOfChildren, refusalOfForks } from "./isolation.ts";
 import { pruneGuardOf } from "./prune-guard.ts";
 import { createPullRequestLinks } from "./pull-request-links.ts";
 
-export interface PreviewsDeps extends Pick<FluxReportsDeps, "fluxSources" | "fluxDeployments"> {
+export interface PreviewsDeps
+  extends Pick<FluxReportsDeps, "fluxSources" | "fluxDeployments">, Pick<FluxPreviewsParts, "fluxRenderer" | "client"> {
   readonly live: LiveConfig;
   readonly forges: ReadonlyMap<string, Forge>;
   readonly speaksFor: SpeaksFor;
@@ -136,7 +138,9 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   });
   const comparisons = createLimit(live.now.preview.concurrency);
   const lastMove = queue.lastMove.bind(queue);
+  const fluxPreviews = startFluxPreviews(deps);
   const previewing = {
+    flux: fluxPreviews?.deps,
     get enabled() {
       return live.now.preview.enabled;
     },
@@ -258,7 +262,16 @@ export function startPreviews(deps: PreviewsDeps): Previews {
       ? Math.min(live.now.preview.intervalMs, unannouncedMs)
       : live.now.preview.intervalMs;
   const sweep = live.now.preview.enabled
-    ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs, clock, log })
+    ? startPullRequestsSweep({
+        deployments,
+        fluxRepos: () => previewedFluxRepos(deps),
+        forges,
+        reports,
+        queue,
+        everyMs,
+        clock,
+        log,
+      })
     : undefined;
   const waiting = startWaitingPreviews({ queue, log });
   // A configured login alone does not mean that code of anyone who opens a pull request may be rendered.
@@ -273,8 +286,19 @@ export function startPreviews(deps: PreviewsDeps): Previews {
       stopWaking();
       await Promise.all([sweep?.stop(), flux?.stop(), waiting.stop()]);
       await Promise.all([previewer.stop(drainMs), reporter.stop(drainMs)]);
+      await fluxPreviews?.stop();
     },
   };
+}
+
+/** The repositories of which Flux applies a branch. */
+function previewedFluxRepos({ live, fluxSources }: Pick<PreviewsDeps, "live" | "fluxSources">): readonly RepoId[] {
+  if (!live.now.flux.previews) return [];
+  const branches = (fluxSources?.all() ?? []).filter(({ ref }) => {
+    const followed = followedBy(ref);
+    return followed.kind === "ref" && followed.name.startsWith("refs/heads/");
+  });
+  return branches.map(({ repo }) => repo);
 }
 
 /**

@@ -523,6 +523,10 @@ export const configSchema = z.strictObject({
         description:
           "Reports what became of a pushed commit in Flux's Kustomizations and HelmReleases as commit statuses, beside those of KluctlDeployments: see docs/flux.md. It needs `get`, `list` and `watch` on these and on HelmCharts.",
       }),
+      previews: flag.prefault(false).meta({
+        description:
+          "Shows on pull requests what merging would change in what Flux's Kustomizations apply, beside the previews of KluctlDeployments; it needs `preview.enabled`: see docs/flux.md. It needs the same rights as `flux.statuses`.",
+      }),
       renderer: path.optional().meta({
         defaultText: "`towline-flux` on PATH; the image has one",
         description: "Program that renders Flux's Kustomizations for previews.",

@@ -148,6 +148,8 @@ export interface FluxConfig {
   readonly trigger: boolean;
   /** Reports what Flux applies as commit statuses. */
   readonly statuses: boolean;
+  /** Previews what pull requests would change in what Flux applies. */
+  readonly previews: boolean;
   /** The program that renders Kustomizations. */
   readonly renderer?: string | undefined;
 }

@@ -19,6 +19,8 @@ export interface PermissionsInput {
   readonly triggersFlux?: boolean | undefined;
   /** Whether the server reports what Flux applies. */
   readonly reportsFlux?: boolean | undefined;
+  /** Whether what Flux applies is previewed. */
+  readonly previewsFlux?: boolean | undefined;
   /** Whether the server reads the Secrets of deployments with its own account. */
   readonly readsSecrets: boolean;
   /** Whether some deployments decrypt files. */
@@ -122,7 +124,7 @@ const ofLegacy: readonly Need[] = [
   },
 ];
 
-const forFlux: Need = {
+const forFluxTrigger: Need = {
   group: "source.toolkit.fluxcd.io",
   resource: "gitrepositories",
   verbs: ["get", "list", "watch", "patch"],
@@ -130,12 +132,15 @@ const forFlux: Need = {
 };
 
 const withoutFluxStatuses = "what Flux applies is not reported (flux.statuses)";
-const forFluxStatuses: readonly Need[] = [
+const withoutFluxPreviews = "pull requests do not show what they change in what Flux applies (flux.previews)";
+const ofFlux: readonly Pick<Need, "group" | "resource">[] = [
   { group: "source.toolkit.fluxcd.io", resource: "gitrepositories" },
   { group: "source.toolkit.fluxcd.io", resource: "helmcharts" },
   { group: "kustomize.toolkit.fluxcd.io", resource: "kustomizations" },
   { group: "helm.toolkit.fluxcd.io", resource: "helmreleases" },
-].map((kind) => ({ ...kind, verbs: ["get", "list", "watch"], without: withoutFluxStatuses }));
+];
+const forFlux = (without: string): readonly Need[] =>
+  ofFlux.map((kind) => ({ ...kind, verbs: ["get", "list", "watch"], without }));
 
 const withoutOverrides = "source overrides of `kluctl gitops` do not work";
 const forOverrides: readonly Need[] = [
@@ -195,6 +200,7 @@ function neededRights({
   legacy,
   triggersFlux,
   reportsFlux,
+  previewsFlux,
   decrypts,
   readsSecrets,
 }: Omit<PermissionsInput, "accounts" | "previewAccounts" | "asServer" | "operatorGroups" | "asksWhatPeopleSee">): {
@@ -206,8 +212,8 @@ function neededRights({
     ...perNamespace,
     ...(readsSecrets ? [forSecrets] : []),
     ...(legacy ? ofLegacy : []),
-    ...(triggersFlux ? [forFlux] : []),
-    ...(reportsFlux ? forFluxStatuses : []),
+    ...(triggersFlux ? [forFluxTrigger] : []),
+    ...(reportsFlux ? forFlux(withoutFluxStatuses) : previewsFlux ? forFlux(withoutFluxPreviews) : []),
     ...(decrypts ? forDecryption : []),
   ];
   return [

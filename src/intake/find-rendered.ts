@@ -1,6 +1,6 @@
 /** Finds the open pull requests that are rendered with what was pushed, although it is not their own repository. */
 import { distinct } from "./requested.ts";
-import type { Deployment, PullRequestKey } from "../model.ts";
+import { type Deployment, keyText, type PullRequestKey } from "../model.ts";
 import { isInto, mayShow } from "../model/open-report.ts";
 import type { Reports } from "../ports.ts";
 import { branchesShowing } from "../preview/match-consumers.ts";
@@ -17,7 +17,7 @@ export async function findRendered(
   const open = new Map(await Promise.all(repos.map(async (repo) => [repo, await reports.open(repo)] as const)));
   const showing = rendering.flatMap((one) =>
     branchesShowing(one).flatMap(({ repo, branch }) =>
-      (open.get(repo) ?? []).filter((report) => isInto(report, branch) && mayShow(report, one.key)),
+      (open.get(repo) ?? []).filter((report) => isInto(report, branch) && mayShow(report, keyText(one.key))),
     ),
   );
   return distinct(showing).map(({ pullRequest }) => pullRequest);

@@ -37,6 +37,8 @@ export interface IntakeDeps {
   readonly onFluxPush?: OnFluxPush | undefined;
   /** Absent: what Flux applies is not reported. */
   readonly reportedByFlux?: FluxSources["following"] | undefined;
+  /** Absent: what Flux applies is not previewed. */
+  readonly previewedByFlux?: FluxSources["following"] | undefined;
   readonly queue: Pick<Queue, "enqueue">;
   /** Ids of the forges whose API the server can log in to: these get commit statuses and pull request reports. */
   readonly forges?: { has(id: string): boolean } | undefined;
@@ -66,6 +68,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     tracking,
     including,
     reportedByFlux = () => [],
+    previewedByFlux = () => [],
     queue,
     forges = new Set<string>(),
     speaksFor = () => true,
@@ -75,7 +78,16 @@ export function createIntake(deps: IntakeDeps): Accept {
     clock = { now: () => Date.now() },
   } = deps;
 
-  const others = createOtherEvents({ tracking, including, reportedByFlux, forges, reports, written, enqueue });
+  const others = createOtherEvents({
+    tracking,
+    including,
+    reportedByFlux,
+    previewedByFlux,
+    forges,
+    reports,
+    written,
+    enqueue,
+  });
 
   async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
     const spelled = reposOf(event);
@@ -92,7 +104,8 @@ export function createIntake(deps: IntakeDeps): Accept {
     const included = rendering.flatMap((one) => [...includedBy(one)].filter((repo) => spelled.has(repo)));
     const ownRepos = requests.flatMap(({ repo }) => repo ?? []);
     const repos = distinct([...followedRepos, ...libraries, ...ownRepos, ...included]);
-    const based = await findBased(event, distinct([...followedRepos, ...libraries]));
+    const previewed = [...spelled].flatMap((repo) => previewedByFlux(repo)).map(({ repo }) => repo);
+    const based = await findBased(event, distinct([...followedRepos, ...libraries, ...previewed]));
     const related = await findRelated(rendering, based);
     const { delivery } = event;
     const { fetches, receipt: flux, reported } = deps.onFluxPush?.(event, spelled) ?? { fetches: [] };
@@ -107,7 +120,8 @@ export function createIntake(deps: IntakeDeps): Accept {
     // commit.
     const status = findStatus(event, followed.requests, reported);
     const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(status, reported ? [reported.repo] : [])]);
-    const isFollowed = candidates.length + consumers.length > 0 || flux !== undefined || reported !== undefined;
+    const isFollowed =
+      candidates.length + consumers.length + previewed.length > 0 || flux !== undefined || reported !== undefined;
     const reason = isFollowed ? undefined : "no deployment follows this repository";
     const previews = reports() && forges.has(event.forge) ? based.length + related.length : undefined;
     const matched = requests.length;

@@ -22,6 +22,8 @@ export interface OtherEventsDeps {
   readonly including: Deployments["including"];
   /** The GitRepositories of Flux whose commits get statuses. */
   readonly reportedByFlux: FluxSources["following"];
+  /** Those whose pull requests are previewed. */
+  readonly previewedByFlux: FluxSources["following"];
   /** Ids of the forges whose API the server can log in to. */
   readonly forges: { has(id: string): boolean };
   /** Without it, pull requests are not previewed. */
@@ -33,7 +35,7 @@ export interface OtherEventsDeps {
 
 /** Each function resolves once Redis has stored everything, and rejects with the queue's error. */
 export function createOtherEvents(deps: OtherEventsDeps) {
-  const { tracking, including, reportedByFlux, forges, reports, written, enqueue } = deps;
+  const { tracking, including, reportedByFlux, previewedByFlux, forges, reports, written, enqueue } = deps;
 
   /** The deployments that include the repository and do not follow the pull request's base. */
   function onlyConsumersOf(event: Pick<PullRequestEvent, "repoUrls" | "baseBranch">): Deployment[] {
@@ -76,7 +78,8 @@ export function createOtherEvents(deps: OtherEventsDeps) {
     const spelled = reposOf(event);
     const followers = [...spelled].flatMap((repo) => [...tracking(repo), ...reportedByFlux(repo)]);
     const followed = distinct(followers.map(({ repo }) => repo));
-    const repos = distinct([...followed, ...consumersOf(spelled, including).libraries]);
+    const previewed = [...spelled].flatMap((repo) => previewedByFlux(repo)).map(({ repo }) => repo);
+    const repos = distinct([...followed, ...consumersOf(spelled, including).libraries, ...previewed]);
     const [first] = followed;
     if (repos.length === 0) return { ...nothing, reason: "no deployment follows this repository" };
     const key = { forge, repoName, commit };

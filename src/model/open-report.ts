@@ -1,5 +1,4 @@
 /** What is known of all open pull requests of a repository without reading their whole reports. Pure. */
-import { type Key, keyText } from "../model.ts";
 import { nameOfPreview, type Report } from "./report.ts";
 
 /** What is known of an open pull request. */
@@ -26,9 +25,9 @@ export function toOpenReport(report: Report & { readonly state: OpenReport["stat
   return { pullRequest, baseBranch, head, base, mendable, startedAt, state, affects, shows };
 }
 
-/** Whether it shows the deployment, or may do so. */
-export function mayShow({ shows }: Pick<OpenReport, "shows">, deployment: Key): boolean {
-  return shows === undefined || shows.includes(keyText(deployment));
+/** Whether it shows the deployment, or may do so. `name`: as `nameOfPreview` has it. */
+export function mayShow({ shows }: Pick<OpenReport, "shows">, name: string): boolean {
+  return shows === undefined || shows.includes(name);
 }
 
 /** Whether it is into this branch. The name of the default branch is known to the remote only: `undefined` may be any. */

@@ -6,18 +6,21 @@
  */
 import { createPlanned } from "../kit/planned.ts";
 import type { Logger } from "../log.ts";
-import { type DeploymentChange, type Key, keyText, type PreviewRequest, pullRequestText } from "../model.ts";
+import { type DeploymentChange, keyText, type PreviewRequest, pullRequestText } from "../model.ts";
 import { isInto, mayShow, type OpenReport } from "../model/open-report.ts";
 import { isPostponed } from "../model/report.ts";
 import type { Clock, Queue, Reports } from "../ports.ts";
 import { type ConcernedBranch, findConcernedBranches } from "./concerned-branches.ts";
 
-export interface PreviewWatchDeps {
-  readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
+export interface PreviewRequestsDeps {
   readonly reports: Pick<Reports, "open" | "stale">;
   readonly queue: Pick<Queue, "enqueue">;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+export interface PreviewWatchDeps extends PreviewRequestsDeps {
+  readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
 }
 
 /** Edits come in groups, a check may find them one after the other, and a push may deploy hundreds of deployments. */
@@ -25,15 +28,25 @@ const gatherMs = 2_000;
 /** While Redis is away. */
 const retryMs = 30_000;
 
-interface Changed {
-  readonly key: Key;
+export interface ChangedDeployment {
+  /** As reports name it, see `nameOfPreview`. */
+  readonly name: string;
   readonly branches: readonly ConcernedBranch[];
 }
 
 /** Returns a function that stops it. */
-export function startPreviewWatch({ deployments, reports, queue, clock, log }: PreviewWatchDeps): () => void {
+export function startPreviewWatch({ deployments, ...deps }: PreviewWatchDeps): () => void {
+  const { add, stop } = startPreviewRequests(deps);
+  deployments.onChange((change) => {
+    add({ name: keyText(change.deployment.key), branches: findConcernedBranches(change) });
+  });
+  return stop;
+}
+
+/** Gathers what has changed, and requests the previews that it concerns. */
+export function startPreviewRequests({ reports, queue, clock, log }: PreviewRequestsDeps) {
   /** By the deployment's name. */
-  const changed = new Map<string, Changed>();
+  const changed = new Map<string, ChangedDeployment>();
   const { plan, stop } = createPlanned(flush);
 
   async function flush(): Promise<void> {
@@ -48,7 +61,7 @@ export function startPreviewWatch({ deployments, reports, queue, clock, log }: P
       if (due.length > 0) await queue.enqueue(due);
     } catch (error) {
       log.warn({ error: (error as Error).message }, "could not queue previews after a change in the cluster");
-      for (const one of gathered) add(one);
+      for (const one of gathered) gather(one);
       plan(retryMs);
     }
   }
@@ -59,26 +72,29 @@ export function startPreviewWatch({ deployments, reports, queue, clock, log }: P
     return isPostponed(stale, startedAt, clock.now()) ? undefined : { kind: "preview", pullRequest, cause: "cluster" };
   }
 
-  function add({ key, branches }: Changed): void {
-    const earlier = changed.get(keyText(key))?.branches ?? [];
+  function gather({ name, branches }: ChangedDeployment): void {
+    const earlier = changed.get(name)?.branches ?? [];
     const all = [...earlier, ...branches].map((one) => [JSON.stringify(one), one] as const);
-    changed.set(keyText(key), { key, branches: [...new Map(all).values()] });
+    changed.set(name, { name, branches: [...new Map(all).values()] });
   }
 
-  deployments.onChange((change) => {
-    const branches = findConcernedBranches(change);
-    if (branches.length === 0) return;
-    add({ key: change.deployment.key, branches });
-    plan(gatherMs);
-  });
-
-  return stop;
+  return {
+    add(one: ChangedDeployment): void {
+      if (one.branches.length === 0) return;
+      gather(one);
+      plan(gatherMs);
+    },
+    stop,
+  };
 }
 
-async function findConcerned({ key, branches }: Changed, open: Pick<Reports, "open">["open"]): Promise<OpenReport[]> {
+async function findConcerned(
+  { name, branches }: ChangedDeployment,
+  open: Pick<Reports, "open">["open"],
+): Promise<OpenReport[]> {
   const found = branches.map(async ({ repo, branch, which, startedBefore = Infinity }) => {
     const into = (await open(repo)).filter((report) => isInto(report, branch) && report.startedAt < startedBefore);
-    return which === "all" ? into : into.filter((report) => mayShow(report, key));
+    return which === "all" ? into : into.filter((report) => mayShow(report, name));
   });
   return (await Promise.all(found)).flat();
 }

@@ -1,0 +1,128 @@
+/**
+ * The server's own cluster for previews, through an address at which nothing can be written and values of Secrets are
+ * masked (src/api-proxy): whatever this client sends, no more than a dry run comes of it.
+ */
+import { createLimit } from "../kit/limit.ts";
+import { isRecord, type JsonObject } from "../kit/json.ts";
+import { ApiError } from "../errors.ts";
+import type { Identity } from "../model.ts";
+import type { DryRun, FoundObject, PreviewCluster, PreviewClusters } from "../ports.ts";
+import { createKubeClient, type KubeClient, type KubeClientOptions } from "./client.ts";
+import { readOrNothing } from "./read-or-nothing.ts";
+
+export interface GuardedAddress {
+  readonly url: string;
+  maskedValues(): string[];
+  close(): Promise<void>;
+}
+
+export interface PreviewClustersDeps {
+  /** Opens the address for one account. Throws PreviewRefusedError. */
+  readonly open: (run: Pick<Identity, "impersonate">) => Promise<GuardedAddress>;
+  readonly observe?: KubeClientOptions["observe"];
+}
+
+/** Requests of all previews: the API server has others to answer. */
+const atOnce = 16;
+/** Ten times the largest object that Kubernetes accepts. */
+const mostAnswerMiB = 16;
+
+export function createPreviewClusters({ open, observe }: PreviewClustersDeps): PreviewClusters {
+  const limit = createLimit(atOnce);
+  return {
+    async open(run) {
+      const address = await open(run);
+      const client = createKubeClient({ text: toKubeconfig(address.url), mostAnswerMiB, observe });
+      return toCluster(client, address, (work, signal) => limit.run(work, { signal }));
+    },
+  };
+}
+
+interface ResourceList {
+  readonly resources?: readonly { readonly name: string; readonly kind: string; readonly namespaced: boolean }[];
+}
+
+type Place = { readonly path: string } | Extract<FoundObject, { readonly problem: unknown }>;
+
+type Turn = <T>(work: () => Promise<T>, signal: AbortSignal) => Promise<T>;
+
+function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): PreviewCluster {
+  const kinds = new Map<string, Promise<ResourceList | undefined>>();
+  let requests = 0;
+
+  function ask<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    return turn(() => {
+      requests++;
+      return work();
+    }, signal);
+  }
+
+  /** A failure is not kept: another object may ask again. */
+  function kindsOf(apiVersion: string, signal: AbortSignal): Promise<ResourceList | undefined> {
+    const known = kinds.get(apiVersion);
+    if (known !== undefined) return known;
+    const root = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+    const read = ask(() => readOrNothing(client, root, signal), signal) as Promise<ResourceList | undefined>;
+    kinds.set(apiVersion, read);
+    read.catch(() => kinds.delete(apiVersion));
+    return read;
+  }
+
+  async function pathOf(object: JsonObject, signal: AbortSignal): Promise<Place> {
+    const { apiVersion = "", kind = "" } = object as { apiVersion?: string; kind?: string };
+    const { namespace, name = "" } = object["metadata"] as { namespace?: string; name?: string };
+    const list = await kindsOf(apiVersion, signal);
+    const resource = list?.resources?.find((one) => one.kind === kind && !one.name.includes("/"));
+    if (resource === undefined) return { problem: "unserved" };
+    if (resource.namespaced && !namespace) return { problem: "unplaced" };
+    const place = resource.namespaced ? `/namespaces/${encodeURIComponent(namespace ?? "")}` : "";
+    const root = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+    return { path: `${root}${place}/${resource.name}/${encodeURIComponent(name)}` };
+  }
+
+  return {
+    async find(object, signal): Promise<FoundObject> {
+      const at = await pathOf(object, signal);
+      if ("problem" in at) return at;
+      const live = await ask(() => readOrNothing(client, at.path, signal), signal);
+      return { live: isRecord(live) ? live : undefined };
+    },
+    async dryRun(object, fieldManager, signal): Promise<DryRun> {
+      const at = await pathOf(object, signal);
+      if ("problem" in at) throw new Error(`there is no place in the cluster for a ${String(object["kind"])}`);
+      // The address adds dryRun itself; said here as well, a request that went elsewhere would still write nothing.
+      const query = { dryRun: "All", fieldManager, force: true };
+      const request = { method: "PATCH", patch: "apply", path: at.path, query, body: object, signal } as const;
+      try {
+        const applied = await ask(() => client.request(request), signal);
+        if (!isRecord(applied)) throw new ApiError(0, `PATCH ${at.path}: the response is not an object`);
+        return { applied };
+      } catch (error) {
+        if (!(error instanceof ApiError) || !isRefusal(error)) throw error;
+        const { status, message } = error;
+        return { refusal: { status, message: message.replace(/^PATCH \S+: \d+ /, "") } };
+      }
+    },
+    maskedValues: () => address.maskedValues(),
+    requests: () => requests,
+    async close() {
+      client.close();
+      await address.close();
+    },
+  };
+}
+
+/** Whether it is about the object, so that a retry would end alike. */
+function isRefusal({ status }: ApiError): boolean {
+  return status >= 400 && status < 500 && status !== 401 && status !== 429;
+}
+
+/** On this machine, without TLS: the address is a secret of this process. */
+function toKubeconfig(server: string): string {
+  return JSON.stringify({
+    ...{ apiVersion: "v1", kind: "Config", "current-context": "default" },
+    contexts: [{ name: "default", context: { cluster: "default", user: "default" } }],
+    clusters: [{ name: "default", cluster: { server, "insecure-skip-tls-verify": true } }],
+    users: [{ name: "default", user: {} }],
+  });
+}
