@@ -108,6 +108,7 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     ...{ missedWebhooks, paces },
     sources: tools.sources,
     kluctl: tools.kluctl,
+    fluxRenderer: tools.fluxRenderer,
     stopReloading: async () => stopReloading?.(),
     /** Git and kluctl, once nothing uses them. */
     async stopTools(): Promise<void> {

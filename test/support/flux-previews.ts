@@ -20,6 +20,7 @@ export function aConfigMap(name: string, data: Readonly<Record<string, string>>,
 }
 
 export interface FluxResourceOptions {
+  readonly namespace?: string;
   readonly spec?: JsonObject;
   readonly applied?: string;
   /** Of objects that were applied. */
@@ -28,28 +29,33 @@ export interface FluxResourceOptions {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** A Kustomization of the namespace `flux-system`, as a manifest or as the cluster has it. */
+/** A Kustomization, as a manifest or as the cluster has it. */
 export function aFluxResource(name: string, options: FluxResourceOptions = {}): JsonObject {
-  const { spec = {}, applied, inventory = [], owner, annotations } = options;
+  const { namespace = "flux-system", spec = {}, applied, inventory = [], owner, annotations } = options;
   const prefix = "kustomize.toolkit.fluxcd.io";
   const labels = owner && { [`${prefix}/name`]: owner, [`${prefix}/namespace`]: "flux-system" };
   const entries = inventory.map((object) => {
-    const { namespace = "", name: of, group = "", kind, version } = refOf(object) as ObjectRef;
-    return { id: `${namespace}_${of}_${group}_${kind}`, v: version };
+    const { namespace: at = "", name: of, group = "", kind, version } = refOf(object) as ObjectRef;
+    return { id: `${at}_${of}_${group}_${kind}`, v: version };
   });
   return {
     apiVersion: `${prefix}/v1`,
     kind: "Kustomization",
-    metadata: { name, namespace: "flux-system", ...(labels && { labels }), ...(annotations && { annotations }) },
-    spec: { sourceRef: { kind: "GitRepository", name: "shop" }, path: `./${name}`, prune: true, ...spec },
+    metadata: { name, namespace, ...(labels && { labels }), ...(annotations && { annotations }) },
+    spec: {
+      sourceRef: { kind: "GitRepository", name: "shop", namespace: "flux-system" },
+      path: `./${name}`,
+      prune: true,
+      ...spec,
+    },
     ...(applied && { status: { lastAppliedRevision: `main@sha1:${applied}`, inventory: { entries } } }),
   };
 }
 
 /** With the labels by which Flux recognizes what a Kustomization has applied. */
-export function ownedBy<T extends JsonObject>(name: string, object: T): T {
+export function ownedBy<T extends JsonObject>(name: string, object: T, of = "flux-system"): T {
   const prefix = "kustomize.toolkit.fluxcd.io";
-  const labels = { [`${prefix}/name`]: name, [`${prefix}/namespace`]: "flux-system" };
+  const labels = { [`${prefix}/name`]: name, [`${prefix}/namespace`]: of };
   const metadata = object["metadata"] as JsonObject;
   return { ...object, metadata: { ...metadata, labels: { ...(metadata["labels"] as object), ...labels } } };
 }

@@ -26,7 +26,7 @@ export async function useFluxRenderer(options: RendererOptions = {}): Promise<Fl
   const starter = startStarter({ home: join(await useTempDir(), "home"), env: process.env });
   onTestFinished(() => starter.stop());
   return openFluxRenderer({
-    config: { flux: { trigger: false, statuses: false, renderer: program } },
+    config: { flux: { trigger: false, statuses: false, previews: false, renderer: program } },
     isolation,
     atRunner,
     starter,

@@ -1,0 +1,155 @@
+/** What Flux would apply, compared with a real API server through the proxy that lets nothing be written. */
+import type { KubernetesObject } from "@kubernetes/client-node";
+import { pino } from "pino";
+import { expect, onTestFinished, test } from "vitest";
+import { createApiProxy } from "../../../src/api-proxy/api-proxy.ts";
+import type { JsonObject } from "../../../src/kit/json.ts";
+import { createApiLogins } from "../../../src/kube/api-logins.ts";
+import { createKubeClient } from "../../../src/kube/client.ts";
+import { createPreviewClusters } from "../../../src/kube/preview-clusters.ts";
+import { aFluxResource, fakeFluxPreviews, ownedBy } from "../../support/flux-previews.ts";
+import { aPreviewWorld, base } from "../../support/preview.ts";
+import { whenMay } from "../../support/accounts.ts";
+import { useCluster } from "../../support/world.ts";
+import type { TestCluster } from "../../support/world-cluster.ts";
+
+const account = "dry-run";
+
+/** The account may do everything in the namespace, so that only the proxy keeps it from writing. */
+async function useAccount(cluster: TestCluster): Promise<void> {
+  const rbac = "rbac.authorization.k8s.io";
+  const { namespace } = cluster;
+  await cluster.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: { name: account } });
+  await cluster.create({
+    ...{ apiVersion: `${rbac}/v1`, kind: "RoleBinding", metadata: { name: account } },
+    roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "admin" },
+    subjects: [{ kind: "ServiceAccount", name: account, namespace }],
+  } as KubernetesObject);
+  await whenMay(cluster, account, [{ namespace, verb: "patch", resource: "services" }]);
+}
+
+async function useFlux(
+  renders: (of: Objects) => Parameters<typeof fakeFluxPreviews>[1],
+  inventory: readonly string[] = [],
+) {
+  const cluster = await useCluster();
+  await useAccount(cluster);
+  const objects = objectsIn(cluster.namespace);
+  const entries = inventory.map((name) => objects.configMap(name, {}));
+  const resource = aFluxResource("apps", { namespace: cluster.namespace, applied: base, inventory: entries });
+  const flux = fakeFluxPreviews([resource], renders(objects));
+  const { kubeconfig } = cluster;
+  const client = createKubeClient({ kubeconfig });
+  const logins = createApiLogins({ kubernetes: { kubeconfig }, client, allowServerLogin: () => false });
+  const proxy = createApiProxy({ login: (run) => logins.login(run), log: pino({ enabled: false }) });
+  onTestFinished(async () => {
+    await proxy.close();
+    logins.close();
+    client.close();
+  });
+  const clusters = createPreviewClusters({ open: (run) => proxy.open(run) });
+  const world = aPreviewWorld([], { flux: { ...flux.deps, clusters }, settings: { serviceAccount: account } });
+  world.sources.nextMerge.inBase = true;
+  world.sources.nextMerge.changed = { complete: true, paths: [] };
+  return { ...world, cluster, objects };
+}
+
+type Objects = ReturnType<typeof objectsIn>;
+
+function objectsIn(namespace: string) {
+  const metadata = (name: string) => ({ name, namespace });
+  const own = <T extends JsonObject>(object: T) => ownedBy("apps", object, namespace);
+  return {
+    configMap: (name: string, data: JsonObject) =>
+      own({ apiVersion: "v1", kind: "ConfigMap", metadata: metadata(name), data }),
+    secret: (password: string) =>
+      own({ apiVersion: "v1", kind: "Secret", metadata: metadata("login"), stringData: { password, user: "ann" } }),
+    service: (port: number, clusterIP?: string) =>
+      own({
+        ...{ apiVersion: "v1", kind: "Service", metadata: metadata("web") },
+        spec: { selector: { app: "web" }, ports: [{ port, protocol: "TCP" }], ...(clusterIP && { clusterIP }) },
+      }),
+    unknown: own({ apiVersion: "example.com/v1", kind: "Thing", metadata: metadata("one") }),
+  };
+}
+
+const create = async ({ cluster }: { cluster: TestCluster }, ...those: readonly JsonObject[]) => {
+  for (const one of those) await cluster.create(one as KubernetesObject);
+};
+
+test("the API server says what would change, defaults included, and nothing is written", async () => {
+  const world = await useFlux(
+    ({ configMap, secret, service }) => ({
+      base: {
+        apps: [configMap("settings", { level: "1" }), service(80), secret("old-horse-battery"), configMap("gone", {})],
+      },
+      merged: {
+        apps: [
+          configMap("settings", { level: "2" }),
+          service(8080),
+          secret("new-horse-battery"),
+          configMap("added", { a: "b" }),
+        ],
+      },
+    }),
+    ["gone"],
+  );
+  const { configMap, secret, service } = world.objects;
+  await create(
+    world,
+    configMap("settings", { level: "1", "by-hand": "x" }),
+    service(80),
+    secret("old-horse-battery"),
+    configMap("gone", {}),
+  );
+
+  expect(await world.run()).toEqual({ kind: "done" });
+
+  const [preview] = world.previews();
+  expect(preview).toMatchObject({ state: "done", counts: { changed: 3, new: 1, deleted: 1, errors: 0, warnings: 0 } });
+  const objectOf = (kind: string, name: string) =>
+    preview?.objects.find(({ ref }) => ref.kind === kind && ref.name === name);
+  // A field of another manager stays, as with Flux.
+  expect(objectOf("ConfigMap", "settings")?.diff).toBe(" data.level:\n-  1\n+  2");
+  expect(objectOf("Service", "web")?.diff).toContain("8080");
+  expect(objectOf("Secret", "login")?.secretKeys).toEqual([
+    { key: "password", change: "changed" },
+    { key: "user", change: "unchanged" },
+  ]);
+  expect(JSON.stringify(world.told)).not.toMatch(/horse-battery/);
+  expect(await world.cluster.data("settings")).toEqual({ level: "1", "by-hand": "x" });
+  expect(await world.cluster.data("added")).toBeUndefined();
+  expect(await world.cluster.data("gone")).toBeDefined();
+});
+
+test("what the API server refuses fails, and a kind that it does not have is named", async () => {
+  const world = await useFlux(({ configMap, service, unknown }) => ({
+    base: { apps: [service(80)] },
+    merged: { apps: [service(80, "10.0.0.250"), unknown, configMap("Not-A-Name", {})] },
+  }));
+  await create(world, world.objects.service(80));
+
+  await world.run();
+
+  const [preview] = world.previews();
+  const errors = preview?.errors.map(({ ref, message }) => `${ref?.kind}: ${message}`) ?? [];
+  expect(errors.join("\n")).toMatch(/Service: dry-run failed \(Invalid\): .*(?:immutable|may not change once set)/);
+  expect(errors.join("\n")).toMatch(/ConfigMap: dry-run failed \(Invalid\): .*Not-A-Name/);
+  expect(errors.join("\n")).toContain('Thing: no matches for kind "Thing" in version "example.com/v1"');
+});
+
+test("an account that may not look says so, and is not asked in vain", async () => {
+  const world = await useFlux(({ configMap }) => ({ base: { apps: [] }, merged: { apps: [configMap("a", {})] } }));
+  await world.cluster.delete({
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "RoleBinding",
+    metadata: { name: account },
+  });
+  await expect
+    .poll(async () => {
+      await world.run();
+      return world.previews()[0]?.failure ?? "";
+    })
+    .toContain(`User "system:serviceaccount:${world.cluster.namespace}:${account}" cannot get resource "configmaps"`);
+  expect(world.told.at(-1)?.mendable).toBe(true);
+});
