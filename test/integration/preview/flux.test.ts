@@ -1,5 +1,5 @@
 /** What Flux would apply, compared with a real API server through the proxy that lets nothing be written. */
-import type { KubernetesObject } from "@kubernetes/client-node";
+import { type KubernetesObject, PatchStrategy } from "@kubernetes/client-node";
 import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { createApiProxy } from "../../../src/api-proxy/api-proxy.ts";
@@ -73,15 +73,24 @@ function objectsIn(namespace: string) {
   };
 }
 
-const create = async ({ cluster }: { cluster: TestCluster }, ...those: readonly JsonObject[]) => {
-  for (const one of those) await cluster.create(one as KubernetesObject);
+/** As Flux has applied them. */
+const apply = async ({ cluster }: { cluster: TestCluster }, ...those: readonly JsonObject[]) => {
+  for (const one of those)
+    await cluster.objects.patch(
+      one as KubernetesObject,
+      undefined,
+      undefined,
+      "kustomize-controller",
+      true,
+      PatchStrategy.ServerSideApply,
+    );
 };
 
 test("the API server says what would change, defaults included, and nothing is written", async () => {
   const world = await useFlux(
     ({ configMap, secret, service }) => ({
       base: {
-        apps: [configMap("settings", { level: "1" }), service(80), secret("old-horse-battery"), configMap("gone", {})],
+        apps: [configMap("settings", { level: "1" }), service(80), secret("old-horse-battery"), configMap("gone", { a: "b" })],
       },
       merged: {
         apps: [
@@ -95,13 +104,21 @@ test("the API server says what would change, defaults included, and nothing is w
     ["gone"],
   );
   const { configMap, secret, service } = world.objects;
-  await create(
+  await apply(
     world,
-    configMap("settings", { level: "1", "by-hand": "x" }),
+    configMap("settings", { level: "1" }),
     service(80),
     secret("old-horse-battery"),
-    configMap("gone", {}),
+    configMap("gone", { a: "b" }),
   );
+
+  const metadata = { name: "settings" };
+  await world.cluster.patch({
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata,
+    data: { "by-hand": "x" },
+  } as KubernetesObject);
 
   expect(await world.run()).toEqual({ kind: "done" });
 
@@ -119,7 +136,7 @@ test("the API server says what would change, defaults included, and nothing is w
   expect(JSON.stringify(world.told)).not.toMatch(/horse-battery/);
   expect(await world.cluster.data("settings")).toEqual({ level: "1", "by-hand": "x" });
   expect(await world.cluster.data("added")).toBeUndefined();
-  expect(await world.cluster.data("gone")).toBeDefined();
+  expect(await world.cluster.data("gone")).toEqual({ a: "b" });
 });
 
 test("what the API server refuses fails, and a kind that it does not have is named", async () => {
@@ -127,7 +144,7 @@ test("what the API server refuses fails, and a kind that it does not have is nam
     base: { apps: [service(80)] },
     merged: { apps: [service(80, "10.0.0.250"), unknown, configMap("Not-A-Name", {})] },
   }));
-  await create(world, world.objects.service(80));
+  await apply(world, world.objects.service(80));
 
   await world.run();
 

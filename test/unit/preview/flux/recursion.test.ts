@@ -1,0 +1,175 @@
+import { expect, test } from "vitest";
+import type { JsonObject } from "../../../../src/kit/json.ts";
+import { aPreviewWorld, base } from "../../../support/preview.ts";
+import {
+  aConfigMap,
+  aFluxResource,
+  fakeFluxPreviews,
+  ownedBy,
+  type PlayedRenders,
+} from "../../../support/flux-previews.ts";
+
+function aFluxWorld(resources: readonly JsonObject[], renders: PlayedRenders) {
+  const flux = fakeFluxPreviews(resources, renders);
+  const world = aPreviewWorld([], { flux: flux.deps, settings: { serviceAccount: "dry-run" } });
+  world.sources.nextMerge.inBase = true;
+  world.sources.nextMerge.changed = { complete: true, paths: [] };
+  return { ...world, flux, names: () => world.previews().map(({ deployment }) => deployment.name) };
+}
+
+const child = (name: string, spec: JsonObject = {}) => aFluxResource(name, { spec, owner: "root" });
+const inCluster = (name: string, spec: JsonObject = {}, inventory: readonly JsonObject[] = []) =>
+  aFluxResource(name, { spec, owner: "root", applied: base, inventory });
+const root = (inventory: readonly JsonObject[] = []) => aFluxResource("root", { applied: base, inventory });
+
+test("a Kustomization that another one contains is rendered with the spec of the merge, not the cluster's", async () => {
+  const specs: unknown[] = [];
+  const world = aFluxWorld([root(), inCluster("apps")], {
+    base: { root: [child("apps")], apps: [] },
+    merged: { root: [child("apps", { targetNamespace: "new" })], apps: [] },
+    render(resource) {
+      const { name } = resource["metadata"] as { name: string };
+      if (name !== "apps") return undefined;
+      const { targetNamespace: namespace = "shop" } = resource["spec"] as { targetNamespace?: string };
+      specs.push(namespace);
+      return { objects: [ownedBy("apps", aConfigMap("a", {}, { namespace }))], files: [] };
+    },
+  });
+  world.flux.has(child("apps"), ownedBy("apps", aConfigMap("a", {})));
+
+  await world.run();
+
+  expect(specs.toSorted()).toEqual(["new", "shop"]);
+  expect(world.previews()).toMatchObject([
+    { deployment: { name: "apps" }, counts: { new: 1 } },
+    { deployment: { name: "root" }, counts: { changed: 1 } },
+  ]);
+});
+
+test("one that applies itself is rendered with the spec that it has in the repository", async () => {
+  const own = (interval: string) => aFluxResource("root", { spec: { interval }, owner: "root", applied: base });
+  const world = aFluxWorld([own("1m")], { base: { root: [own("1m")] }, merged: { root: [own("2m")] } });
+  world.flux.has(own("1m"));
+  await world.run();
+  expect(world.flux.rendered.map(({ root: at, names }) => `${at} ${names.join()}`).toSorted()).toEqual([
+    "/base/ root",
+    "/merge/ root",
+    "/merge/ root",
+  ]);
+  expect(world.previews()).toMatchObject([{ counts: { changed: 1 } }]);
+});
+
+test("a new one shows what it creates, as the account of the one that contains it", async () => {
+  const world = aFluxWorld([root()], {
+    base: { root: [] },
+    merged: { root: [child("apps", { serviceAccountName: "admin" })], apps: [aConfigMap("a", { a: "b" })] },
+  });
+  await world.run();
+  expect(world.previews()).toMatchObject([
+    { deployment: { name: "apps" }, counts: { new: 1 } },
+    { deployment: { name: "root" }, counts: { new: 1 } },
+  ]);
+  expect(world.flux.accounts).toEqual(["system:serviceaccount:flux-system:dry-run"]);
+});
+
+test("a pull request cannot choose the account", async () => {
+  const spec = { serviceAccountName: "cluster-admin" };
+  const flux = fakeFluxPreviews([aFluxResource("root", { spec: { serviceAccountName: "tenant" } })], {
+    base: { root: [] },
+    merged: { root: [child("apps", spec)], apps: [aConfigMap("a", {})] },
+  });
+  const world = aPreviewWorld([], { flux: flux.deps });
+  world.sources.nextMerge.inBase = true;
+  await world.run();
+  expect(new Set(flux.accounts)).toEqual(new Set(["system:serviceaccount:flux-system:tenant"]));
+});
+
+test.each([
+  ["is deleted with its objects", {}, "deleted"],
+  ["leaves its objects if it does not prune", { prune: false }, "orphan"],
+  ["leaves them by its policy", { deletionPolicy: "Orphan" }, "orphan"],
+  ["leaves them while it is suspended", { suspend: true }, "orphan"],
+  ["takes them by its policy", { prune: false, deletionPolicy: "Delete" }, "deleted"],
+] as const)("one that the merge removes %s", async (_, spec, action) => {
+  const object = ownedBy("apps", aConfigMap("a", {}));
+  const world = aFluxWorld([root([child("apps")]), inCluster("apps", spec, [object])], {
+    base: { root: [child("apps", spec)], apps: [object] },
+    merged: { root: [] },
+  });
+  world.flux.has(child("apps", spec), object);
+  await world.run();
+  expect(world.previews()).toMatchObject([
+    { deployment: { name: "apps" }, objects: [{ ref: { name: "a" }, action }] },
+    { deployment: { name: "root" }, objects: [{ ref: { name: "apps" }, action: "deleted" }] },
+  ]);
+});
+
+test("one that stays in the cluster, because what contains it does not prune, loses nothing", async () => {
+  const object = ownedBy("apps", aConfigMap("a", {}));
+  const stays = aFluxResource("root", { applied: base, spec: { prune: false }, inventory: [child("apps")] });
+  const world = aFluxWorld([stays, inCluster("apps", {}, [object])], {
+    base: { root: [child("apps")], apps: [object] },
+    merged: { root: [] },
+  });
+  world.flux.has(child("apps"), object);
+  await world.run();
+  expect(world.previews()).toMatchObject([{ deployment: { name: "root" }, counts: { orphan: 1, deleted: 0 } }]);
+});
+
+test("an object that moves to another Kustomization is not deleted", async () => {
+  const [before, after] = [ownedBy("one", aConfigMap("a", {})), ownedBy("two", aConfigMap("a", {}))];
+  const one = aFluxResource("one", { applied: base, inventory: [before] });
+  const world = aFluxWorld([one, aFluxResource("two", { applied: base })], {
+    base: { one: [before], two: [] },
+    merged: { one: [], two: [after] },
+  });
+  world.flux.has(before);
+  await world.run();
+  expect(world.previews()).toMatchObject([
+    { deployment: { name: "one" }, counts: { deleted: 0 } },
+    { deployment: { name: "two" }, counts: { changed: 1 } },
+  ]);
+});
+
+test("while what contains it cannot be built, it is not taken for removed", async () => {
+  const object = ownedBy("apps", aConfigMap("a", {}));
+  const world = aFluxWorld([root([child("apps")]), inCluster("apps", {}, [object])], {
+    base: { root: [child("apps")], apps: [object] },
+    merged: { root: "broken" },
+  });
+  world.flux.has(child("apps"), object);
+  await world.run();
+  expect(world.previews()).toMatchObject([{ deployment: { name: "root" }, state: "failed" }]);
+});
+
+test("what nests without end is left out in words, and so is what is too much", async () => {
+  const deep = aFluxWorld([root()], {
+    base: { root: [] },
+    merged: { root: [child("n0")] },
+    render(resource) {
+      const [, at] = /^n(\d+)$/.exec((resource["metadata"] as { name: string }).name) ?? [];
+      return at === undefined ? undefined : { objects: [child(`n${Number(at) + 1}`)], files: [] };
+    },
+  });
+  const many = aFluxWorld([root()], {
+    base: { root: [] },
+    merged: { root: Array.from({ length: 250 }, (_, at) => child(`n${at}`)) },
+  });
+  await Promise.all([deep.run(), many.run()]);
+  expect(deep.names()).toHaveLength(9);
+  expect(deep.told.at(-1)?.unshown).toMatchObject([{ reason: "it is nested more than 8 deep" }]);
+  expect(many.names()).toHaveLength(200);
+  expect(many.told.at(-1)?.unshown?.[0]?.reason).toContain("more than 200");
+  expect(many.told.at(-1)?.beyond).toBe(41);
+});
+
+test("one with a GitRepository that is not in the cluster is left out in words", async () => {
+  const world = aFluxWorld([root()], {
+    base: { root: [] },
+    merged: { root: [child("apps", { sourceRef: { kind: "GitRepository", name: "new" } })] },
+  });
+  world.flux.deps.sources.find = () => undefined;
+  await world.run();
+  expect(world.names()).toEqual(["root"]);
+  expect(world.told.at(-1)?.unshown).toMatchObject([{ deployment: "Kustomization flux-system/apps" }]);
+});
