@@ -19,6 +19,8 @@ export interface ChecksDeps {
   /** `undefined`: previews are not confined. */
   readonly isolation?: Isolation | undefined;
   readonly forks: () => Forks;
+  /** Whether Kustomizations of Flux are rendered, or why not; `undefined`: they are not meant to be. */
+  readonly kustomizations?: (() => string | undefined) | undefined;
   /** `undefined`: nothing is done for Flux. */
   readonly flux?: Pick<FluxWatch, "isReady"> | undefined;
   readonly clock: Clock;
@@ -63,7 +65,11 @@ export function createChecks(deps: ChecksDeps): Check[] {
     },
     {
       name: "previews",
-      check: () => ({ ok: true, enabled: previews(), forks: forks(), isolation: isolation ?? { mode: "off" } }),
+      check: () => ({
+        ok: true,
+        ...{ enabled: previews(), forks: forks(), kustomizations: deps.kustomizations?.() },
+        isolation: isolation ?? { mode: "off" },
+      }),
     },
     {
       name: "webhooks",

@@ -20,7 +20,9 @@ import { createDoctorCluster } from "../doctor/cluster.ts";
 import { createCompare } from "../doctor/compare.ts";
 import { type ExaminationDeps, examineDeployments } from "../doctor/deployments.ts";
 import type { Section } from "../doctor/finding.ts";
+import { findProgram } from "../kit/find-program.ts";
 import { examineFlux } from "../doctor/flux.ts";
+import { examineFluxPreviews } from "../doctor/flux-previews.ts";
 import { examineFluxStatuses } from "../doctor/flux-statuses.ts";
 import { examineClocks, examineWriteAccess } from "../doctor/forges.ts";
 import { examineLegacy, readLegacy } from "../doctor/legacy.ts";
@@ -212,6 +214,22 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
               ]);
               return examineFluxStatuses(reading, config.forges);
             },
+          },
+        ]
+      : []),
+    ...(config.flux.previews
+      ? [
+          {
+            group: "Surroundings",
+            subject: "previews of Flux's Kustomizations",
+            run: () =>
+              examineFluxPreviews({
+                previewsEnabled: config.preview.enabled,
+                hasRunner: config.preview.runner.address !== undefined,
+                hasLogin: config.forges.some(({ token, app }) => (token ?? app) !== undefined),
+                program: config.flux.renderer ?? "towline-flux",
+                findProgram: (program) => findProgram(program, process.env["PATH"] ?? ""),
+              }),
           },
         ]
       : []),

@@ -19,6 +19,7 @@ import type { RepoId } from "../model.ts";
 import { createRetries } from "../reconcile/retries.ts";
 import { createCluster } from "./cluster.ts";
 import { createDataDir } from "./data-dir.ts";
+import { findFluxRefusal } from "./flux-refusal.ts";
 import { findIsolation } from "./isolation.ts";
 import { type LiveForges, openLiveForges } from "./live-forges.ts";
 import { unannouncedMs } from "./previews.ts";
@@ -71,6 +72,7 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     ...{ live, isolation, dispatch: runner?.dispatch, client, logLines: store.logLines, secretList },
     ...{ metrics, deploymentMetrics, inStage, log },
   });
+  const fluxRefusal = await findFluxRefusal(config, tools.fluxRenderer, log);
   const forges = await openLiveForges(live, { metrics, clock, log });
   const explainMissed = createExplainMissed({
     webhooksOf: forges.hostWebhooks,
@@ -109,6 +111,7 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
     sources: tools.sources,
     kluctl: tools.kluctl,
     fluxRenderer: tools.fluxRenderer,
+    fluxRefusal,
     stopReloading: async () => stopReloading?.(),
     /** Git and kluctl, once nothing uses them. */
     async stopTools(): Promise<void> {

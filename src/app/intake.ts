@@ -121,6 +121,7 @@ export async function startIntake(infrastructure: Infrastructure, state: ServerS
     previews: () => live.now.preview.enabled && forges.size > 0,
     forks: () => forksOf(live.now, isolation),
     flux: fluxWatch,
+    kustomizations: () => (config.flux.previews ? (infrastructure.fluxRefusal ?? "rendered") : undefined),
   });
   const adminListeners = await startAdminListeners(config, {
     checks,
