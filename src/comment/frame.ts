@@ -126,13 +126,16 @@ function describeFollowers(previews: readonly Preview[]): string {
 /** The deployments that do not follow the repository, but include it. */
 function describeConsumers({ previews, unshown = [], beyond = 0 }: Report, { code, sentence }: Markup): string[] {
   const shown = previews.filter(({ includes }) => includes).length;
+  const ofFlux = previews.some(({ kind }) => kind !== undefined);
   const [include, are, they] = shown === 1 ? ["includes", "It is", "it"] : ["include", "They are", "they"];
   return [
     shown > 0 &&
       `${plural(shown, "deployment")} ${include} this repository. ${are} rendered at the commit that ${they} ${shown === 1 ? "follows" : "follow"}, with the merge in place of what ${they} ${include}.`,
     ...unshown.map(({ deployment, reason }) => `${code(deployment)} is not compared: ${sentence(reason)}.`),
     beyond > 0 &&
-      `${plural(beyond, "more deployment")} that ${beyond === 1 ? "includes it is" : "include it are"} not compared.`,
+      (ofFlux
+        ? `${plural(beyond, "more deployment")} ${beyond === 1 ? "is" : "are"} not compared.`
+        : `${plural(beyond, "more deployment")} that ${beyond === 1 ? "includes it is" : "include it are"} not compared.`),
   ].filter((note) => note !== false);
 }
 

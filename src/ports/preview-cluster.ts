@@ -31,10 +31,10 @@ export type FoundObject =
   /** `undefined`: there is none. */
   | { readonly live: JsonObject | undefined };
 
-export type DryRun = { readonly applied: JsonObject } | { readonly refusal: Refused };
+export type DryRun = { readonly applied: JsonObject } | { readonly refusal: RefusedApply };
 
 /** Why the API server refuses an object: the HTTP status, the reason in its own words, and the message. */
-export interface Refused {
+export interface RefusedApply {
   readonly status: number;
   readonly message: string;
 }

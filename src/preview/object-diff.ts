@@ -124,16 +124,19 @@ function fit(lines: readonly string[], mostLines = maxLines, most = maxLength): 
   return { diff: kept.join("\n"), linesLeftOut: lines.length - kept.length };
 }
 
+/** What kluctl and Flux add to every object to find it again. */
+const addedLabel = /^(?:[\w-]+\.)?kluctl\.io\/|^kustomize\.toolkit\.fluxcd\.io\/(?:name|namespace)$/;
+
 /**
- * In the usual order of fields, and without what kluctl adds to every object to find it again. The namespace is in the
+ * In the usual order of fields, and without what is added to every object to find it again. The namespace is in the
  * title; here it would prevent grouping with the same object of other deployments.
  */
 function asWritten(object: unknown): unknown {
   if (!isRecord(object) || !isRecord(object["metadata"])) return object;
   const metadata = Object.entries(object["metadata"]).flatMap(([name, value]) => {
-    if (name === "namespace") return [];
+    if (name === "namespace" || (name === "creationTimestamp" && value === null)) return [];
     if ((name !== "labels" && name !== "annotations") || !isRecord(value)) return [[name, value]];
-    const own = Object.entries(value).filter(([key]) => !/^(?:[\w-]+\.)?kluctl\.io\//.test(key));
+    const own = Object.entries(value).filter(([key]) => !addedLabel.test(key));
     return own.length === 0 ? [] : [[name, Object.fromEntries(own)]];
   });
   const { apiVersion, kind, metadata: _, ...rest } = object;

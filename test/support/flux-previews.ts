@@ -1,7 +1,7 @@
 /** Flux's resources in a cluster, what its code would render of two commits, and a cluster that is only asked. */
 import { type JsonObject, isRecord } from "../../src/kit/json.ts";
 import { type ObjectRef, refId } from "../../src/model.ts";
-import type { DryRun, FluxRendered, FluxRenderer, PreviewClusters, Refused } from "../../src/ports.ts";
+import type { DryRun, FluxRendered, FluxRenderer, PreviewClusters, RefusedApply } from "../../src/ports.ts";
 import type { FluxPreviewsDeps } from "../../src/preview/flux/compare-flux.ts";
 import { refOf } from "../../src/preview/flux/manifests.ts";
 import { parseKustomization } from "../../src/apis/flux/kustomization.ts";
@@ -76,7 +76,7 @@ const nameIn = (resource: JsonObject) => (resource["metadata"] as { name: string
 /** A cluster with Kustomizations of the GitRepository `shop`; nothing in it can be written. */
 export function fakeFluxPreviews(resources: readonly JsonObject[], renders: PlayedRenders) {
   const live = new Map<string, JsonObject>();
-  const refusals = new Map<string, Refused>();
+  const refusals = new Map<string, RefusedApply>();
   const unserved = new Set<string>();
   const asked: string[] = [];
   const accounts: (string | undefined)[] = [];
@@ -137,7 +137,7 @@ export function fakeFluxPreviews(resources: readonly JsonObject[], renders: Play
     has: (...objects: readonly JsonObject[]) => {
       for (const object of objects) live.set(idOf(object), { ...object, status: {} });
     },
-    refuse: (object: JsonObject, refusal: Refused) => void refusals.set(idOf(object), refusal),
+    refuse: (object: JsonObject, refusal: RefusedApply) => void refusals.set(idOf(object), refusal),
   };
 }
 

@@ -139,7 +139,7 @@ function named(errors: CommandResult["errors"], { namedText }: Placeholders): Co
   return errors.map(({ ref, message }) => ({ ref, message: namedText(message) }));
 }
 
-export function objectsOf(one: RenderedKustomization | undefined): readonly JsonObject[] | undefined {
+function objectsOf(one: RenderedKustomization | undefined): readonly JsonObject[] | undefined {
   if (one === undefined) return [];
   return "error" in one.rendered ? undefined : one.rendered.objects;
 }

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { field, type JsonObject } from "../../kit/json.ts";
 import type { ObjectRef, ResultError, ResultObject } from "../../model.ts";
-import type { DryRun, PreviewCluster, Refused } from "../../ports/preview-cluster.ts";
+import type { DryRun, PreviewCluster, RefusedApply } from "../../ports/preview-cluster.ts";
 import { changesBetween } from "../render-diff.ts";
 import { refusesChange } from "../risks/refused.ts";
 import { isLeftAlone, isReplaced, toApply, withoutServerFields } from "./manifests.ts";
@@ -18,7 +18,7 @@ export interface ObjectPair {
   readonly merged: JsonObject;
 }
 
-export interface Surroundings {
+export interface ObjectSurroundings {
   readonly cluster: Pick<PreviewCluster, "find" | "dryRun">;
   readonly forces: boolean;
   /** `group/kind` of the definitions, and the namespaces, that the merge renders. */
@@ -53,7 +53,7 @@ const none = { errors: [], baseErrors: [] } as const;
 const untouched = { changes: [], new: false, orphan: false, deleted: false, hook: false } as const;
 
 /** Throws ApiError. */
-export async function compareObject(pair: ObjectPair, around: Surroundings): Promise<ComparedObject> {
+export async function compareObject(pair: ObjectPair, around: ObjectSurroundings): Promise<ComparedObject> {
   const { ref, base, merged } = pair;
   const { cluster, shown, signal } = around;
   const found = await cluster.find(merged, signal);
@@ -86,7 +86,7 @@ function describe(
   { ref, merged }: ObjectPair,
   live: JsonObject | undefined,
   after: DryRun,
-  { forces }: Surroundings,
+  { forces }: ObjectSurroundings,
 ): Pick<ComparedObject, "merged" | "errors" | "isReplaced"> {
   const result = toResult(ref, merged, live, after);
   if ("applied" in after) return { merged: result, errors: [] };
@@ -114,7 +114,7 @@ function toResult(ref: ObjectRef, rendered: JsonObject, live: JsonObject | undef
 async function compareRenders(
   { ref, base, merged }: ObjectPair,
   live: JsonObject | undefined,
-  { cluster, shown, isIncomplete, signal }: Surroundings,
+  { cluster, shown, isIncomplete, signal }: ObjectSurroundings,
 ): Promise<ComparedObject> {
   const [before, after] = [base && shown(base), shown(merged)];
   const reference = before ?? nameOnly(merged);
@@ -135,29 +135,33 @@ function nameOnly({ apiVersion, kind, metadata }: JsonObject): JsonObject {
   return { apiVersion, kind, metadata: { name: field(metadata, "name"), namespace: field(metadata, "namespace") } };
 }
 
-function asNew({ ref, merged }: ObjectPair, shown: Surroundings["shown"]): ComparedObject {
+function asNew({ ref, merged }: ObjectPair, shown: ObjectSurroundings["shown"]): ComparedObject {
   const rendered = JSON.stringify(shown(merged));
   return { ...none, merged: { ...untouched, ref, new: true, rendered }, unvalidated: "defined by the merge" };
 }
 
-function isInNewNamespace({ ref, merged }: ObjectPair, { status, message }: Refused, { namespaces }: Surroundings) {
+function isInNewNamespace(
+  { ref, merged }: ObjectPair,
+  { status, message }: RefusedApply,
+  { namespaces }: ObjectSurroundings,
+) {
   const namespace = ref.namespace ?? "";
   return (
     status === 404 && message.includes(`namespaces "${namespace}" not found`) && namespaces.has(namespace) && merged
   );
 }
 
-function isImmutable({ status, message }: Refused): boolean {
+function isImmutable({ status, message }: RefusedApply): boolean {
   return status === 422 && (/immutable/i.test(message) || refusesChange({ ref: { kind: "", name: "" }, message }));
 }
 
 const reasons: Readonly<Record<number, string>> = { 403: "Forbidden", 409: "Conflict", 422: "Invalid" };
 
-function toError(ref: ObjectRef, { status, message }: Refused): ResultError {
+function toError(ref: ObjectRef, { status, message }: RefusedApply): ResultError {
   return { ref, message: `dry-run failed (${reasons[status] ?? status}): ${message}` };
 }
 
-function hiddenMessage({ status }: Refused): string {
+function hiddenMessage({ status }: RefusedApply): string {
   return `dry-run failed (${reasons[status] ?? status}); the message is not shown, because it may quote a secret value`;
 }
 

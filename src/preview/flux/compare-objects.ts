@@ -10,12 +10,12 @@ import {
   compareObject,
   isSameObject,
   type ObjectPair,
-  type Surroundings,
+  type ObjectSurroundings,
 } from "./compare-object.ts";
 import type { InventoryEntry } from "./kustomization.ts";
 import { isPruned, refOf } from "./manifests.ts";
 
-export interface ObjectsInput extends Surroundings {
+export interface ObjectsInput extends ObjectSurroundings {
   readonly cluster: PreviewCluster;
   /** `undefined`: the base cannot be rendered, and everything in the merge is compared. */
   readonly base: readonly JsonObject[] | undefined;

@@ -48,7 +48,7 @@ export interface TreeInput {
 
 export const deepest = 8;
 /** Of one commit, each time that one is rendered again counted. */
-export const mostRendered = 200;
+const mostRendered = 200;
 
 interface Wanted {
   readonly kustomization: FluxKustomization;

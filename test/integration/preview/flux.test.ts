@@ -10,7 +10,9 @@ import { createPreviewClusters } from "../../../src/kube/preview-clusters.ts";
 import { aFluxResource, fakeFluxPreviews, ownedBy } from "../../support/flux-previews.ts";
 import { aPreviewWorld, base } from "../../support/preview.ts";
 import { whenMay } from "../../support/accounts.ts";
-import { useCluster } from "../../support/world.ts";
+import { useCluster, useFiles } from "../../support/world.ts";
+import { useFluxRenderer } from "../../support/flux-renderer.ts";
+import { renderComment } from "../../../src/comment/comment.ts";
 import type { TestCluster } from "../../support/world-cluster.ts";
 
 const account = "dry-run";
@@ -31,12 +33,13 @@ async function useAccount(cluster: TestCluster): Promise<void> {
 async function useFlux(
   renders: (of: Objects) => Parameters<typeof fakeFluxPreviews>[1],
   inventory: readonly string[] = [],
+  spec: JsonObject = {},
 ) {
   const cluster = await useCluster();
   await useAccount(cluster);
   const objects = objectsIn(cluster.namespace);
   const entries = inventory.map((name) => objects.configMap(name, {}));
-  const resource = aFluxResource("apps", { namespace: cluster.namespace, applied: base, inventory: entries });
+  const resource = aFluxResource("apps", { namespace: cluster.namespace, applied: base, inventory: entries, spec });
   const flux = fakeFluxPreviews([resource], renders(objects));
   const { kubeconfig } = cluster;
   const client = createKubeClient({ kubeconfig });
@@ -51,7 +54,7 @@ async function useFlux(
   const world = aPreviewWorld([], { flux: { ...flux.deps, clusters }, settings: { serviceAccount: account } });
   world.sources.nextMerge.inBase = true;
   world.sources.nextMerge.changed = { complete: true, paths: [] };
-  return { ...world, cluster, objects };
+  return { ...world, flux, cluster, objects };
 }
 
 type Objects = ReturnType<typeof objectsIn>;
@@ -90,7 +93,12 @@ test("the API server says what would change, defaults included, and nothing is w
   const world = await useFlux(
     ({ configMap, secret, service }) => ({
       base: {
-        apps: [configMap("settings", { level: "1" }), service(80), secret("old-horse-battery"), configMap("gone", { a: "b" })],
+        apps: [
+          configMap("settings", { level: "1" }),
+          service(80),
+          secret("old-horse-battery"),
+          configMap("gone", { a: "b" }),
+        ],
       },
       merged: {
         apps: [
@@ -169,4 +177,43 @@ test("an account that may not look says so, and is not asked in vain", async () 
     })
     .toContain(`User "system:serviceaccount:${world.cluster.namespace}:${account}" cannot get resource "configmaps"`);
   expect(world.told.at(-1)?.mendable).toBe(true);
+});
+
+const kustomization = (resources: readonly string[]) =>
+  `apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: ${JSON.stringify(resources)}\n`;
+
+test("what Flux's own code renders of two commits is compared with the cluster, nested Kustomizations too", async () => {
+  const variables = { substituteFrom: [{ kind: "Secret", name: "vars" }] };
+  const spec = { interval: "1m", postBuild: variables };
+  const world = await useFlux(() => ({ base: {}, merged: {} }), [], spec);
+  const { namespace } = world.cluster;
+  const settings = (level: string) =>
+    `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: ${namespace}}\ndata: {level: "${level}", who: "\${WHO}"}\n`;
+  const nested = JSON.stringify(aFluxResource("nested", { namespace, spec: { interval: "1m", path: "./nested" } }));
+  const filesOf = (level: string, resources: readonly string[]) => ({
+    "apps/kustomization.yaml": kustomization(resources),
+    "apps/settings.yaml": settings(level),
+    "apps/nested.json": nested,
+    "nested/added.yaml": `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: added, namespace: ${namespace}}\ndata: {a: b}\n`,
+  });
+  const roots = {
+    base: await useFiles(filesOf("1", ["settings.yaml"])),
+    merged: await useFiles(filesOf("2", ["settings.yaml", "nested.json"])),
+  };
+  const { render } = await useFluxRenderer();
+  world.flux.deps.renderer.render = ({ root, ...input }, signal) =>
+    render({ ...input, root: root.startsWith("/base") ? roots.base : roots.merged }, signal);
+  await apply(world, world.objects.configMap("settings", { level: "1", who: "ann" }));
+
+  expect(await world.run()).toEqual({ kind: "done" });
+
+  const report = world.told.at(-1);
+  const comment = report && renderComment(report, { maxLength: 60_000, marker: "" });
+  expect(comment).toContain(" data.level:\n-  1\n+  2");
+  expect(comment).toContain("compared with the base branch, not with the cluster");
+  expect(comment).not.toContain("kustomize.toolkit.fluxcd.io/name");
+  expect(world.previews()).toMatchObject([
+    { deployment: { name: "apps" }, state: "done", counts: { changed: 1, new: 0, errors: 1 } },
+    { deployment: { name: "nested" }, state: "done", counts: { changed: 0, new: 1, errors: 0 } },
+  ]);
 });
