@@ -104,7 +104,7 @@ async function rightsProblems(
   { release, login, results, variables }: Installed,
   accounts: string[],
   previewAccounts: string[] = [],
-  more: { readonly triggersFlux?: boolean; readonly reportsFlux?: boolean } = {},
+  more: { readonly triggersFlux?: boolean; readonly reportsFlux?: boolean; readonly previewsFlux?: boolean } = {},
 ) {
   const toKey = (text: string) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" });
   const client = createKubeClient({ kubeconfig: login.kubeconfig });
@@ -374,6 +374,19 @@ test("with flux.trigger, the server makes Flux fetch what was pushed, and can ch
   expect(verdictOf(await login.ask({ method: "DELETE", path: `${path("main")}?dryRun=All` }))).toBe("role");
   const other = { method: "PATCH" as const, path: `${path("main")}/status?dryRun=All`, body: { status: {} } };
   expect(verdictOf(await login.ask(other))).toBe("role");
+});
+
+test("with flux.previews, the server may read what Flux applies, and can change nothing of it", async () => {
+  const { namespace, kubeconfig } = await useCluster();
+  await installFlux(kubeconfig);
+  const installed = await install({ flux: { previews: true } });
+  await expect.poll(() => rightsProblems(installed, [], [], { previewsFlux: true }), patience).toEqual([]);
+  const path = `/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/${namespace}/kustomizations`;
+  const tryTo = async (method: "PATCH" | "DELETE") =>
+    verdictOf(await installed.login.ask({ method, path: `${path}/apps?dryRun=All`, body: { spec: {} } }));
+  expect(await tryTo("PATCH")).toBe("role");
+  expect(await tryTo("DELETE")).toBe("role");
+  expect(verdictOf(await installed.login.ask({ method: "GET", path }))).toBe("yes");
 });
 
 test("with flux.statuses, the server reports what Flux made of a commit, and can change nothing that Flux applies", async () => {

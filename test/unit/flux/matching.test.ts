@@ -180,3 +180,40 @@ describe("the status of what Flux applies", () => {
     expect(calls.flatMap(({ requests }) => requests)).toEqual([]);
   });
 });
+
+describe("pull requests of a repository of which Flux applies a branch", () => {
+  const { repo } = aFluxSource();
+  const shown = { forge: "github", repoName: "org/shop", number: 7 };
+
+  function aPreviewingIntake() {
+    const requests: Request[] = [];
+    const take = createIntake({
+      tracking: () => [],
+      including: () => [],
+      previewedByFlux: (of) => (of === repo ? [aFluxSource()] : []),
+      queue: { enqueue: (those) => Promise.resolve({ queued: requests.push(...those) }) },
+      forges: new Set(["github"]),
+      reports: () => ({
+        open: () => Promise.resolve([]),
+        openInto: (of, branch) => Promise.resolve(of === repo && branch === "main" ? [shown] : []),
+        proposing: () => Promise.resolve([]),
+      }),
+      log: silentLog,
+    });
+    return { take, requests };
+  }
+
+  test("are previewed again when that branch moves", async () => {
+    const { take, requests } = aPreviewingIntake();
+    const receipt = await take(push);
+    expect(requests).toMatchObject([{ kind: "preview", pullRequest: shown, cause: "base" }]);
+    expect(receipt).toMatchObject({ matched: 0, previews: 1 });
+    expect(receipt.reason).toBeUndefined();
+  });
+
+  test("are not when another one does", async () => {
+    const { take, requests } = aPreviewingIntake();
+    await take({ ...push, ref: "refs/heads/other" });
+    expect(requests).toEqual([]);
+  });
+});
