@@ -1,7 +1,6 @@
 /** The statuses of what Flux applies from one repository whose resources spell its URL in different ways. */
 import type { CommitStatus, CommitStatusRequest, RepoId } from "../model.ts";
-import type { FluxStatuses } from "./flux-statuses.ts";
-import { isSaid } from "./write-statuses.ts";
+import { type FluxStatuses, withoutMember } from "./flux-statuses.ts";
 
 type Found = Awaited<ReturnType<FluxStatuses["of"]>>;
 
@@ -13,31 +12,20 @@ interface Asked {
   readonly written: readonly CommitStatus[];
 }
 
-/** Each spelling alone would end the statuses of what the others apply. */
+/** Only all spellings together show whose statuses end: each has lines for what is of that spelling. */
 export async function findApplied(
   flux: Pick<FluxStatuses, "of">,
   { request, repos, written }: Asked,
   signal: AbortSignal | undefined,
-): Promise<Found> {
+): Promise<Pick<Found, "lines" | "isUncertain" | "isOpen" | "again">> {
   const found = await Promise.all(repos.map((repo) => flux.of({ ...request, repo }, written, signal)));
-  const [only] = found;
-  if (only !== undefined && found.length === 1) return only;
-  const lines = new Map<string, CommitStatus>();
-  for (const line of found.flatMap((one) => one.lines)) {
-    const before = lines.get(line.context);
-    if (before === undefined || isOfNone(before, written)) lines.set(line.context, line);
-  }
+  const contexts = new Set(found.flatMap((one) => [...one.contexts]));
+  const lines = [...found.flatMap((one) => one.lines), ...withoutMember(written, contexts)];
   const again = found.flatMap((one) => one.again ?? []).toSorted((a, b) => a.afterMs - b.afterMs);
   return {
-    lines: [...lines.values()],
-    isUncertain: lines.size === 0 && found.some((one) => one.isUncertain),
+    lines,
+    isUncertain: lines.length === 0 && found.some((one) => one.isUncertain),
     isOpen: found.some((one) => one.isOpen),
     again: again[0],
   };
-}
-
-/** Whether it is, or may be, what becomes of the status of a resource that does not apply the repository. */
-function isOfNone(line: CommitStatus, written: readonly CommitStatus[]): boolean {
-  const known = written.find(({ context }) => context === line.context);
-  return known?.state === "pending" ? line.state === "canceled" : known !== undefined && isSaid([line], [known]);
 }

@@ -36,7 +36,9 @@ export interface FluxStatuses {
 
 interface FoundStatuses {
   readonly lines: readonly CommitStatus[];
-  /** Whether the existing summary stays: whether its commit is still to be applied is not known. */
+  /** The contexts of all that applies the repository, also of what has no line. */
+  readonly contexts: ReadonlySet<string>;
+  /** Whether the existing summary stays if there are no lines: whether its commit is still to be applied is not known. */
   readonly isUncertain: boolean;
   /** Whether a line may change that is not pending. */
   readonly isOpen: boolean;
@@ -91,11 +93,11 @@ export function createFluxStatuses(deps: FluxStatusesDeps): FluxStatuses {
           lines.push({ context, ...line, description: mask(line.description) });
         }
       }
-      lines.push(...withoutMember(written, members));
       const isSummaryOpen = known.get(aggregateContext)?.state === "pending";
       return {
         lines,
-        isUncertain: isUncertain && isSummaryOpen && lines.length === 0,
+        contexts: new Set(members.map(({ deployment }) => fluxContextOf(deployment))),
+        isUncertain: isUncertain && isSummaryOpen,
         isOpen: isOpen || missing.size > 0,
         again: whenAgain(`${commitText(request.commit)} ${request.repo}`, missing),
       };
@@ -176,9 +178,8 @@ function isResult(known: CommitStatus | undefined): boolean {
   return known?.state === "failure" || (known?.state === "success" && !known.neutral);
 }
 
-/** Ends the statuses of what was deleted, or gets its content from elsewhere now. */
-function withoutMember(written: readonly CommitStatus[], members: readonly FluxMember[]): CommitStatus[] {
-  const contexts = new Set(members.map(({ deployment }) => fluxContextOf(deployment)));
+/** Ends the statuses of what was deleted, or gets its content from elsewhere now. `contexts`: of what applies the repository. */
+export function withoutMember(written: readonly CommitStatus[], contexts: ReadonlySet<string>): CommitStatus[] {
   const left = written.filter(({ context }) => isFluxContext(context) && !contexts.has(context));
   return left.map(({ context, ...status }) =>
     status.state === "pending"

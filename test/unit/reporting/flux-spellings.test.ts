@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { RepoId } from "../../../src/model.ts";
 import { aFluxSource, aKustomization } from "../../support/flux.ts";
-import { applied, before, inProgress, old, pushed, useFluxStatuses } from "../../support/flux-statuses.ts";
+import { applied, before, inProgress, later, old, pushed, useFluxStatuses } from "../../support/flux-statuses.ts";
 
 const spec = { sourceRef: { kind: "GitRepository", name: "ssh" } };
 const overSsh = (commit: string) =>
@@ -44,6 +44,24 @@ test("they share the statuses of its commits, and none ends those of the others"
   flux.set(aKustomization("infra", { ...failing, spec }));
   await write();
   expect(news()).toContain(`${nameOf("infra")} failure no`);
+});
+
+test("what a newer commit superseded says so, whichever spelling it has", async () => {
+  const { flux, write, news, sources } = setUp();
+  flux.set(aFluxSource({ commit: old }), aKustomization("apps", before));
+  flux.set(overSsh(old), aKustomization("infra", { ...before, spec }));
+  await write();
+  news();
+  sources.refs["refs/heads/main"] = later;
+  const ahead = { attempted: later, applied: later, ready: ["True", "ReconciliationSucceeded"] } as const;
+  flux.set(aFluxSource({ commit: later }), aKustomization("apps", ahead));
+  flux.set(overSsh(later), aKustomization("infra", { ...ahead, spec }));
+  await write();
+  expect(news()).toEqual([
+    `${nameOf("apps")} canceled superseded by a newer commit`,
+    `${nameOf("infra")} canceled superseded by a newer commit`,
+    "towline canceled 2 deployments: 2 superseded",
+  ]);
 });
 
 test("what applies the repository no more ends, whichever spelling it had", async () => {
