@@ -64,6 +64,15 @@ export function createDiscovery(now: () => number): Discovery {
     kept.bytes = 0;
   }
 
+  /** Removes the oldest answers. Otherwise a run could fill the cache with variants that no other run requests. */
+  function makeRoom(kept: Kept, bytes: number): void {
+    for (const [key, { answer }] of kept.answers) {
+      if (kept.bytes + bytes <= mostBytes) return;
+      kept.answers.delete(key);
+      kept.bytes -= answer.body.length;
+    }
+  }
+
   async function check(kept: Kept, access: ApiAccess): Promise<void> {
     const startedAt = now();
     const headers = { Accept: aggregated, ...(kept.tag !== undefined && { "If-None-Match": kept.tag }) };
@@ -78,8 +87,9 @@ export function createDiscovery(now: () => number): Discovery {
   async function fetch(kept: Kept, access: ApiAccess, { path, accept, what }: Permitted, key: string) {
     const { answers } = kept;
     const answer = await ask(access, path, { Accept: accept });
-    const known = answers === kept.answers && !answers.has(key) && kept.bytes + answer.body.length <= mostBytes;
+    const known = answers === kept.answers && !answers.has(key) && answer.body.length <= mostBytes;
     if (known && isWhole(answer, what)) {
+      makeRoom(kept, answer.body.length);
       const all = [...clusters.values()].reduce((sum, { bytes }) => sum + bytes, 0);
       if (all + answer.body.length > mostOfAll) for (const each of clusters.values()) if (each !== kept) forget(each);
       answers.set(key, { answer, at: now() });

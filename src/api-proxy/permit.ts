@@ -45,7 +45,8 @@ export function permit({ method, url, headers }: ApiProxyRequest): Permitted {
   const meta = metaKind(segments);
   if (meta !== undefined) {
     if (method !== "GET") throw new Refusal(403, `a preview can only read ${path}`);
-    const kept = pick(query, meta === "schema" ? ["hash"] : [], path);
+    // Elsewhere, the API server ignores it: every value would be another entry of the cache, with the same schema.
+    const kept = pick(query, path.startsWith("/openapi/v3/") ? ["hash"] : [], path);
     return { what: meta, method, path: path + kept, accept: negotiate(headers.accept, meta), isSecret: false };
   }
 

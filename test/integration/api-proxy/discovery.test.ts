@@ -93,6 +93,17 @@ test("an answer that was under way while the API changed is not cached", async (
   expect(api.requests.filter((each) => each === "GET /api/v1").length).toBeLessThanOrEqual(3);
 });
 
+test("a schema that takes all of the room does not keep other answers from being cached", async () => {
+  const schema = { swagger: "2.0", filling: "x".repeat(16 * 2 ** 20 - 64) };
+  const { discovery, api, state, kinds } = await useDiscovery((req, res) =>
+    answerJson(res, 200, req.url === "/api/v1" ? core : schema),
+  );
+  await discovery.answer(api.access, asks("/openapi/v2"), state.now);
+  await kinds();
+  await kinds();
+  expect(api.requests.filter((each) => each === "GET /api/v1")).toHaveLength(1);
+});
+
 test("without ETags, discovery answers are cached for seconds only", async () => {
   const state = { now: 0 };
   const api = await useFakeApi((_, res) => answerJson(res, 200, core));

@@ -16,6 +16,11 @@ function refusalOf(method: string, url: string, headers: Record<string, string> 
 const apply = { "content-type": "application/apply-patch+yaml" };
 const settings = "/api/v1/namespaces/shop/configmaps/settings";
 
+test("a schema has one address, whatever parameters the API server would ignore", () => {
+  for (const url of ["/openapi/v2?hash=1", "/openapi/v3?hash=1", "/api/v1?hash=1"])
+    expect(refusalOf("GET", url)).toBe(400);
+});
+
 test("the requests that a diff needs are allowed", () => {
   for (const [method, url, headers] of [
     ["GET", "/version", {}],
