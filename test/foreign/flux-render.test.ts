@@ -137,13 +137,11 @@ function toItems(json: string): unknown[] {
 async function readyOf(desk: ForeignDesk, name: string) {
   const read = () => desk.find<FluxResource>(pathOf("Kustomization", name));
   const conditionOf = (found: FluxResource | undefined) =>
-    found?.status?.conditions?.find(({ type }) => type === "Ready") as
-      { readonly status: string; readonly message: string } | undefined;
+    found?.status?.conditions?.find(({ type }) => type === "Ready");
   await becomes(async () => ["True", "False"].includes(conditionOf(await read())?.status ?? ""), true);
   const found = await read();
   const { status = "", message = "" } = conditionOf(found) ?? {};
-  const { entries = [] } = (found?.status as { inventory?: { entries?: { id: string }[] } }).inventory ?? {};
-  return { status, message, inventory: entries.map(({ id }) => id) };
+  return { status, message, inventory: (found?.status?.inventory?.entries ?? []).map(({ id }) => id) };
 }
 
 /** The directory into which the controller unpacked the artifact. */

@@ -18,8 +18,9 @@ export interface FluxResource {
     readonly observedGeneration?: number;
     readonly lastHandledReconcileAt?: string;
     readonly lastAppliedRevision?: string;
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message?: string }[];
     readonly artifact?: { readonly revision: string };
+    readonly inventory?: { readonly entries?: readonly { readonly id: string }[] };
   };
 }
 
