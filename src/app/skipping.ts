@@ -68,6 +68,7 @@ export function createSkippingParts({
     kluctl: identity,
     clusterFacts: () => readClusterFacts(client),
     findUnsteady: findUnsteadyFiles,
+    dryRun: () => live.now.dryRun,
     fullIntervalMs,
     log,
     observe: ownMetrics,

@@ -117,11 +117,11 @@ export function isInterrupted({ lastDeployResult, lastObjectsHash }: DeploymentS
 
 /**
  * The change of the status with which a reconciliation that could not prepare observes the generation: what the spec has changed
- * is still to be deployed, even if it renders the same.
+ * is still to be deployed, even if it renders the same. With manual approval, only what is approved.
  */
-export function keptDue({ status, generation }: Deployment): Partial<DeploymentStatus> {
-  const isChanged = status.lastDeployResult !== undefined && status.observedGeneration !== generation;
-  return isChanged ? { lastObjectsHash: undefined } : {};
+export function keptDue({ spec, status, generation }: Deployment): Partial<DeploymentStatus> {
+  if (status.lastDeployResult === undefined || status.observedGeneration === generation) return {};
+  return spec.manual ? { lastManualObjectsHash: undefined } : { lastObjectsHash: undefined };
 }
 
 /**

@@ -14,7 +14,7 @@ import type { Fulfilled, RequestedCheck } from "./parts.ts";
 import { isAwaitingHealth, isReconciling, readyCondition } from "./status/conditions.ts";
 import type { LoopDeps } from "./work.ts";
 
-export interface FulfilledDeps extends Pick<LoopDeps, "retryAt"> {
+export interface FulfilledDeps extends Pick<LoopDeps, "retryAt" | "settings"> {
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads">;
   readonly dependencies: DependencyGate;
@@ -41,7 +41,7 @@ export async function findFulfilled(check: RequestedCheck, deps: FulfilledDeps):
   // The job that would have retried a failure may be gone: its worker died, or this job replaced it.
   if (readyCondition(status)?.status !== "True") return {};
   // Nothing was applied, and now it would be.
-  if (wasDryRun(status.lastDeployResult) && !deployment.spec.dryRun) return {};
+  if (wasDryRun(status.lastDeployResult) && !deployment.spec.dryRun && !deps.settings.dryRun) return {};
   if (cause === "change" && deps.dependencies.whyBlockedForever(deployment) !== undefined) return {};
   // The status does not show which health checks it was found to pass.
   if (cause === "change" && deployment.annotations[annotation.healthChecks] !== undefined) return {};

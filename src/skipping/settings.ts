@@ -1,15 +1,13 @@
 /** Which of a deployment's settings prevent skipping. Pure. */
 import { parseDuration } from "../kit/duration.ts";
 import { annotation, type Deployment, type Identity } from "../model.ts";
-import { wasDryRun } from "../model/last-deploy.ts";
 import { hasUnsteadyWords } from "../model/template-code.ts";
 
 /** The setting that makes skipping impossible, whatever the project is; `undefined` if there is none. */
-export function whySettings({ spec, status, annotations }: Deployment, identity: Identity): string | undefined {
+export function whySettings({ spec, annotations }: Deployment, identity: Identity): string | undefined {
   const { source, decryption } = spec;
   if (spec.deployMode !== "full-deploy") return `spec.deployMode is ${spec.deployMode}`;
   if (spec.dryRun) return "spec.dryRun";
-  if (wasDryRun(status.lastDeployResult)) return "its last deploy was a dry run";
   if (spec.sourceOverrides.length > 0) return "spec.sourceOverrides";
   if (annotations[annotation.dependsOn] !== undefined) return annotation.dependsOn;
   if (annotations[annotation.confirmPrune] !== undefined) return annotation.confirmPrune;

@@ -32,6 +32,7 @@ import { createQueries, type QueriesDeps, mostRemembered, placeText } from "./qu
 import { type GitPlace, inputsOf, waitsForItems } from "../model/project-inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
 import { whyConcerned } from "./moves.ts";
+import { wasDryRun } from "../model/last-deploy.ts";
 import { fullIntervalOf, whySettings } from "./settings.ts";
 import type { SkipAudit } from "./skip-audit.ts";
 
@@ -59,6 +60,8 @@ export type SkipDecision =
 export interface SkippingDeps extends QueriesDeps {
   readonly deployments: Pick<Deployments, "all" | "moveTimes">;
   readonly applied: AppliedObjects;
+  /** Whether all deployments of this server are dry runs. Absent: they are not. */
+  readonly dryRun?: (() => boolean) | undefined;
   /** The longest time between two full reconciliations, unless the deployment sets its own. */
   readonly fullIntervalMs: () => number;
   readonly clock: Clock;
@@ -331,6 +334,9 @@ export function createSkipping(deps: SkippingDeps): Skipping {
   }
 
   async function answerOf(deployment: Deployment | MalformedDeployment, asked: SourceCheck): Promise<SkipDecision> {
+    // Found clean while all deployments were dry runs, perhaps by this server: now something would be applied.
+    if (wasDryRun(deployment.status.lastDeployResult) && !deps.dryRun?.())
+      return checkBecause("settings", "its last deploy was a dry run");
     try {
       const answer = await check(deployment, asked, AbortSignal.timeout(requestMs));
       if (answer.kind !== "skipped" || isMalformed(deployment)) return answer;

@@ -131,7 +131,7 @@ export function keepWholeStatus({ deployments }: ReturnType<typeof aWorld>) {
     patchStatus(_: unknown, patch: StatusPatch) {
       document = applyMergePatch(document, JSON.parse(JSON.stringify(patch))) as object;
       edit(() => ({ status: parseStatus(document) }));
-      return Promise.resolve();
+      return Promise.resolve((objects.get(keyText(key)) as Deployment).generation);
     },
   });
   return edit;

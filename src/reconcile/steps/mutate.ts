@@ -19,14 +19,14 @@ export async function mutate(
 ): Promise<CommandResult> {
   const { status, deployment } = work;
   const { dryRun } = options;
-  const { lastDeployResult, lastObjectsHash, targetKey } = deployment.status;
+  const { lastDeployResult, lastObjectsHash, targetKey, observedCommit, lastPrepareError } = deployment.status;
   const known = lastDeployResult ? { lastObjectsHash: status.current.lastObjectsHash } : { lastObjectsHash, targetKey }; // without the claim of its first deploy
   if (dryRun) status.progress(message, inProgress);
   else {
     status.set({ lastObjectsHash: undefined });
     const generation = await status.save(message, inProgress);
     if (work.asked === undefined && generation !== undefined && generation !== deployment.generation) {
-      status.set(known);
+      status.set({ ...known, observedCommit, lastPrepareError });
       await status.save("Initializing", verdictIn(deployment.status));
       throw new SpecChangedError("the spec changed before anything was applied");
     }

@@ -1,5 +1,7 @@
 /** Records what a command of kluctl did: in the status, as a stored result, and as an event. */
-import type { CommandResult, CommandSummary, ResultError } from "../../model.ts";
+import { isDeepStrictEqual } from "node:util";
+import { wasDryRun } from "../../model/last-deploy.ts";
+import type { CommandResult, CommandSummary, ResultError, TargetKey } from "../../model.ts";
 import type { MaskedResult } from "../../redact/mask-result.ts";
 import { isInterrupted } from "../decide.ts";
 import { firstErrors, reason, resultMessage } from "../status/conditions.ts";
@@ -31,8 +33,8 @@ export function report(
 
 /**
  * Records what was rendered, for which target, and how it differs from the cluster. After an interrupted deploy, the
- * hash stays unknown until the next real deploy. With one-off overrides, it becomes unknown by a deploy, and otherwise stays: the
- * deployment's own objects are still to be applied.
+ * hash stays unknown until the next real deploy; a dry run of a deployment that is one needs none. With one-off overrides, only
+ * what they have applied in place of the deployment's own objects counts.
  */
 export function recordState(
   context: StepContext,
@@ -47,16 +49,26 @@ export function recordState(
   const { summary, message } = toDrift(drift, context.resultContext(rendered.objectsHash, targetKey));
   status.set({ lastDriftDetectionResult: summary, lastDriftDetectionResultMessage: message });
   if (asked?.overridesPatch !== undefined) {
-    const hash = isApplied ? undefined : lastObjectsHash;
-    status.set({ targetKey: before ?? targetKey, lastObjectsHash: hash, lastManualObjectsHash });
+    const isOwn = before === undefined || isDeepStrictEqual(placeOf(before), placeOf(targetKey));
+    status.set({
+      targetKey: before ?? (isApplied ? targetKey : undefined),
+      lastObjectsHash: isApplied && isOwn ? rendered.objectsHash : lastObjectsHash,
+      lastManualObjectsHash,
+    });
     return;
   }
-  const isKnown = isApplied || !isInterrupted(deployment.status);
+  const isTried = context.options.dryRun && wasDryRun(deployment.status.lastDeployResult);
+  const isKnown = isApplied || isTried || !isInterrupted(deployment.status);
   status.set({
     targetKey,
     lastObjectsHash: isKnown ? rendered.objectsHash : undefined,
     lastManualObjectsHash: deployment.spec.manualObjectsHash,
   });
+}
+
+/** Where the objects are. The name of the target is no part of it. */
+function placeOf({ clusterId, discriminator }: TargetKey) {
+  return { clusterId, discriminator };
 }
 
 export function errorsOf(document: Readonly<Record<string, unknown>>): readonly ResultError[] {

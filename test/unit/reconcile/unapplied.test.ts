@@ -178,12 +178,12 @@ test("a requested deploy is validated", async () => {
 });
 
 test("a commit that a user deployed with other arguments is deployed by its push", async () => {
-  const { ask, commands, pushNext, status } = await aDeployed();
+  const { ask, commands, pushNext, ready, status } = await aDeployed();
   pushNext(3);
   ask("reconcile", { args: { region: "eu" } });
   expect(await commands("manual")).toContain("deploy");
-  expect(status()?.observedCommit).toBe("c1");
-  expect(status()?.lastObjectsHash).toBeUndefined();
+  expect(status()).toMatchObject({ observedCommit: "c1", lastObjectsHash: "hash-3" });
+  expect(ready()).toMatchObject({ status: "True" });
 
   pushNext(2);
 
@@ -214,4 +214,71 @@ test("a validation with other arguments says nothing about the deployment", asyn
   ask("validate", { args: { region: "eu" } });
   await commands("manual");
   expect(status()?.lastValidateResult).toEqual(lastValidateResult);
+});
+
+test("what a user deploys to another target once is not taken for what is deployed", async () => {
+  const { ask, commands, kluctl, pushNext, status } = await aDeployed();
+  pushNext(2);
+  const { document, ...elsewhere } = renders(2);
+  const target = { name: "other", discriminator: "shop-other" };
+  Object.assign(kluctl.answers, { deploy: { ...elsewhere, document: { ...document, target } } });
+  ask("reconcile", { target: "other" });
+  expect(await commands("manual")).toContain("deploy");
+  expect(status()).toMatchObject({ lastObjectsHash: "hash-1", targetKey: { discriminator: "shop-prod" } });
+
+  pushNext(2);
+
+  expect(await commands("push")).toContain("deploy");
+});
+
+test("a dry run for once, before the first deploy, claims nothing", async () => {
+  const world = aWorld(aDeployment({ spec: { suspend: true } }), fakeKluctl());
+  const edit = keepWholeStatus(world);
+  const request = { requestValue: "x", overridesPatch: { spec: { dryRun: true } } };
+  edit(() => ({ annotations: { [requestAnnotation("reconcile")]: JSON.stringify(request) } }));
+  await world.reconcile({ ...push, cause: "manual" }, world.attempt());
+  expect(world.kluctl.commands()).toContain("deploy");
+  expect(world.status()?.targetKey).toBeUndefined();
+});
+
+test("a dry run whose spec changed while git was down is tried once, and Ready", async () => {
+  const { commands, editSpec, ready, sources, time } = await aDeployed({ dryRun: true }, { dryRun: true });
+  editSpec({ context: "another-cluster" });
+  sources.failing.error = new SourceError("unreachable", "git is down");
+  await commands("change");
+  delete sources.failing.error;
+  expect(await commands("change", { attempt: 2 })).toContain("deploy");
+  expect(ready()).toMatchObject({ status: "True" });
+  time.now += 2 * day;
+  expect(await commands("interval")).toEqual(["diff"]);
+});
+
+test("with manual approval, a spec that changed while git was down deploys what is approved, and asks for nothing more", async () => {
+  const { commands, editSpec, ready, sources } = await aDeployed();
+  editSpec({ manual: true });
+  sources.failing.error = new SourceError("unreachable", "git is down");
+  await commands("change");
+  delete sources.failing.error;
+  expect(await commands("change", { attempt: 2 })).toEqual(["diff"]);
+  expect(ready()).toMatchObject({ status: "True" });
+
+  editSpec({ manualObjectsHash: "hash-1", context: "another-cluster" });
+  sources.failing.error = new SourceError("unreachable", "git is down");
+  await commands("change");
+  delete sources.failing.error;
+  expect(await commands("change", { attempt: 2 })).toContain("deploy");
+});
+
+test("a commit whose deploy was stopped because the deployment was suspended is named as not deployed", async () => {
+  const { commands, editSpec, kluctl, pushNext, ready, status } = await aDeployed();
+  pushNext(2);
+  const { diff } = kluctl;
+  kluctl.diff = (...args) => {
+    editSpec({ suspend: true });
+    return diff(...args);
+  };
+  expect(await commands("push")).toEqual(["diff"]);
+  expect(status()).toMatchObject({ observedCommit: "c1", lastObjectsHash: "hash-1" });
+  await commands("sweep");
+  expect(ready()?.message).toContain(c2);
 });
