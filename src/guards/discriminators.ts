@@ -19,10 +19,17 @@ export function findSharing(mine: Deployment, key: TargetKey | undefined, all: r
   return findOthers(mine, key, all).filter(stays);
 }
 
-/** The deployments a new one has to wait for, including those being deleted, which may delete its objects as well. */
+/**
+ * The deployments a new one has to wait for: those of the same repository, and those being deleted, which may delete its
+ * objects as well. Another project's deployment is not waited for, whether or not this one happened to compare first: both
+ * deploy then, and neither prunes.
+ */
 export function findFirst(mine: Deployment, key: TargetKey, all: readonly Entry[]): Deployment[] {
   const others = findOthers(mine, key, all);
-  return [...others.filter(stays), ...others.filter(takesObjectsAlong)];
+  return [
+    ...others.filter((other) => stays(other) && sameRepository(mine, other)),
+    ...others.filter(takesObjectsAlong),
+  ];
 }
 
 /**

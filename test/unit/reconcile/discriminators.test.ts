@@ -202,6 +202,14 @@ test("two spellings of a repository's URL are one project", () => {
   expect(mayCollide(spelled, [deployed("first", { deletionTimestamp: "2026-01-01T00:00:00Z" })])).toBe(false);
 });
 
+test("a deployment of another project is not waited for, unless it is about to delete objects", () => {
+  const source = { url: "https://git.example.com/org/another", ref: {}, path: "" };
+  const foreign = (over: Over = {}) => deployed("foreign", { ...over, spec: { source, delete: true } });
+  expect(findFirst(fresh(), key, [foreign()])).toEqual([]);
+  expect(findSharing(fresh(), key, [foreign()])).toHaveLength(1);
+  expect(findFirst(fresh(), key, [foreign({ deletionTimestamp: "2026-01-01T00:00:00Z" })])).toHaveLength(1);
+});
+
 test("comparing comes first as well if a deployment of the same directory was never deployed either", () => {
   const copy = (over: Over = {}) => aDeployment({ key: { namespace: "shop", name: "copy" }, ...over });
   expect(mayCollide(fresh(), [copy()])).toBe(true);
