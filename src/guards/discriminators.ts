@@ -8,9 +8,11 @@ import {
   keyText,
   type Deployment,
   type DeploymentSpec,
+  type DeploymentStatus,
   type MalformedDeployment,
   type TargetKey,
 } from "../model.ts";
+import { readyCondition } from "../reconcile/status/conditions.ts";
 
 type Entry = Deployment | MalformedDeployment;
 
@@ -87,9 +89,12 @@ export function findRelieved(gone: Entry, all: readonly Entry[]): Deployment[] {
   return all.filter((other): other is Deployment => !isMalformed(other) && isSame(other.status.targetKey, key));
 }
 
+/** What the message of `Ready` begins with if nothing is deployed because of the discriminator. */
+export const notDeployed = "not deployed: ";
+
 export function refusal(discriminator: string, [first]: readonly Deployment[]): string {
   const where = first === undefined ? "another deployment" : keyText(first.key);
-  return `not deployed: ${where} is older and deploys to this cluster with the same discriminator ${JSON.stringify(discriminator)}, so each would treat the other's objects as its own. Make the discriminator in .kluctl.yaml depend on something that differs between them, e.g. an argument, or remove one of them.`;
+  return `${notDeployed}${where} is older and deploys to this cluster with the same discriminator ${JSON.stringify(discriminator)}, so each would treat the other's objects as its own. Make the discriminator in .kluctl.yaml depend on something that differs between them, e.g. an argument, or remove one of them.`;
 }
 
 export function sharingNote(discriminator: string, others: readonly Deployment[]): string {
@@ -108,10 +113,17 @@ function findOthers(mine: Deployment, key: TargetKey | undefined, all: readonly 
 
 /**
  * Whether it has deployed, or has begun to: its first deploy claims the key before it starts, and then has no hash. One
- * that has only compared has a hash as well.
+ * that has only compared has a hash as well. One that was refused may have none, but its `Ready` says that it was.
  */
-function mayHaveApplied({ status: { lastDeployResult, targetKey, lastObjectsHash } }: Entry): boolean {
-  return lastDeployResult !== undefined || (targetKey !== undefined && lastObjectsHash === undefined);
+function mayHaveApplied({ status }: Entry): boolean {
+  if (status.lastDeployResult !== undefined) return true;
+  return status.targetKey !== undefined && status.lastObjectsHash === undefined && !wasRefused(status);
+}
+
+/** A claim replaces this verdict, so that it lasts as long as nothing else has begun. */
+function wasRefused(status: DeploymentStatus): boolean {
+  const ready = readyCondition(status);
+  return ready?.status === "False" && ready.message.startsWith(notDeployed);
 }
 
 function mayShare(mine: Deployment, other: Entry): other is Deployment {

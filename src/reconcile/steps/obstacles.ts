@@ -8,13 +8,14 @@ import {
   hasClaimed,
   isNewcomer,
   isOlder,
+  notDeployed,
   refusal,
   sharingNote,
 } from "../../guards/discriminators.ts";
 import { findWaiting } from "../../guards/pruning.ts";
 import { annotation, type CommandResult, type Deployment, keyText, type TargetKey } from "../../model.ts";
 import { renderedHash } from "../decide.ts";
-import { eventReason, readyCondition } from "../status/conditions.ts";
+import { eventReason, inProgress, readyCondition } from "../status/conditions.ts";
 import type { StepContext } from "./context.ts";
 
 /** Why orphans are not pruned. The message is part of `Ready` while it lasts. */
@@ -97,18 +98,25 @@ const claimEveryMs = 20;
 
 /**
  * Resolves once the watch shows the claim: then it shows all claims that were written before. It is withdrawn by recording
- * the state without a deploy, see `recordState`.
+ * the state without a deploy, see `recordState`. If it throws, nothing was claimed: the end of the reconciliation
+ * withdraws what may have been written.
  */
 async function claim({ work }: StepContext, targetKey: TargetKey): Promise<void> {
   const { deployment, deps, status, signal } = work;
+  const { targetKey: before, lastObjectsHash } = deployment.status;
   status.set({ targetKey, lastObjectsHash: undefined });
-  await status.save("Checking the discriminator");
-  const until = performance.now() + claimVisibleMs;
-  while (!hasClaimed(deployment, targetKey, deps.deployments.all())) {
-    if (performance.now() > until) {
-      throw new ApiError(0, "not deployed: the watch does not show which deployments use the discriminator");
+  try {
+    await status.save("Checking the discriminator", inProgress);
+    const until = performance.now() + claimVisibleMs;
+    while (!hasClaimed(deployment, targetKey, deps.deployments.all())) {
+      if (performance.now() > until) {
+        throw new ApiError(0, `${notDeployed}the watch does not show which deployments use the discriminator`);
+      }
+      await sleep(claimEveryMs, undefined, { signal });
     }
-    await sleep(claimEveryMs, undefined, { signal });
+  } catch (error) {
+    status.set({ targetKey: before, lastObjectsHash });
+    throw error;
   }
 }
 

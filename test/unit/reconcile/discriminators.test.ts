@@ -22,6 +22,13 @@ const deployed = (name: string, over: Over = {}): Deployment =>
     status: { lastDeployResult: aSummary(), targetKey: key, ...over?.status },
   });
 const first = deployed("first");
+const refused = {
+  type: "Ready",
+  status: "False",
+  reason: "DeployFailed",
+  message: refusal("shop-prod", [first]),
+  lastTransitionTime: "",
+} as const;
 const fresh = (spec: NonNullable<Over>["spec"] = {}) =>
   aDeployment({ key: { namespace: "shop", name: "second" }, spec });
 
@@ -46,6 +53,21 @@ test.each<{ when: string; mine?: Deployment; other: Deployment; shares: boolean 
   {
     when: "its first deploy is in progress, or was interrupted",
     other: deployed("first", { status: { lastDeployResult: undefined } }),
+    shares: true,
+  },
+  {
+    when: "it was refused by an earlier version, which recorded no hash",
+    other: deployed("first", {
+      spec: { suspend: true },
+      status: { lastDeployResult: undefined, conditions: [refused] },
+    }),
+    shares: false,
+  },
+  {
+    when: "its first deploy has failed",
+    other: deployed("first", {
+      status: { lastDeployResult: undefined, conditions: [{ ...refused, message: "kluctl was killed" }] },
+    }),
     shares: true,
   },
   { when: "it only tries", other: deployed("first", { spec: { dryRun: true } }), shares: false },

@@ -358,6 +358,45 @@ describe("two copies of a deployment that are deployed for the first time at the
     expect(world.status()).toMatchObject({ lastObjectsHash: "hash-1", conditions: [{ status: "False" }] });
   });
 
+  test("a deployment that an earlier version has refused claims it as well", async () => {
+    const message = "not deployed: shop/first is older";
+    const refused = { ...ready, status: "False", reason: "DeployFailed", message } as const;
+    const status = { targetKey, conditions: [refused] };
+    const world = aWorld({ ...ours, status }, fakeKluctl(), fakeSources(), undefined, [copy(0, status)]);
+    expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "done", deployed: true });
+  });
+
+  test.each([
+    { why: "may have been written, and was not confirmed" },
+    { why: "the watch does not show", passesMs: 11_000 },
+  ])("a claim that $why is withdrawn: nothing was applied", async ({ passesMs }) => {
+    const world = worldWith(copy(0));
+    const { all, patchStatus } = world.deployments;
+    const claims: unknown[] = [];
+    const atFirst = all();
+    const now = vi.spyOn(performance, "now");
+    onTestFinished(() => now.mockRestore());
+    world.replace({
+      deployments: {
+        all: () => (passesMs ? atFirst : all()),
+        async patchStatus(ref, patch, signal) {
+          if (claims.length > 0 || !patch.targetKey) return patchStatus(ref, patch, signal);
+          claims.push(patch.targetKey);
+          await patchStatus(ref, patch, signal);
+          if (passesMs === undefined) throw new ApiError(0, "no response");
+          let passed = 0;
+          now.mockImplementation(() => (passed += passesMs));
+          return 1;
+        },
+      },
+    });
+    expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "soon" });
+    expect(world.kluctl.commands()).toEqual(["diff"]);
+    expect(claims).toEqual([targetKey]);
+    expect(world.status()?.targetKey).toBeUndefined();
+    expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False" }]);
+  });
+
   test("what the first deploy of one is about to create is neither pruned nor deleted by the other", async () => {
     const status = { ...upToDate, targetKey };
     const deletionTimestamp = "2026-01-01T00:00:00Z";
