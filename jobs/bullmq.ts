@@ -1,5 +1,5 @@
 /** What the queue and its workers have to agree on, and the details of BullMQ's keys for which it has no API. */
-import type { JobsOptions, Queue, Worker } from "bullmq";
+import type { Job, JobsOptions, Queue, Worker } from "bullmq";
 import { type Request, subjectOf } from "../src/model.ts";
 import type { Lane } from "./lanes.ts";
 
@@ -52,12 +52,24 @@ export function delayedUntil(score: string | null): number | undefined {
 /** The progress value of a job that is put off, with the reason. */
 export interface PutOff {
   readonly waits: string;
+  /** How many attempts had failed when it began afresh. */
+  readonly forgets?: number | undefined;
 }
 
 /** `undefined` if the job is not put off. */
 export function whyPutOff(progress: unknown): string | undefined {
-  const { waits } = typeof progress === "object" && progress !== null ? (progress as Partial<PutOff>) : {};
+  const { waits } = putOffIn(progress);
   return typeof waits === "string" ? waits : undefined;
+}
+
+function putOffIn(progress: unknown): Partial<PutOff> {
+  return typeof progress === "object" && progress !== null ? progress : {};
+}
+
+/** Which attempt it is. A job that began afresh has no more attempts for that: the last one stays the last. */
+export function attemptOf({ attemptsMade, progress }: Pick<Job, "attemptsMade" | "progress">) {
+  const { forgets = 0 } = putOffIn(progress);
+  return { attempt: Math.max(1, attemptsMade + 1 - forgets), lastAttempt: attemptsMade + 1 >= maxAttempts };
 }
 
 /** The progress value of a job that waits until what was deployed is healthy. */

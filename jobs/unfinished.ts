@@ -2,7 +2,7 @@
 import { DelayedError, type Job, UnrecoverableError } from "bullmq";
 import type { Logger } from "../src/log.ts";
 import { type Outcome, type Request, subjectOf } from "../src/model.ts";
-import { maxAttempts, type PutOff, waitsForHealth, whyPutOff } from "./bullmq.ts";
+import { attemptOf, maxAttempts, type PutOff, waitsForHealth, whyPutOff } from "./bullmq.ts";
 import { toJobData } from "./job-data.ts";
 
 export interface UnfinishedDeps {
@@ -36,14 +36,15 @@ export function createUnfinished({ hasFollowUp, shortestMs, log }: UnfinishedDep
   async function putOff(
     job: Job,
     request: Request,
-    { afterMs, why }: Extract<Outcome, { kind: "later" }>,
+    { afterMs, why, afresh }: Extract<Outcome, { kind: "later" }>,
   ): Promise<void> {
     if (await hasFollowUp(request)) return;
     const ms = Math.min(Math.max(afterMs, shortestMs), longestLaterMs);
-    if (whyPutOff(job.progress) === undefined) {
-      log.info({ job: job.id, subject: subjectOf(request), why, ms }, "job delayed");
-      const progress: PutOff = { waits: why.slice(0, longestReason) };
-      await job.updateProgress({ ...progress }); // logged once, whichever worker takes it next
+    const isNew = whyPutOff(job.progress) === undefined; // logged once, whichever worker takes it next
+    if (isNew) log.info({ job: job.id, subject: subjectOf(request), why, ms }, "job delayed");
+    if (isNew || (afresh && attemptOf(job).attempt > 1)) {
+      const progress: PutOff = { waits: why.slice(0, longestReason), ...(afresh && { forgets: job.attemptsMade }) };
+      await job.updateProgress({ ...progress });
     }
     await laterUnlessAsked(job, request, ms);
   }

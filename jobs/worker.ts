@@ -9,7 +9,7 @@ import { within } from "../src/kit/deadline.ts";
 import type { Logger } from "../src/log.ts";
 import { type Attempt, type Outcome, type PreviewRequest, type ReconcileRequest, subjectOf } from "../src/model.ts";
 import { startAging } from "./aging.ts";
-import { followUpKey, maxAttempts } from "./bullmq.ts";
+import { attemptOf, followUpKey } from "./bullmq.ts";
 import { describeRedisError } from "../src/redis/connection.ts";
 import type { LaneFairness } from "./fairness.ts";
 import { createJoined } from "./joined.ts";
@@ -181,9 +181,8 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
   }
 
   async function attempt(request: LaneRequests[L], job: Job, signal: AbortSignal): Promise<Outcome | "busy"> {
-    const number = job.attemptsMade + 1;
     try {
-      return await work(request, { attempt: number, lastAttempt: number >= maxAttempts, signal });
+      return await work(request, { ...attemptOf(job), signal });
     } catch (error) {
       const { message, stack } = error instanceof Error ? error : new Error(String(error));
       // The work reports its own failures. This is a bug, or Redis is unavailable, which its connection reports.

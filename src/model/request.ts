@@ -176,9 +176,10 @@ export type Outcome =
   | { readonly kind: "failed"; readonly retry: "soon" | "person"; readonly message: string }
   /**
    * Nothing is wrong with the work: an external system (a forge, its rate limit) needs time. Does not count as an
-   * attempt.
+   * attempt. `afresh`: the next run is a first attempt again. After an outage all jobs run at once, and what
+   * had failed before it keeps the time of its own retry.
    */
-  | { readonly kind: "later"; readonly afterMs: number; readonly why: string }
+  | { readonly kind: "later"; readonly afterMs: number; readonly why: string; readonly afresh?: true }
   /** The request was carried out, and only its effect has to be checked later: any newer request comes first. */
   | { readonly kind: "recheck"; readonly afterMs: number };
 

@@ -53,7 +53,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       // Nothing can be read or recorded now: the only option is to try again.
       log.warn({ ...request.deployment, error: error.message }, "request to the Kubernetes API failed");
       // No status shows what failed, so nothing would request it again: for causes without a commit, no sweep would.
-      if (attempt.lastAttempt) return { kind: "later", afterMs: unrecordedAgainMs, why: unrecorded };
+      if (attempt.lastAttempt) return { kind: "later", afterMs: unrecordedAgainMs, why: unrecorded, afresh: true };
       return { kind: "failed", retry: "soon", message: error.message };
     }
   };

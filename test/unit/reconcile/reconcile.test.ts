@@ -278,6 +278,7 @@ test("a request that cannot even be recorded as failed is kept: nothing else wou
   expect(await world.reconcile(include, world.attempt({ attempt: 5, lastAttempt: true }))).toMatchObject({
     kind: "later",
     afterMs: 60_000,
+    afresh: true,
   });
 });
 
