@@ -10,7 +10,7 @@ import {
   type MergeGroupRequest,
   type RepoId,
 } from "../../src/model.ts";
-import { shortRef } from "../../src/model/git-ref.ts";
+import { describeRefName } from "../../src/model/git-ref.ts";
 import { withTimeout } from "../../src/kit/deadline.ts";
 import { createIncludeMoves } from "./include-moves.ts";
 import { createRefMoves, type RefMovesDeps, toFoundPush } from "./ref-moves.ts";
@@ -228,5 +228,5 @@ function includersIn(members: readonly UsedRemote[]): IncludedRemote[] {
 }
 
 function toFoundPushes({ repo, url, recorded }: IncludedRemote, { commits }: Heads): FoundPush[] {
-  return recorded.map(({ ref }) => ({ repo, url, ref: `branch ${shortRef(ref)}`, commit: commits.get(ref) }));
+  return recorded.map(({ ref }) => ({ repo, url, ref: describeRefName(ref), commit: commits.get(ref) }));
 }

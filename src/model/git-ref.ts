@@ -42,6 +42,12 @@ export function describeRef(ref: GitRef): string {
   return "the default branch";
 }
 
+/** For display as well, from the full name: `refs/tags/v1` → `tag v1`. Other refs keep their name. */
+export function describeRefName(name: string): string {
+  const [, kind, short] = /^refs\/(heads|tags)\/(.+)$/.exec(name) ?? [];
+  return short === undefined ? name : `${kind === "tags" ? "tag" : "branch"} ${short}`;
+}
+
 /** The name of a branch or tag as people know it: `refs/heads/main` → `main`. */
 export function shortRef(ref: string): string {
   return ref.replace(/^refs\/(?:heads|tags)\//, "");

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { startSweep, type SweepDeps } from "../../../jobs/sweeps/sweep.ts";
 import { includedLoginKey, loginKey } from "../../../src/access/credentials.ts";
-import { annotation, type Deployment, type Request } from "../../../src/model.ts";
+import { annotation, type Deployment, type FoundPush, type Request } from "../../../src/model.ts";
 import { repoId } from "../../../src/model/repo-url.ts";
 import { createRetries } from "../../../src/reconcile/retries.ts";
 import { aDeployment, aStatus } from "../../support/deployments.ts";
@@ -107,6 +107,22 @@ test("a push to an included repository without a webhook is found by what the de
   expect(namesOf(requests)).toEqual(["behind include", "tagged include"]);
   // No job of this push gets an earlier answer of git.
   expect(moved).toEqual(["git.example.com/platform/library before 0", "git.example.com/org/shop before 0"]);
+});
+
+test("a branch and a tag of one name are two refs of an included repository", async () => {
+  const recorded = [`${library} ${main} ${c1}`, `${library} refs/tags/main ${c2}`];
+  const seen = new Map<string | undefined, readonly FoundPush[]>();
+  const looked = (refs: readonly FoundPush[]) => void seen.set(refs[0]?.url, refs);
+  const { refs } = useSweep(
+    recorded.map((one, i) => including(`app-${i}`, { recorded: one })),
+    { paces: { everyMs: () => minute, longestMs: () => minute, looked } },
+  );
+  refs.set("refs/tags/main", c2);
+  await pass(10_000);
+  expect(seen.get(library)?.map(({ ref, commit }) => [ref, commit])).toEqual([
+    ["branch main", c1],
+    ["tag main", c2],
+  ]);
 });
 
 test("a server that starts finds the pushes that came while none was running", async () => {
