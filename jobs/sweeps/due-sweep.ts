@@ -16,7 +16,7 @@ import type { Head } from "../../src/reconcile/parts.ts";
 import { isAnnotated } from "../../src/requests/requests.ts";
 import { createLimit } from "../../src/kit/limit.ts";
 import type { Logger } from "../../src/log.ts";
-import { isHeldBack } from "../../src/guards/depends-on.ts";
+import { isWaiting } from "../../src/guards/depends-on.ts";
 import { heldBackMs, type Seen } from "../../src/reconcile/due.ts";
 import type { Retries } from "../../src/reconcile/retries.ts";
 import type { Clock, Deployments, Queue } from "../../src/ports.ts";
@@ -87,7 +87,7 @@ const retriedAgainMs = 60_000;
 function answeredForMs(deployment: Entry): number {
   if (isMalformed(deployment)) return Infinity;
   const { spec } = deployment;
-  if (isHeldBack(deployment)) return heldBackMs; // if it stays blocked, nothing is written that shows the check
+  if (isWaiting(deployment)) return heldBackMs; // if it stays blocked, nothing is written that shows the check
   return Math.max(unendedAgainMs, Math.min(spec.intervalMs, retryAfterMs(spec)));
 }
 

@@ -128,6 +128,11 @@ export function isHeldBack({ status }: Pick<DeploymentIdentity, "status">): bool
   return reason === dependencyReason.notReady || reason === dependencyReason.impossible;
 }
 
+/** Whether it waits for a dependency that may become ready at any moment, according to its status. */
+export function isWaiting({ status }: Pick<DeploymentIdentity, "status">): boolean {
+  return readyCondition(status)?.reason === dependencyReason.notReady;
+}
+
 function isObjectName(name: string): boolean {
   return name.length <= 253 && objectName.test(name);
 }

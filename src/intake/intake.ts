@@ -78,16 +78,8 @@ export function createIntake(deps: IntakeDeps): Accept {
     clock = { now: () => Date.now() },
   } = deps;
 
-  const others = createOtherEvents({
-    tracking,
-    including,
-    reportedByFlux,
-    previewedByFlux,
-    forges,
-    reports,
-    written,
-    enqueue,
-  });
+  const byFlux = { reportedByFlux, previewedByFlux };
+  const others = createOtherEvents({ tracking, including, ...byFlux, forges, reports, written, enqueue });
 
   async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
     const spelled = reposOf(event);

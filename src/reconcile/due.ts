@@ -12,7 +12,7 @@ import {
 } from "../model.ts";
 import { isAwaitingHealth, isReconciling, readyCondition } from "./status/conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
-import { isHeldBack } from "../guards/depends-on.ts";
+import { isWaiting } from "../guards/depends-on.ts";
 import { hashToConfirm } from "../guards/pruning.ts";
 import { asksAnew, givenUpAt, isAnnotated, isAsked } from "../requests/requests.ts";
 import { timeOf } from "../kit/time.ts";
@@ -34,8 +34,9 @@ export interface Seen {
 const unendedMs = 60_000;
 
 /**
- * How often a deployment that is blocked by a dependency is checked, whatever its interval. The dependency wakes it when
- * it becomes ready; this is for a dependency that did so between the check of it and the record of that check.
+ * How often a deployment that waits for a dependency is checked, whatever its interval. The dependency wakes it when it
+ * becomes ready; this is for a dependency that did so between the check of it and the record of that check. What can
+ * never become ready has to be changed, and needs no such check.
  */
 export const heldBackMs = 60_000;
 
@@ -70,7 +71,7 @@ function nextCheckAt(deployment: Deployment, { lastLoopAt, retryAt }: Seen, now:
   const ready = readyCondition(status)?.status === "True";
   const times = [looked + (ready ? spec.intervalMs : Math.min(retryAfterMs(spec), spec.intervalMs))];
   if (retryAt !== undefined) times.push(retryAt);
-  if (isHeldBack(deployment)) times.push(Math.max(looked, turnedAt(status, now)) + heldBackMs);
+  if (isWaiting(deployment)) times.push(Math.max(looked, turnedAt(status, now)) + heldBackMs);
   if (spec.deployIntervalMs !== undefined && status.lastDeployResult !== undefined) {
     times.push(Math.max(timeOf(status.lastDeployResult.endTime) + spec.deployIntervalMs, looked));
   }

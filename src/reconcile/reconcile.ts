@@ -4,14 +4,12 @@
  */
 import { ApiError, RemoteBusyError, SpecChangedError } from "../errors.ts";
 import {
-  type Freshness,
+  type AnyDeployment,
   type Attempt,
-  type Deployment,
   finalizer,
   followsGit,
   type Held,
   isMalformed,
-  type MalformedDeployment,
   type Outcome,
   type ReconcileRequest,
 } from "../model.ts";
@@ -21,8 +19,9 @@ import { createDependencyGate } from "../guards/depends-on-gate.ts";
 import { finalize } from "./finalize.ts";
 import { freshnessFor, requireFresh, type FreshnessDeps } from "./freshness.ts";
 import { findFulfilled } from "./fulfilled.ts";
+import type { RequestedCheck } from "./parts.ts";
 import { settleAwaiting } from "./awaiting.ts";
-import { settleBlocked, settleMalformed, settleSuspended } from "./settle.ts";
+import { settleBlocked, settleMalformed, settleSuspended, whyStillBlocked } from "./settle.ts";
 import { findRequest, isAnnotated, isAsked, nextCommand } from "../requests/requests.ts";
 import type { LoopDeps } from "./work.ts";
 
@@ -35,9 +34,13 @@ export interface ReconcileDeps extends LoopDeps, FreshnessDeps {
 /** `busy`: another worker holds the deployment's lease; try again soon. */
 export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise<Outcome | "busy">;
 
+type Turn = Pick<Attempt, "attempt" | "signal"> & { readonly held: Held };
+
 /** Delay before the next attempt if all quick ones failed, and not even that could be recorded. */
 const unrecordedAgainMs = 60_000;
 const unrecorded = "the Kubernetes API does not accept its requests; the log has the error";
+/** How often the spec may change right before a deploy, and for how long one that keeps changing is left alone. */
+const [mostChanges, changedAgainMs] = [3, 10_000];
 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, parts, log } = deps;
@@ -59,7 +62,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   };
 
   /** Postpones the job if the remote is slow, except for requests and deletions. */
-  function throwIfSlow(deployment: Deployment | MalformedDeployment): void {
+  function throwIfSlow(deployment: AnyDeployment): void {
     if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined || isAsked(deployment)) return;
     const slowForMs = deps.sources.slowForMs(deployment.repo);
     if (slowForMs !== undefined) throw new RemoteBusyError(deployment.repo, slowForMs);
@@ -75,7 +78,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment === undefined) return { kind: "skipped", why: "the resource was deleted" };
     throwIfSlow(deployment);
     const freshness = await freshnessFor(deployment, request, attempt, deps);
-    const fulfilled = attempt > 1 ? undefined : await whyFulfilled(deployment, request, freshness, signal);
+    const fulfilled = attempt > 1 ? undefined : await whyFulfilled(request, { deployment, freshness, signal });
     if (fulfilled !== undefined) return { kind: "skipped", why: fulfilled };
 
     const held = await leases.hold(key, deployment);
@@ -83,8 +86,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     try {
       const isCurrent = held.untouchedSince !== undefined && held.untouchedSince <= readAt;
       const known = isCurrent ? deployment : undefined;
-      const attemptUnderLease = { attempt, signal: AbortSignal.any([signal, held.lost]) };
-      return await underLease(request, held, attemptUnderLease, known);
+      return await underLease(request, { attempt, held, signal: AbortSignal.any([signal, held.lost]) }, known);
     } finally {
       await held
         .release()
@@ -93,18 +95,13 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /** Why there is nothing to do for any of the request's causes, if so. */
-  async function whyFulfilled(
-    deployment: Deployment | MalformedDeployment,
-    { cause, also = [] }: ReconcileRequest,
-    freshness: Freshness | undefined,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
+  async function whyFulfilled(request: ReconcileRequest, read: Omit<RequestedCheck, "cause">) {
     let first: string | undefined;
-    for (const one of [cause, ...also]) {
-      const { why } = await parts.findFulfilled({ cause: one, deployment, freshness, signal }, (check) =>
+    for (const cause of [request.cause, ...(request.also ?? [])]) {
+      const { why } = await parts.findFulfilled({ ...read, cause }, (check) =>
         findFulfilled(check, { ...deps, dependencies }),
       );
-      if (why === undefined) return undefined;
+      if (why === undefined) return whyStillBlocked(request, read, dependencies);
       first ??= why;
     }
     return first;
@@ -114,31 +111,21 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
    * The state may have changed before the lease was acquired: read it again, then act. Not needed if no other worker
    * can have changed it in the meantime (`known`); a user's request made in these moments triggers a job of its own.
    */
-  async function underLease(
-    request: ReconcileRequest,
-    held: Held,
-    attempt: Pick<Attempt, "attempt" | "signal">,
-    known: Deployment | MalformedDeployment | undefined,
-  ): Promise<Outcome> {
-    let outcome = await step(request, held, attempt, known).catch(againIfChanged);
-    while (outcome === "again") outcome = await step(request, held, attempt).catch(againIfChanged);
+  async function underLease(request: ReconcileRequest, turn: Turn, known: AnyDeployment | undefined): Promise<Outcome> {
+    let changes = 0;
+    const againIfChanged = (error: unknown): Outcome | "again" => {
+      if (!(error instanceof SpecChangedError)) throw error;
+      return ++changes < mostChanges ? "again" : { kind: "later", afterMs: changedAgainMs, why: error.message };
+    };
+    let outcome = await step(request, turn, known).catch(againIfChanged);
+    while (outcome === "again") outcome = await step(request, turn).catch(againIfChanged);
     return outcome;
   }
 
-  function againIfChanged(error: unknown): "again" {
-    if (error instanceof SpecChangedError) return "again";
-    throw error;
-  }
-
   /** Runs one requested command or, if there is none, the reconciliation; `again`: there is more to do. */
-  async function step(
-    request: ReconcileRequest,
-    held: Held,
-    { attempt, signal }: Pick<Attempt, "attempt" | "signal">,
-    known?: Deployment | MalformedDeployment,
-  ): Promise<Outcome | "again"> {
-    const { deployment: key } = request;
-    const deployment = known ?? (await deployments.get(key));
+  async function step(request: ReconcileRequest, turn: Turn, known?: AnyDeployment): Promise<Outcome | "again"> {
+    const { attempt, held, signal } = turn;
+    const deployment = known ?? (await deployments.get(request.deployment));
     if (deployment === undefined) return { kind: "skipped", why: "the resource was deleted" };
     if (deployment.deletionTimestamp !== undefined) {
       return deployment.finalizers.includes(finalizer)

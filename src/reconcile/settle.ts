@@ -3,18 +3,24 @@ import { RemoteBusyError } from "../errors.ts";
 import {
   annotation,
   type Deployment,
+  finalizer,
   followsGit,
   type Health,
+  isMalformed,
   keyText,
   type MalformedDeployment,
   type Outcome,
+  type ReconcileRequest,
 } from "../model.ts";
+import type { DependencyGate } from "../guards/depends-on-gate.ts";
+import { isHeldBack } from "../guards/depends-on.ts";
 import { wasDryRun } from "../model/last-deploy.ts";
 import { refuseRequests } from "../requests/manual.ts";
 import { isAsked } from "../requests/requests.ts";
 import { announceHealth, lookAtHealth, outcomeOf } from "./awaiting.ts";
 import { findHead, type HeadDeps } from "./head.ts";
 import { projectKey } from "./keys.ts";
+import type { RequestedCheck } from "./parts.ts";
 import {
   isAwaitingHealth,
   isReconciling,
@@ -126,4 +132,22 @@ export async function settleBlocked(
   return waits
     ? { kind: "skipped", why: verdict.message }
     : { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${verdict.message}` };
+}
+
+/**
+ * What a blocked deployment still waits for, if its status says so already: then its next interval check needs no lease
+ * and leaves no trace. `undefined`: there may be more to do.
+ */
+export async function whyStillBlocked(
+  { cause, also = [] }: ReconcileRequest,
+  { deployment, freshness, signal }: Omit<RequestedCheck, "cause">,
+  dependencies: Pick<DependencyGate, "whyBlocked">,
+): Promise<string | undefined> {
+  const { status, deletionTimestamp, finalizers } = deployment;
+  if (isMalformed(deployment) || deployment.spec.suspend || deletionTimestamp !== undefined) return undefined;
+  if (cause !== "interval" || also.length > 0 || !isHeldBack(deployment)) return undefined;
+  if (isAsked(deployment) || isReconciling(status) || !finalizers.includes(finalizer)) return undefined;
+  const verdict = await dependencies.whyBlocked(deployment, freshness, signal);
+  const { reason, message } = readyCondition(status) ?? {};
+  return verdict?.reason === reason && verdict?.message === message ? message : undefined;
 }

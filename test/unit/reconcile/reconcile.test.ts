@@ -282,6 +282,26 @@ test("a request that cannot even be recorded as failed is kept: nothing else wou
   });
 });
 
+test("a spec that keeps changing right before each deploy is left alone for a while", async () => {
+  const world = aWorld(aDeployment());
+  const { patchStatus } = world.deployments;
+  let generation = 1;
+  world.replace({
+    deployments: {
+      async patchStatus(ref, patch, signal) {
+        await patchStatus(ref, patch, signal);
+        if ("lastObjectsHash" in patch) generation = Math.min(generation + 1, 50);
+        const deployment = world.deployments.objects.get("shop/prod") as Deployment;
+        world.deployments.objects.set("shop/prod", { ...deployment, generation });
+        return generation;
+      },
+    },
+  });
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "later", afterMs: 10_000 });
+  expect(world.kluctl.commands()).not.toContain("deploy");
+  expect(world.leases.held.size).toBe(0);
+});
+
 test("an interrupted reconciliation of a malformed resource is marked as ended", async () => {
   const problem = "spec.interval: missing";
   const conditions = [{ ...ready, status: "False" } as const, { ...ready, type: "Reconciling" }];
@@ -547,6 +567,25 @@ test("a deployment waits for its dependencies, and reports which ones and why", 
   expect(world.deployments.events).toEqual([{ type: "Normal", reason: "DependencyNotReady", message }]);
   await world.reconcile(push, world.attempt());
   expect(world.deployments.patches).toHaveLength(1);
+});
+
+test("a deployment that stays blocked is checked without a lease, until the reason changes", async () => {
+  const unready = (message: string) =>
+    db({ status: { ...upToDate, conditions: [{ ...ready, status: "False", message }] } });
+  const app = aDeployment({ annotations: dependsOn("db"), finalizers: [finalizer] });
+  const world = aWorld(app, fakeKluctl(), fakeSources(), {}, [unready("deploy failed")]);
+  const hold = vi.spyOn(world.leases, "hold");
+  const outcomes = [await world.reconcile(push, world.attempt()), await world.comesRound(), await world.comesRound()];
+  expect(outcomes).toEqual(Array(3).fill({ kind: "skipped", why: "waiting for shop/db (deploy failed)" }));
+  expect(hold).toHaveBeenCalledTimes(1);
+
+  world.deployments.objects.set("shop/db", unready("prune failed"));
+  await world.comesRound();
+  expect(world.status()?.conditions).toMatchObject([{ message: "waiting for shop/db (prune failed)" }]);
+  expect(hold).toHaveBeenCalledTimes(2);
+
+  world.deployments.objects.set("shop/db", db());
+  expect(await world.comesRound()).toMatchObject({ kind: "done", deployed: true });
 });
 
 test("deployments of one push are deployed in order: the dependency has to reach the commit first", async () => {
