@@ -156,3 +156,19 @@ function applied(before: unknown, object: JsonObject): JsonObject {
   });
   return { ...(isRecord(before) ? before : {}), ...(Object.fromEntries(merged) as JsonObject) };
 }
+
+/** As Flux substitutes, in its simplest form. The objects are sorted afterwards, as Flux applies them. */
+export function substitute(
+  objects: readonly JsonObject[],
+  resource: JsonObject,
+  variables: Readonly<Record<string, string>>,
+): FluxRendered {
+  const { postBuild } = resource["spec"] as { postBuild?: { substitute?: Record<string, string> } };
+  const all: Readonly<Record<string, string>> = { ...variables, ...postBuild?.substitute };
+  const valueOf = (whole: string, name: string, from?: string, length?: string) =>
+    from === undefined ? (all[name] ?? whole) : (all[name] ?? "").slice(Number(from), Number(from) + Number(length));
+  const text = JSON.stringify(objects);
+  const texts = postBuild ? text.replaceAll(/\$\{(\w+)(?::(\d+):(\d+))?\}/g, valueOf) : text;
+  const made = JSON.parse(texts) as JsonObject[];
+  return { objects: made.toSorted((one, other) => (nameIn(one) < nameIn(other) ? -1 : 1)), files: [] };
+}

@@ -5,7 +5,9 @@ import { mapTexts, someText } from "./manifests.ts";
 
 const isCiphertext = (text: string) => text.startsWith("ENC[");
 /** What SOPS writes at the end of a file, in each of its formats. */
-const isEncryptedFile = (text: string) => /"mac":\s*"ENC\[|^\s*mac: ENC\[|sops_mac=ENC\[|^\[sops\]/m.test(text);
+const isEncryptedFile = (text: string) =>
+  (text.includes("ENC[") || text.includes("[sops]")) &&
+  /"mac":\s*"ENC\[|^[ \t]*mac: ENC\[|sops_mac=ENC\[|^\[sops\]/m.test(text);
 
 const decoded = (text: string) => Buffer.from(text, "base64").toString("utf8");
 const isSecretObject = ({ apiVersion, kind }: JsonObject) => apiVersion === "v1" && kind === "Secret";

@@ -122,7 +122,11 @@ async function renderBoth(
 }
 
 function join(one: RenderedTree, other: RenderedTree): RenderedTree {
-  return { all: new Map([...other.all, ...one.all]), unshown: [...one.unshown, ...other.unshown] };
+  return {
+    all: new Map([...other.all, ...one.all]),
+    withSecrets: new Set([...one.withSecrets, ...other.withSecrets]),
+    unshown: [...one.unshown, ...other.unshown],
+  };
 }
 
 function parentsOf({ name, merged }: KustomizationPair, trees: FluxComparing["trees"]): readonly string[] {

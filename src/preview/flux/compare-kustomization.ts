@@ -14,7 +14,7 @@ import { cutLine, redactVisibly } from "../visible-text.ts";
 import { isEncrypted, withPlaceholders } from "./ciphertext.ts";
 import { changedConfigMaps, compareObjects, compareRemoved } from "./compare-objects.ts";
 import type { FluxKustomization } from "./kustomization.ts";
-import { definedKinds, namespacesAmong, refOf } from "./manifests.ts";
+import { definedKinds, isOfAnother, namespacesAmong, refOf } from "./manifests.ts";
 import type { Placeholders } from "./placeholders.ts";
 import type { RenderedKustomization, RenderedTree } from "./render-tree.ts";
 
@@ -164,13 +164,17 @@ function idOf(object: JsonObject): string[] {
 
 /**
  * What may be shown of objects with values that are secret and not known here. In the cluster are those of the last applied
- * commit, which another commit may have in other places.
+ * commit, which another commit may have in other places. Another Kustomization than this one may have applied the live
+ * object, with secrets of its own: a branch can name each object of the cluster in each Kustomization.
  */
-function hidingIn({ known, base, merged }: KustomizationPair, { placeholders, base: commit }: FluxComparing) {
+function hidingIn(
+  { known, base, merged, baseError }: KustomizationPair,
+  { placeholders, base: commit, trees }: FluxComparing,
+) {
   const all = [known, base?.kustomization, merged?.kustomization];
   const hasUnknown = all.some((one) => one?.decrypts || one?.substituteFrom.some(({ kind }) => kind === "Secret"));
-  const isOlder = hasUnknown && known?.applied !== commit;
-  const withSecrets = new Set([...(base?.withSecrets ?? []), ...(merged?.withSecrets ?? [])]);
+  const isOlder = hasUnknown && (known?.applied !== commit || baseError !== undefined);
+  const isSecret = (id: string) => trees.base.withSecrets.has(id) || trees.merged.withSecrets.has(id);
   const isHidden = (object: JsonObject | undefined) =>
     object !== undefined && (isEncrypted(object) || placeholders.isIn(object));
   const shown = (object: JsonObject) => placeholders.named(isEncrypted(object) ? withPlaceholders(object) : object);
@@ -181,8 +185,11 @@ function hidingIn({ known, base, merged }: KustomizationPair, { placeholders, ba
       const { name, namespace } = (metadata ?? {}) as JsonObject;
       return placeholders.isIn({ name, namespace });
     },
-    isLiveHidden: (pair: { base?: JsonObject | undefined; merged: JsonObject }) =>
-      isOlder || [pair.base, pair.merged].some(isHidden) || idOf(pair.merged).some((id) => withSecrets.has(id)),
+    isLiveHidden: (pair: { base?: JsonObject | undefined; merged: JsonObject }, live: JsonObject | undefined) =>
+      isOlder ||
+      [pair.base, pair.merged].some(isHidden) ||
+      isOfAnother(live, known?.key) ||
+      idOf(pair.merged).some(isSecret),
   };
 }
 

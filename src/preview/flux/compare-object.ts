@@ -30,7 +30,7 @@ export interface ObjectSurroundings {
    * Whether the live object may contain values that nobody here knows to be secret: nothing of it is shown then, and the
    * renders are compared with each other.
    */
-  readonly isLiveHidden: (pair: ObjectPair) => boolean;
+  readonly isLiveHidden: (pair: ObjectPair, live: JsonObject | undefined) => boolean;
   /** Whether the object cannot be sent to the API server as it is rendered. */
   readonly isIncomplete: (object: JsonObject) => boolean;
   readonly signal: AbortSignal;
@@ -68,7 +68,7 @@ export async function compareObject(pair: ObjectPair, around: ObjectSurroundings
   }
   const { live } = found;
   if (isLeftAlone(merged, live)) return none;
-  if (around.isLiveHidden(pair)) return compareRenders(pair, live, around);
+  if (around.isLiveHidden(pair, live)) return compareRenders(pair, live, around);
   const [after, before] = await Promise.all([
     cluster.dryRun(toApply(merged), fieldManager, signal),
     base === undefined ? undefined : cluster.dryRun(toApply(base), fieldManager, signal),

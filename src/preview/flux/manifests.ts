@@ -1,6 +1,6 @@
 /** Rendered and live objects, as Flux treats them. Pure. */
 import { field, fieldsOf, isRecord, type JsonObject } from "../../kit/json.ts";
-import type { ObjectRef } from "../../model.ts";
+import type { Key, ObjectRef } from "../../model.ts";
 import { ownerLabels } from "./kustomization.ts";
 
 /** Returns `undefined` if it is not a Kubernetes object with a name. */
@@ -44,6 +44,14 @@ export function isPruned(live: JsonObject, owner: { readonly name: string; reado
     isSet("prune", "disabled", live) || isSet("reconcile", "disabled", live) || isSet("ssa", "ignore", live);
   const all = field(live, "metadata", "labels");
   return !keeps && field(all, ownerLabels.name) === owner.name && field(all, ownerLabels.namespace) === owner.namespace;
+}
+
+/** Whether the live object is what a Kustomization other than this one applied. */
+export function isOfAnother(live: JsonObject | undefined, key: Key | undefined): boolean {
+  const all = field(live, "metadata", "labels");
+  const [name, namespace] = [field(all, ownerLabels.name), field(all, ownerLabels.namespace)];
+  if (name === undefined && namespace === undefined) return false;
+  return name !== key?.name || namespace !== key?.namespace;
 }
 
 /** Whether substitution does not change the object. */

@@ -36,7 +36,7 @@ export function createPlaceholders(): Placeholders {
       }
       return made;
     },
-    isIn: (object) => someText(object, (text) => text.toLowerCase().includes(start)),
+    isIn: (object) => names.length > 0 && someText(object, (text) => text.toLowerCase().includes(start)),
     named: (object) => mapTexts(object, namedText) as JsonObject,
     namedText,
   };

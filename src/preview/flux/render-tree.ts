@@ -4,12 +4,12 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { field, type JsonObject } from "../../kit/json.ts";
-import { keyText, refId } from "../../model.ts";
+import { keyText } from "../../model.ts";
 import type { FluxRendered, FluxRenderer } from "../../ports/flux-renderer.ts";
 import type { PreviewCluster } from "../../ports/preview-cluster.ts";
 import { type FluxKustomization, readKustomization } from "./kustomization.ts";
-import { refOf } from "./manifests.ts";
 import { type Placeholders, variablesIn } from "./placeholders.ts";
+import { idsWithSecrets } from "./secret-ids.ts";
 import { isFromSecret, type KnownVariables, readVariables, VariablesError, withSecretNames } from "./variables.ts";
 
 export interface RenderedKustomization {
@@ -18,13 +18,15 @@ export interface RenderedKustomization {
   readonly parent?: string | undefined;
   readonly depth: number;
   readonly rendered: FluxRendered;
-  /** Ids of the objects that contain a variable which only a Secret can have. */
+  /** Ids of the objects with values that are secret and not known here: encrypted, or of variables from Secrets. */
   readonly withSecrets: ReadonlySet<string>;
 }
 
 export interface RenderedTree {
   /** By name. */
   readonly all: ReadonlyMap<string, RenderedKustomization>;
+  /** Of all of them, and of what was rendered again. */
+  readonly withSecrets: ReadonlySet<string>;
   /** Those that are not rendered, with reasons. */
   readonly unshown: readonly { readonly deployment: string; readonly reason: string }[];
 }
@@ -60,6 +62,7 @@ interface Wanted {
 export async function renderTree(input: TreeInput): Promise<RenderedTree> {
   const all = new Map<string, RenderedKustomization>();
   const unshown = new Map<string, string>();
+  const withSecrets = new Set<string>();
   let left = mostRendered;
   let level: readonly Wanted[] = input.roots.map((kustomization) => ({ kustomization, depth: 0 }));
   while (level.length > 0) {
@@ -68,10 +71,13 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
       unshown.set(kustomization.name, `more than ${mostRendered} Kustomizations would have to be rendered`);
     left -= rendered.length;
     const made = await renderLevel(rendered, (parent) => ancestors(parent, all), input);
-    for (const one of made) all.set(one.kustomization.name, one);
+    for (const one of made) {
+      all.set(one.kustomization.name, one);
+      for (const id of one.withSecrets) withSecrets.add(id);
+    }
     level = made.flatMap((one) => childrenOf(one, { all, unshown, input }));
   }
-  return { all, unshown: [...unshown].map(([deployment, reason]) => ({ deployment, reason })) };
+  return { all, withSecrets, unshown: [...unshown].map(([deployment, reason]) => ({ deployment, reason })) };
 }
 
 interface Known {
@@ -173,33 +179,11 @@ async function renderGroup(
   return members.map(({ kustomization, parent, depth, variables }) => {
     const result = "error" in variables ? variables : results.get(kustomization);
     if (result === undefined) throw new Error("the renderer of Kustomizations did not answer for all of them");
-    const before = unsubstituted.get(kustomization);
-    const withSecrets =
-      "error" in variables || before === undefined
-        ? new Set<string>()
-        : idsWithSecrets(before, result, (name) => isFromSecret(name, variables.values, kustomization.substitute));
+    const isSecret = (name: string) =>
+      "values" in variables && isFromSecret(name, variables.values, kustomization.substitute);
+    const withSecrets = idsWithSecrets(unsubstituted.get(kustomization), result, { isSecret, placeholders });
     return { kustomization, parent, depth, rendered: result, withSecrets };
   });
-}
-
-/** Substitution may change the name of an object, but neither their number nor their order. In doubt, it is all of them. */
-function idsWithSecrets(
-  before: FluxRendered,
-  after: FluxRendered,
-  isSecret: (variable: string) => boolean,
-): ReadonlySet<string> {
-  if ("error" in before || "error" in after) return new Set();
-  const isKnown = before.objects.length === after.objects.length;
-  const affected = after.objects.filter((_, at) => {
-    const original = before.objects[at];
-    return !isKnown || original === undefined || [...variablesIn([original])].some(isSecret);
-  });
-  return new Set(affected.flatMap((object) => toId(object)));
-}
-
-function toId(object: JsonObject): string[] {
-  const ref = refOf(object);
-  return ref === undefined ? [] : [refId(ref)];
 }
 
 function withoutSubstitution(resource: JsonObject): JsonObject {

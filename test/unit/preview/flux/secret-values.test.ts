@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { JsonObject } from "../../../../src/kit/json.ts";
 import type { FluxRendered } from "../../../../src/ports.ts";
 import { aPreviewWorld, base } from "../../../support/preview.ts";
-import { aConfigMap, aFluxResource, fakeFluxPreviews, ownedBy } from "../../../support/flux-previews.ts";
+import { aConfigMap, aFluxResource, fakeFluxPreviews, ownedBy, substitute } from "../../../support/flux-previews.ts";
 
 const secret = "correct-horse-battery";
 const other = "e".repeat(40);
@@ -16,15 +16,6 @@ const fromBoth = {
     ],
   },
 };
-
-/** As Flux substitutes, in its simplest form. */
-function substitute(objects: readonly JsonObject[], resource: JsonObject, variables: Readonly<Record<string, string>>) {
-  const { postBuild } = resource["spec"] as { postBuild?: { substitute?: Record<string, string> } };
-  if (postBuild === undefined) return { objects, files: [] };
-  const all: Readonly<Record<string, string>> = { ...variables, ...postBuild.substitute };
-  const texts = JSON.stringify(objects).replaceAll(/\$\{(\w+)\}/g, (whole, name: string) => all[name] ?? whole);
-  return { objects: JSON.parse(texts) as JsonObject[], files: [] };
-}
 
 interface Commits {
   readonly base: readonly JsonObject[];

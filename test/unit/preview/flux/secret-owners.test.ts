@@ -1,0 +1,116 @@
+import { expect, test } from "vitest";
+import type { JsonObject } from "../../../../src/kit/json.ts";
+import {
+  aConfigMap,
+  aFluxResource,
+  fakeFluxPreviews,
+  ownedBy,
+  type PlayedRenders,
+  substitute,
+} from "../../../support/flux-previews.ts";
+import { aPreviewWorld, base } from "../../../support/preview.ts";
+
+const secret = "correct-horse-battery";
+const substituteFrom = (...kinds: readonly string[]) => ({
+  postBuild: { substituteFrom: kinds.map((kind) => ({ kind, name: "vars" })) },
+});
+const fromSecret = substituteFrom("Secret");
+
+/** Kustomizations with variables, of which both commits render what is given. */
+function aSecretiveWorld(resources: readonly JsonObject[], commits: Record<"base" | "merged", PlayedRenders["base"]>) {
+  const flux = fakeFluxPreviews(resources, { base: {}, merged: {} });
+  flux.deps.renderer.render = ({ root, kustomizations }) => {
+    const of = root.startsWith("/base") ? commits.base : commits.merged;
+    return Promise.resolve(
+      kustomizations.map(({ resource, variables }) => {
+        const objects = of[(resource["metadata"] as { name: string }).name] ?? [];
+        return typeof objects === "string" ? { error: objects } : substitute(objects, resource, variables);
+      }),
+    );
+  };
+  const world = aPreviewWorld([], { flux: flux.deps, settings: { serviceAccount: "dry-run" } });
+  world.sources.nextMerge.inBase = true;
+  world.sources.nextMerge.changed = { complete: true, paths: [] };
+  return { ...world, flux, text: () => JSON.stringify(world.told) };
+}
+
+const shop = (data: Readonly<Record<string, string>>) => aConfigMap("cfg", data);
+const app = aFluxResource("app", { spec: fromSecret, applied: base });
+
+test.each([
+  ["that is there", {}, { other: [ownedBy("other", shop({ password: "x" }))] }],
+  [
+    "that is new",
+    {},
+    {
+      other: [aFluxResource("new", { owner: "other" })],
+      new: [ownedBy("new", shop({ password: "x" }))],
+    },
+  ],
+  ["and takes it", { app: [] }, { other: [ownedBy("other", shop({ password: "x" }))] }],
+])(
+  "a branch that adds an object with secret values to another Kustomization %s does not see them",
+  async (...given) => {
+    const [, without, added] = given;
+    const own = { app: [ownedBy("app", shop({ password: "${PASSWORD}" }))] };
+    const world = aSecretiveWorld([app, aFluxResource("other", { applied: base })], {
+      base: own,
+      merged: { ...own, ...without, ...added },
+    });
+    world.flux.has(ownedBy("app", shop({ password: secret })));
+    await world.run();
+    expect(world.previews().length).toBeGreaterThan(0);
+    expect(world.text()).toContain("+  password: x");
+    expect(world.text()).not.toContain(secret);
+  },
+);
+
+test("a new Kustomization with the name of one of another repository does not see its objects", async () => {
+  const world = aSecretiveWorld([aFluxResource("root", { applied: base })], {
+    base: {},
+    merged: {
+      root: [aFluxResource("foreign", { owner: "root" })],
+      foreign: [ownedBy("foreign", shop({ password: "x" }))],
+    },
+  });
+  world.flux.has(ownedBy("foreign", shop({ password: secret })));
+  await world.run();
+  expect(world.text()).toContain("+  password: x");
+  expect(world.text()).not.toContain(secret);
+});
+
+test("an object that another Kustomization has with a secret value is not shown, whoever applied it last", async () => {
+  const own = { app: [ownedBy("app", shop({ password: "${PASSWORD}" }))] };
+  const world = aSecretiveWorld([app, aFluxResource("other", { applied: base })], {
+    base: own,
+    merged: { ...own, other: [ownedBy("other", shop({ password: "x" }))] },
+  });
+  world.flux.has(ownedBy("other", shop({ password: secret })));
+  await world.run();
+  expect(world.text()).toContain("+  password: x");
+  expect(world.text()).not.toContain(secret);
+});
+
+test("an encrypted object is not shown where another Kustomization has it in plain text", async () => {
+  const own = { app: [ownedBy("app", shop({ password: "ENC[AES256_GCM,data:x]" }))] };
+  const plain = aFluxResource("app", { applied: base });
+  const world = aSecretiveWorld([plain, aFluxResource("other", { applied: base })], {
+    base: own,
+    merged: { ...own, other: [ownedBy("other", shop({ password: "x" }))] },
+  });
+  world.flux.has(ownedBy("other", shop({ password: secret })));
+  await world.run();
+  expect(world.text()).toContain("+  password: x");
+  expect(world.text()).not.toContain(secret);
+});
+
+test("while the base cannot be built, nothing live of a Kustomization with secrets is shown", async () => {
+  const world = aSecretiveWorld([app], {
+    base: { app: "broken" },
+    merged: { app: [ownedBy("app", shop({ password: "x" }))] },
+  });
+  world.flux.has(ownedBy("app", shop({ password: secret })));
+  await world.run();
+  expect(world.text()).toContain("+  password: x");
+  expect(world.text()).not.toContain(secret);
+});
