@@ -10,7 +10,7 @@ import type { PreviewCluster } from "../../ports/preview-cluster.ts";
 import { type FluxKustomization, readKustomization } from "./kustomization.ts";
 import { type Placeholders, variablesIn } from "./placeholders.ts";
 import { idsWithSecrets } from "./secret-ids.ts";
-import { isFromSecret, type KnownVariables, readVariables, VariablesError, withSecretNames } from "./variables.ts";
+import { type KnownVariables, readVariables, VariablesError, withSecretNames } from "./variables.ts";
 
 export interface RenderedKustomization {
   readonly kustomization: FluxKustomization;
@@ -179,8 +179,8 @@ async function renderGroup(
   return members.map(({ kustomization, parent, depth, variables }) => {
     const result = "error" in variables ? variables : results.get(kustomization);
     if (result === undefined) throw new Error("the renderer of Kustomizations did not answer for all of them");
-    const isSecret = (name: string) =>
-      "values" in variables && isFromSecret(name, variables.values, kustomization.substitute);
+    // A Secret may have a variable of a ConfigMap as well, now or when Flux applied it.
+    const isSecret = (name: string) => !kustomization.substitute.has(name);
     const withSecrets = idsWithSecrets(unsubstituted.get(kustomization), result, { isSecret, placeholders });
     return { kustomization, parent, depth, rendered: result, withSecrets };
   });

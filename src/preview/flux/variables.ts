@@ -49,7 +49,7 @@ export function withSecretNames(
 }
 
 /** Whether only a Secret can have the variable. */
-export function isFromSecret(
+function isFromSecret(
   name: string,
   values: KnownVariables["values"],
   substitute: FluxKustomization["substitute"],

@@ -114,3 +114,42 @@ test("while the base cannot be built, nothing live of a Kustomization with secre
   expect(world.text()).toContain("+  password: x");
   expect(world.text()).not.toContain(secret);
 });
+
+test("a variable that a ConfigMap and a Secret have shows the ConfigMap's value, and nothing live", async () => {
+  const both = aFluxResource("app", { spec: substituteFrom("ConfigMap", "Secret"), applied: base });
+  const of = (level: string) => ({ app: [ownedBy("app", shop({ password: "${PASSWORD}", level }))] });
+  const world = aSecretiveWorld([both], { base: of("1"), merged: of("2") });
+  world.flux.has(aConfigMap("vars", { PASSWORD: "public" }, { namespace: "flux-system" }));
+  world.flux.has(ownedBy("app", shop({ password: secret, level: "1" })));
+  await world.run();
+  expect(world.previews()[0]?.objects[0]?.diff).toBe(" data.level:\n-  1\n+  2");
+  expect(world.text()).not.toContain(secret);
+});
+
+test("which objects have secret values is known although substitution changes their order", async () => {
+  const of = (level: string) => {
+    const other = ownedBy("app", aConfigMap("${LAST}", { a: "b" }));
+    const pin = ownedBy("app", shop({ pin: "${PIN:0:3}", level }));
+    return { app: [other, pin] };
+  };
+  const spec = { postBuild: { substitute: { LAST: "zzz" }, ...fromSecret.postBuild } };
+  const world = aSecretiveWorld([aFluxResource("app", { spec, applied: base })], { base: of("1"), merged: of("2") });
+  world.flux.has(ownedBy("app", shop({ pin: "847", level: "1" })));
+  await world.run();
+  expect(world.previews()).toMatchObject([{ counts: { changed: 1 } }]);
+  expect(world.text()).not.toContain("847");
+});
+
+test("if the variables in the objects cannot be found, each object may have one from a Secret", async () => {
+  const of = (level: string): PlayedRenders["base"] => ({ app: [ownedBy("app", shop({ pin: "${PIN:0:3}", level }))] });
+  const world = aSecretiveWorld([app], { base: of("1"), merged: of("2") });
+  const { render } = world.flux.deps.renderer;
+  world.flux.deps.renderer.render = async (input, signal) => {
+    const isPlain = input.kustomizations.every(({ resource }) => !("postBuild" in (resource["spec"] as object)));
+    return isPlain ? input.kustomizations.map(() => ({ error: "broken" })) : render(input, signal);
+  };
+  world.flux.has(ownedBy("app", shop({ pin: "847", level: "1" })));
+  await world.run();
+  expect(world.previews()).toMatchObject([{ counts: { changed: 1 } }]);
+  expect(world.text()).not.toContain("847");
+});
