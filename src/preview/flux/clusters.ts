@@ -1,4 +1,5 @@
 /** The cluster as the account of previews sees it, opened once for each account. */
+import { PreviewRefusedError } from "../../errors.ts";
 import { type Key, serviceAccountUser } from "../../model.ts";
 import type { PreviewCluster, PreviewClusters } from "../../ports.ts";
 import type { FluxKustomization } from "./kustomization.ts";
@@ -24,13 +25,16 @@ export function createClusterPool(
 
   function userOf(kustomization: Pick<FluxKustomization, "name">, parents: readonly string[]): string | undefined {
     const owner = [kustomization.name, ...parents].map((name) => known.get(name)).find((one) => one !== undefined);
-    const name = account ?? owner?.serviceAccountName;
-    const key: Key | undefined = owner && name ? { namespace: owner.key.namespace, name } : undefined;
+    // Without an account, it would be the server's own login.
+    if (owner === undefined)
+      throw new PreviewRefusedError(`${kustomization.name}: no Kustomization in the cluster contains it`);
+    const name = account ?? owner.serviceAccountName;
+    const key: Key | undefined = name ? { namespace: owner.key.namespace, name } : undefined;
     return key && serviceAccountUser(key);
   }
 
   return {
-    of(kustomization, parents) {
+    async of(kustomization, parents) {
       const impersonate = userOf(kustomization, parents);
       const id = impersonate ?? "";
       const cluster = opened.get(id) ?? clusters.open({ impersonate });

@@ -14,7 +14,10 @@ import { type KnownVariables, readVariables, VariablesError, withSecretNames } f
 
 export interface RenderedKustomization {
   readonly kustomization: FluxKustomization;
-  /** The name of the one that contains it; absent: it is taken from the cluster. */
+  /**
+   * The name of the first one found that contains it; absent: it is taken from the cluster. So parents always lead to one in
+   * the cluster, also if Kustomizations contain each other.
+   */
   readonly parent?: string | undefined;
   readonly depth: number;
   readonly rendered: FluxRendered;
@@ -72,7 +75,8 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
     left -= rendered.length;
     const made = await renderLevel(rendered, (parent) => ancestors(parent, all), input);
     for (const one of made) {
-      all.set(one.kustomization.name, one);
+      const first = all.get(one.kustomization.name);
+      all.set(one.kustomization.name, first === undefined ? one : { ...one, parent: first.parent });
       for (const id of one.withSecrets) withSecrets.add(id);
     }
     level = made.flatMap((one) => childrenOf(one, { all, unshown, input }));
@@ -106,7 +110,7 @@ function childrenOf({ kustomization: parent, depth, rendered }: RenderedKustomiz
       unshown.set(child.name, `it is nested more than ${deepest} deep`);
       return [];
     }
-    return [{ kustomization: child, parent: child.name === parent.name ? undefined : parent.name, depth: depth + 1 }];
+    return [{ kustomization: child, parent: earlier === undefined ? parent.name : earlier.parent, depth: depth + 1 }];
   });
 }
 

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
+import { PreviewRefusedError } from "../../../../src/errors.ts";
 import type { JsonObject } from "../../../../src/kit/json.ts";
+import { createClusterPool } from "../../../../src/preview/flux/clusters.ts";
 import { aPreviewWorld, base } from "../../../support/preview.ts";
 import {
   aConfigMap,
@@ -82,6 +84,34 @@ test("a pull request cannot choose the account", async () => {
   world.sources.nextMerge.inBase = true;
   await world.run();
   expect(new Set(flux.accounts)).toEqual(new Set(["system:serviceaccount:flux-system:tenant"]));
+});
+
+test.each([
+  ["contains itself", { c: [child("c", { interval: "2m" })] }],
+  ["contains one that contains it", { c: [child("d")], d: [child("c", { interval: "2m" })] }],
+] as const)("a new one that %s, with another spec, has the account of the one in the cluster", async (_, added) => {
+  const variables = { postBuild: { substituteFrom: [{ kind: "ConfigMap", name: "vars", optional: true }] } };
+  const merged = { root: [child("c", { interval: "1m", ...variables })], ...added };
+  const withMaps = Object.entries(merged).map(([name, objects]) => [name, [...objects, aConfigMap(name, {})]]);
+  const world = aFluxWorld([root()], {
+    base: { root: [] },
+    merged: Object.fromEntries(withMaps) as PlayedRenders["merged"],
+  });
+  await world.run();
+  expect(world.names()).toEqual([...Object.keys(added), "root"]);
+  expect(world.previews().every(({ state }) => state === "done")).toBe(true);
+  expect(world.flux.accounts).toEqual(["system:serviceaccount:flux-system:dry-run"]);
+});
+
+test("nothing is compared with the server's own login because no Kustomization in the cluster is known", async () => {
+  const opened: unknown[] = [];
+  const open = (run: unknown) => {
+    opened.push(run);
+    return Promise.reject(new Error("not reached"));
+  };
+  const pool = createClusterPool({ open }, new Map(), "dry-run");
+  await expect(pool.of({ name: "Kustomization a/b" }, ["Kustomization a/c"])).rejects.toThrow(PreviewRefusedError);
+  expect(opened).toEqual([]);
 });
 
 test.each([
