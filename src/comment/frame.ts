@@ -14,7 +14,7 @@ import {
   totalsOf,
 } from "../preview/summary.ts";
 import { commandToAllow } from "./obstacle.ts";
-import { markdown, type Markup } from "./text.ts";
+import { markdown, type Markup, prose } from "./text.ts";
 import { utcText } from "../kit/utc-text.ts";
 
 /** Once the base has moved this often, a note says so. */
@@ -82,7 +82,7 @@ function describeEffect(effect: Effect, fails: boolean, strong: Markup["strong"]
 }
 
 export function renderNotes(report: Report): string[] {
-  return describeNotes(report, markdown);
+  return describeNotes(report, { ...markdown, sentence: prose });
 }
 
 /** Returns the notes below the verdict. */

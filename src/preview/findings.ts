@@ -5,7 +5,7 @@ import type { DeploymentManifests } from "../model/manifests.ts";
 import type { PreviewCause, PullRequest, RepoId } from "../model.ts";
 import type { ChildPreviews, Preview, Report } from "../model/report.ts";
 import { earlierHeads, earlierPreviews, latestResult, restarts } from "./previous.ts";
-import { cut, makeVisible } from "./visible-text.ts";
+import { cut, cutLine, makeVisible } from "./visible-text.ts";
 
 export interface Findings {
   base?: string | undefined;
@@ -35,8 +35,17 @@ export interface Subject {
 }
 
 const longestTitle = 200;
+/** Kubernetes allows 253 characters for a name, and 63 for a namespace. */
+const longestName = 340;
+const longestReason = 500;
 /** Each has a line in the comment. */
 const mostUnshown = 10;
+
+/** Names and reasons may quote what a branch contains. */
+function toLine({ deployment, reason }: Ignored): Ignored {
+  const line = (text: string) => makeVisible(text.replaceAll(/\s+/g, " ").trim());
+  return { deployment: cut(line(deployment), longestName), reason: cutLine(line(reason), longestReason) };
+}
 
 /** Without `finishedAt` the work is still in progress. */
 export function toReport(
@@ -61,7 +70,7 @@ export function toReport(
     obstacle,
     mendable,
     previews: [...previews, ...flux],
-    ...(unshown.length > 0 && { unshown: unshown.slice(0, mostUnshown) }),
+    ...(unshown.length > 0 && { unshown: unshown.slice(0, mostUnshown).map(toLine) }),
     ...(rest > 0 && { beyond: rest }),
     ...(children && { children: { ...children, previews: [...children.previews] } }),
     earlierHeads: earlierHeads(previous, head),

@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { compareText } from "../../kit/compare-text.ts";
 import { parseJson } from "../../kit/json.ts";
+import { isNamespaceName, isObjectName } from "../../kit/kubernetes-names.ts";
 import {
   annotation,
   type AnyDeployment,
@@ -196,11 +197,5 @@ function unreadFields({ spec }: GitDeployment): string[] {
 
 /** A branch may write anything into its manifests, while names are part of paths and log lines. */
 function isKubernetesName({ namespace, name }: Key): boolean {
-  const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
-  return (
-    label.test(namespace) &&
-    namespace.length <= 63 &&
-    name.length <= 253 &&
-    name.split(".").every((part) => label.test(part))
-  );
+  return isNamespaceName(namespace) && isObjectName(name);
 }

@@ -1,9 +1,13 @@
 /** Flux's Kustomization, as far as a preview of it depends on its fields. */
 import { z } from "zod";
 import type { JsonObject } from "../../kit/json.ts";
+import { isNamespaceName, isObjectName } from "../../kit/kubernetes-names.ts";
 import { commitOfRevision, type Key, keyText, type ObjectRef } from "../../model.ts";
 
 const optionalText = z.string().nullish().catch(undefined);
+/** A branch may write anything into its manifests, while names are part of reports, comments and log lines. */
+const objectName = z.string().refine(isObjectName);
+const namespaceName = z.string().refine(isNamespaceName);
 const flag = z.boolean().nullish().catch(undefined);
 const labels = z.record(z.string(), z.string()).nullish().catch(undefined);
 
@@ -11,14 +15,14 @@ const Resource = z.object({
   apiVersion: z.string().regex(/^kustomize\.toolkit\.fluxcd\.io\//),
   kind: z.literal("Kustomization"),
   metadata: z.object({
-    name: z.string().min(1),
-    namespace: z.string().min(1),
+    name: objectName,
+    namespace: namespaceName,
     labels,
     annotations: labels,
     deletionTimestamp: optionalText,
   }),
   spec: z.object({
-    sourceRef: z.object({ kind: z.string(), name: z.string().min(1), namespace: optionalText }),
+    sourceRef: z.object({ kind: z.string(), name: objectName, namespace: namespaceName.or(z.literal("")).nullish() }),
     prune: flag,
     force: flag,
     suspend: flag,
@@ -96,7 +100,7 @@ export function kustomizationName(key: Key): string {
   return `Kustomization ${keyText(key)}`;
 }
 
-/** Returns `undefined` if it is not a Kustomization of Flux. */
+/** Returns `undefined` if it is not a Kustomization of Flux, or if Kubernetes would accept neither it nor its names. */
 export function readKustomization(resource: JsonObject): FluxKustomization | undefined {
   const { data } = Resource.safeParse(resource);
   if (data === undefined) return undefined;

@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
 import { PreviewRefusedError } from "../../../../src/errors.ts";
 import type { JsonObject } from "../../../../src/kit/json.ts";
+import { renderComment } from "../../../../src/comment/comment.ts";
+import { Report } from "../../../../src/model/report.ts";
+import { toReport } from "../../../../src/preview/findings.ts";
+import { fakeForge } from "../../../support/fake-forge.ts";
 import { createClusterPool } from "../../../../src/preview/flux/clusters.ts";
 import { aPreviewWorld, base } from "../../../support/preview.ts";
 import {
@@ -202,4 +206,35 @@ test("one with a GitRepository that is not in the cluster is left out in words",
   await world.run();
   expect(world.names()).toEqual(["root"]);
   expect(world.told.at(-1)?.unshown).toMatchObject([{ deployment: "Kustomization flux-system/apps" }]);
+});
+
+const markup = "x\n\n## Approved\n\n<img src=https://example.com/a.png>";
+
+test.each([
+  ["name", aFluxResource(markup)],
+  ["long name", aFluxResource("a".repeat(300))],
+  ["namespace", aFluxResource("apps", { namespace: markup })],
+  ["source", child("apps", { sourceRef: { kind: "GitRepository", name: markup } })],
+  ["namespace of the source", child("apps", { sourceRef: { kind: "GitRepository", name: "a", namespace: markup } })],
+])("one with a %s that Kubernetes does not accept is an object like others, and writes nothing", async (_, invalid) => {
+  const world = aFluxWorld([root()], { base: { root: [] }, merged: { root: [invalid, child("good")] } });
+  world.flux.deps.sources.find = () => undefined;
+  await world.run();
+  expect(world.names()).toEqual(["good", "root"]);
+  expect(world.told.at(-1)?.unshown).toBeUndefined();
+  expect(Report.safeParse(JSON.parse(JSON.stringify(world.told.at(-1)))).success).toBe(true);
+});
+
+test("a reason is one line without markup, and not longer than a reader reads", async () => {
+  const reason = `${markup}\u202e ${"long ".repeat(1_000)}`;
+  const report = toReport(
+    { pullRequest: fakeForge().put(7), previous: undefined, repo: undefined },
+    { previews: [], ignored: [], unshown: [{ deployment: "Kustomization a/b", reason }], secrets: [] },
+    { startedAt: 1, finishedAt: 2 },
+  );
+  expect(report.unshown?.[0]?.reason.length).toBeLessThan(600);
+  const comment = renderComment(report, { maxLength: 60_000, marker: "" });
+  expect(comment).toContain(
+    "`Kustomization a/b` is not compared: x `##` Approved `<img` `src=https://example.com/a.png>\\u202e`",
+  );
 });
