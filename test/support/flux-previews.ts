@@ -157,7 +157,10 @@ function applied(before: unknown, object: JsonObject): JsonObject {
   return { ...(isRecord(before) ? before : {}), ...(Object.fromEntries(merged) as JsonObject) };
 }
 
-/** As Flux substitutes, in its simplest form. The objects are sorted afterwards, as Flux applies them. */
+/**
+ * As Flux substitutes, in its simplest form. Afterwards, the objects are sorted as Flux applies them, and plain texts of Secrets
+ * are encoded.
+ */
 export function substitute(
   objects: readonly JsonObject[],
   resource: JsonObject,
@@ -170,5 +173,14 @@ export function substitute(
   const text = JSON.stringify(objects);
   const texts = postBuild ? text.replaceAll(/\$\{(\w+)(?::(\d+):(\d+))?\}/g, valueOf) : text;
   const made = JSON.parse(texts) as JsonObject[];
-  return { objects: made.toSorted((one, other) => (nameIn(one) < nameIn(other) ? -1 : 1)), files: [] };
+  return {
+    objects: made.map(withoutStringData).toSorted((one, other) => (nameIn(one) < nameIn(other) ? -1 : 1)),
+    files: [],
+  };
+}
+
+function withoutStringData({ stringData, ...object }: JsonObject): JsonObject {
+  if (!isRecord(stringData) || "sops" in object) return { ...object, ...(stringData !== undefined && { stringData }) };
+  const values = Object.entries(stringData).map(([key, text]) => [key, Buffer.from(String(text)).toString("base64")]);
+  return { ...object, data: Object.fromEntries(values) as JsonObject };
 }

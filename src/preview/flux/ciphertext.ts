@@ -1,7 +1,7 @@
 /** Objects with values that SOPS encrypted: previews do not decrypt them, and show placeholders instead. Pure. */
 import { hash } from "node:crypto";
 import { fieldsOf, type JsonObject } from "../../kit/json.ts";
-import { mapTexts, someText } from "./manifests.ts";
+import { decodedData, isSecretObject, mapTexts, someText } from "./manifests.ts";
 
 const isCiphertext = (text: string) => text.startsWith("ENC[");
 /** What SOPS writes at the end of a file, in each of its formats. */
@@ -10,7 +10,6 @@ const isEncryptedFile = (text: string) =>
   /"mac":\s*"ENC\[|^[ \t]*mac: ENC\[|sops_mac=ENC\[|^\[sops\]/m.test(text);
 
 const decoded = (text: string) => Buffer.from(text, "base64").toString("utf8");
-const isSecretObject = ({ apiVersion, kind }: JsonObject) => apiVersion === "v1" && kind === "Secret";
 
 export function isEncrypted(object: JsonObject): boolean {
   if (object["sops"] !== undefined || someText(object, isCiphertext)) return true;
@@ -19,7 +18,7 @@ export function isEncrypted(object: JsonObject): boolean {
 
 /** Whether it is a Secret with the content of an encrypted file, as generators of kustomize make them. */
 export function isGenerated(object: JsonObject): boolean {
-  return isSecretObject(object) && someText(object["data"], (text) => isHidden(decoded(text)));
+  return decodedData(object).some(isHidden);
 }
 
 function isHidden(text: string): boolean {

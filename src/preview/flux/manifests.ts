@@ -87,6 +87,17 @@ export function namespacesAmong(objects: readonly JsonObject[]): ReadonlySet<str
   return new Set(namespaces.map((one) => String(field(one, "metadata", "name"))));
 }
 
+export function isSecretObject({ apiVersion, kind }: JsonObject): boolean {
+  return apiVersion === "v1" && kind === "Secret";
+}
+
+/** The values of a Secret in plain text: as it is rendered, also those of its `stringData` are encoded. None of other objects. */
+export function decodedData(object: JsonObject): readonly string[] {
+  if (!isSecretObject(object)) return [];
+  const values = Object.values(fieldsOf(object["data"])).filter((value) => typeof value === "string");
+  return values.map((value) => Buffer.from(value, "base64").toString("utf8"));
+}
+
 /** The value with each text in it replaced, keys too. */
 export function mapTexts(value: unknown, map: (text: string) => string): unknown {
   if (typeof value === "string") return map(value);

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { JsonObject } from "../../kit/json.ts";
-import { isNotSubstituted, mapTexts, someText } from "./manifests.ts";
+import { decodedData, isNotSubstituted, mapTexts, someText } from "./manifests.ts";
 
 export interface Placeholders {
   /** The same for the same name. */
@@ -36,7 +36,10 @@ export function createPlaceholders(): Placeholders {
       }
       return made;
     },
-    isIn: (object) => names.length > 0 && someText(object, (text) => text.toLowerCase().includes(start)),
+    isIn(object) {
+      const has = (text: string) => text.toLowerCase().includes(start);
+      return names.length > 0 && (someText(object, has) || decodedData(object).some(has));
+    },
     named: (object) => mapTexts(object, namedText) as JsonObject,
     namedText,
   };
@@ -44,6 +47,7 @@ export function createPlaceholders(): Placeholders {
 
 /** The names of the variables in objects to which substitution has not been applied. */
 export function variablesIn(objects: readonly JsonObject[]): ReadonlySet<string> {
-  const texts = objects.filter((object) => !isNotSubstituted(object)).map((object) => JSON.stringify(object));
+  const substituted = objects.filter((object) => !isNotSubstituted(object));
+  const texts = substituted.flatMap((object) => [JSON.stringify(object), ...decodedData(object)]);
   return new Set(texts.flatMap((text) => [...text.matchAll(/\$\{#?([A-Za-z_]\w*)/g)].map(([, name = ""]) => name)));
 }

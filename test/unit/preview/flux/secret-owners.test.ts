@@ -19,7 +19,9 @@ const fromSecret = substituteFrom("Secret");
 /** Kustomizations with variables, of which both commits render what is given. */
 function aSecretiveWorld(resources: readonly JsonObject[], commits: Record<"base" | "merged", PlayedRenders["base"]>) {
   const flux = fakeFluxPreviews(resources, { base: {}, merged: {} });
+  const sent = new Set<string>();
   flux.deps.renderer.render = ({ root, kustomizations }) => {
+    for (const { variables } of kustomizations) for (const name of Object.keys(variables)) sent.add(name);
     const of = root.startsWith("/base") ? commits.base : commits.merged;
     return Promise.resolve(
       kustomizations.map(({ resource, variables }) => {
@@ -31,7 +33,7 @@ function aSecretiveWorld(resources: readonly JsonObject[], commits: Record<"base
   const world = aPreviewWorld([], { flux: flux.deps, settings: { serviceAccount: "dry-run" } });
   world.sources.nextMerge.inBase = true;
   world.sources.nextMerge.changed = { complete: true, paths: [] };
-  return { ...world, flux, text: () => JSON.stringify(world.told) };
+  return { ...world, flux, sent, text: () => JSON.stringify(world.told) };
 }
 
 const shop = (data: Readonly<Record<string, string>>) => aConfigMap("cfg", data);
@@ -152,4 +154,27 @@ test("if the variables in the objects cannot be found, each object may have one 
   await world.run();
   expect(world.previews()).toMatchObject([{ counts: { changed: 1 } }]);
   expect(world.text()).not.toContain("847");
+});
+
+test("a variable in the plain text of a Secret is found, although the Secret is rendered with encoded values", async () => {
+  const login = (user: string) => ({
+    app: [
+      ownedBy("app", {
+        ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "login", namespace: "shop" } },
+        stringData: { password: "${PASSWORD}", user },
+      }),
+    ],
+  });
+  const world = aSecretiveWorld([app], { base: login("ann"), merged: login("bob") });
+  world.flux.has(ownedBy("app", { apiVersion: "v1", kind: "Secret", metadata: { name: "login", namespace: "shop" } }));
+  await world.run();
+  const [preview] = world.previews();
+  expect(world.sent).toContain("PASSWORD");
+  expect(preview?.objects[0]?.secretKeys).toEqual([
+    { key: "password", change: "unchanged" },
+    { key: "user", change: "changed" },
+  ]);
+  // A placeholder is no value of a Secret.
+  expect(preview?.warnings[0]?.message).toContain("not validated");
+  expect(world.flux.asked.join()).not.toContain("dry run");
 });
