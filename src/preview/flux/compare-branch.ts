@@ -2,6 +2,7 @@
 import { compareText } from "../../kit/compare-text.ts";
 import type { Logger } from "../../log.ts";
 import { keyText, type PullRequest } from "../../model.ts";
+import type { Preview } from "../../model/report.ts";
 import type { Sources } from "../../ports.ts";
 import { toFailure } from "../../reconcile/failures.ts";
 import type { CompareDeps } from "../compare.ts";
@@ -11,6 +12,7 @@ import { HeadOnNoBranch, mergeBranch } from "../merges.ts";
 import { redactVisibly } from "../visible-text.ts";
 import type { FluxCandidates } from "./candidates.ts";
 import { compareFlux, type FluxPreviewsDeps } from "./compare-flux.ts";
+import { toFailedFlux } from "./compare-kustomization.ts";
 
 export interface BranchInput {
   readonly pullRequest: PullRequest;
@@ -41,16 +43,17 @@ export async function compareBranch(
   const { flux: candidates, isOnly, lastAttempt, log, signal } = input;
   const [source] = candidates.sources;
   if (source === undefined || deps.flux === undefined) return 0;
+  const clusterName = await deps.clusterName();
   try {
-    return await compare(input, source.url, findings, early, { ...deps, flux: deps.flux });
+    return await compare(input, { url: source.url, clusterName }, findings, early, { ...deps, flux: deps.flux });
   } catch (error) {
     signal.throwIfAborted();
     const { message, retry } = toFailure(error);
     if (isOnly || error instanceof HeadOnNoBranch || (retry === "soon" && !lastAttempt)) throw error;
     const reason = await redactVisibly(message, findings.secrets);
     log.warn({ retry, error: reason }, "Kustomizations could not be compared");
-    const names = candidates.sources.map(({ key }) => `GitRepository ${keyText(key)}`);
-    findings.unshown = [...(findings.unshown ?? []), ...names.map((deployment) => ({ deployment, reason }))];
+    // Nobody knows what the merge does to them: without a failure, the status would be the one of a harmless change.
+    findings.flux = candidates.kustomizations.map((one) => toFailedFlux(one, clusterName, reason)).toSorted(byName);
     if (retry === "soon") findings.mendable = true;
     return 0;
   }
@@ -58,7 +61,7 @@ export async function compareBranch(
 
 async function compare(
   { pullRequest, flux: candidates, log, signal }: BranchInput,
-  url: string,
+  { url, clusterName }: { readonly url: string; readonly clusterName: string },
   findings: Findings,
   early: Pick<Early, "again">,
   deps: BranchDeps & { readonly flux: FluxPreviewsDeps },
@@ -70,13 +73,12 @@ async function compare(
     return 0;
   }
   try {
-    const clusterName = await deps.clusterName();
     const onPreviews = (previews: Findings["flux"]) => {
       findings.flux = previews;
       early.again();
     };
     const found = await compareFlux({ candidates, merge, clusterName, onPreviews, log, signal }, deps);
-    findings.flux = found.previews.toSorted((a, b) => compareText(keyText(a.deployment), keyText(b.deployment)));
+    findings.flux = found.previews.toSorted(byName);
     findings.ignored = [...findings.ignored, ...found.ignored];
     findings.unshown = [...(findings.unshown ?? []), ...found.unshown];
     if (found.mendable || found.unsure > 0) findings.mendable = true;
@@ -84,4 +86,8 @@ async function compare(
   } finally {
     await merge.release();
   }
+}
+
+function byName(one: Pick<Preview, "deployment">, other: Pick<Preview, "deployment">): number {
+  return compareText(keyText(one.deployment), keyText(other.deployment));
 }

@@ -14,6 +14,7 @@ import {
   compareKustomization,
   type FluxComparing,
   type KustomizationPair,
+  toFailedFlux,
   toWorkingFlux,
 } from "./compare-kustomization.ts";
 import type { FluxKustomization } from "./kustomization.ts";
@@ -51,6 +52,9 @@ export interface FluxFindings {
 
 type Deps = Pick<CompareDeps, "limit" | "settings"> & { readonly flux: FluxPreviewsDeps };
 
+/** Each has a part of the comment; the others are only named. */
+const mostTooMuch = 10;
+
 /** Rejects if nothing can be read or rendered. */
 export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFindings> {
   const { candidates, merge, log, signal } = input;
@@ -82,10 +86,11 @@ export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFin
         return result;
       }),
     );
+    const { failed, unshown } = sortUnshown({ base, merged }, input.clusterName);
     return {
-      previews,
+      previews: [...previews, ...failed],
       ignored: [...read.ignored, ...ignored],
-      unshown: [...read.unshown, ...distinct([...merged.unshown, ...base.unshown])],
+      unshown: [...read.unshown, ...unshown],
       unsure: results.filter(({ retry }) => retry === "soon").length,
       mendable: results.some(({ mendable }) => mendable),
     };
@@ -126,6 +131,19 @@ function join(one: RenderedTree, other: RenderedTree): RenderedTree {
     all: new Map([...other.all, ...one.all]),
     withSecrets: new Set([...one.withSecrets, ...other.withSecrets]),
     unshown: [...one.unshown, ...other.unshown],
+    tooMuch: [...one.tooMuch, ...other.tooMuch],
+  };
+}
+
+/** What the merge has too much of is a failure: otherwise a pull request could hide a change behind many others. */
+function sortUnshown({ base, merged }: FluxComparing["trees"], clusterName: string) {
+  const all = distinct([...base.unshown, ...merged.unshown]);
+  const reasons = new Map(all.map(({ deployment, reason }) => [deployment, reason]));
+  const tooMuch = [...new Map(merged.tooMuch.map((one) => [one.name, one])).values()].slice(0, mostTooMuch);
+  const names = new Set(tooMuch.map(({ name }) => name));
+  return {
+    failed: tooMuch.map((one) => toFailedFlux(one, clusterName, `Not compared: ${reasons.get(one.name) ?? ""}.`)),
+    unshown: all.filter(({ deployment }) => !names.has(deployment)),
   };
 }
 

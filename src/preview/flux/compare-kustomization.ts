@@ -220,7 +220,21 @@ export function toWorkingFlux(
     cluster: clusterName,
     state: "working",
     suspended: kustomization !== undefined && (kustomization.suspended || isSourceSuspended(kustomization)),
-    counts: { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 },
+    counts: noCounts,
     ...{ drift: 0, objects: [], objectsLeftOut: 0, errors: [], warnings: [] },
   };
 }
+
+/** One of which nothing is known. */
+export function toFailedFlux(
+  { key, suspended }: Pick<FluxKustomization, "key" | "suspended">,
+  clusterName: string,
+  failure: string,
+): Preview {
+  return {
+    ...{ kind: "Kustomization", deployment: key, cluster: clusterName, state: "failed", suspended },
+    ...{ failure, failed: "run", counts: noCounts, drift: 0, objects: [], objectsLeftOut: 0, errors: [], warnings: [] },
+  };
+}
+
+const noCounts: Preview["counts"] = { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 };

@@ -32,6 +32,8 @@ export interface RenderedTree {
   readonly withSecrets: ReadonlySet<string>;
   /** Those that are not rendered, with reasons. */
   readonly unshown: readonly { readonly deployment: string; readonly reason: string }[];
+  /** Those of them that are too many or too deep, so that nobody knows what the commit does to them. */
+  readonly tooMuch: readonly FluxKustomization[];
 }
 
 export interface TreeInput {
@@ -66,12 +68,15 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
   const all = new Map<string, RenderedKustomization>();
   const unshown = new Map<string, string>();
   const withSecrets = new Set<string>();
+  const tooMuch = new Map<string, FluxKustomization>();
   let left = mostRendered;
   let level: readonly Wanted[] = input.roots.map((kustomization) => ({ kustomization, depth: 0 }));
   while (level.length > 0) {
     const [rendered, beyond] = [level.slice(0, left), level.slice(left)];
-    for (const { kustomization } of beyond)
+    for (const { kustomization } of beyond) {
       unshown.set(kustomization.name, `more than ${mostRendered} Kustomizations would have to be rendered`);
+      tooMuch.set(kustomization.name, kustomization);
+    }
     left -= rendered.length;
     const made = await renderLevel(rendered, (parent) => ancestors(parent, all), input);
     for (const one of made) {
@@ -79,20 +84,26 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
       all.set(one.kustomization.name, first === undefined ? one : { ...one, parent: first.parent });
       for (const id of one.withSecrets) withSecrets.add(id);
     }
-    level = made.flatMap((one) => childrenOf(one, { all, unshown, input }));
+    level = made.flatMap((one) => childrenOf(one, { all, unshown, tooMuch, input }));
   }
-  return { all, withSecrets, unshown: [...unshown].map(([deployment, reason]) => ({ deployment, reason })) };
+  return {
+    all,
+    withSecrets,
+    unshown: [...unshown].map(([deployment, reason]) => ({ deployment, reason })),
+    tooMuch: [...tooMuch.values()],
+  };
 }
 
 interface Known {
   readonly all: ReadonlyMap<string, RenderedKustomization>;
   readonly unshown: Map<string, string>;
+  readonly tooMuch: Map<string, FluxKustomization>;
   readonly input: TreeInput;
 }
 
 /** Those that are new, or have another spec than the one that was rendered. */
 function childrenOf({ kustomization: parent, depth, rendered }: RenderedKustomization, known: Known): Wanted[] {
-  const { all, unshown, input } = known;
+  const { all, unshown, tooMuch, input } = known;
   if ("error" in rendered) return [];
   return rendered.objects.flatMap((object): Wanted[] => {
     const child = readKustomization(object);
@@ -108,6 +119,7 @@ function childrenOf({ kustomization: parent, depth, rendered }: RenderedKustomiz
     if (earlier !== undefined && isDeepStrictEqual(specOf(earlier.kustomization), specOf(child))) return [];
     if (depth === deepest) {
       unshown.set(child.name, `it is nested more than ${deepest} deep`);
+      tooMuch.set(child.name, child);
       return [];
     }
     return [{ kustomization: child, parent: earlier === undefined ? parent.name : earlier.parent, depth: depth + 1 }];

@@ -190,11 +190,13 @@ test("what nests without end is left out in words, and so is what is too much", 
     merged: { root: Array.from({ length: 250 }, (_, at) => child(`n${at}`)) },
   });
   await Promise.all([deep.run(), many.run()]);
-  expect(deep.names()).toHaveLength(9);
-  expect(deep.told.at(-1)?.unshown).toMatchObject([{ reason: "it is nested more than 8 deep" }]);
-  expect(many.names()).toHaveLength(200);
+  expect(deep.names()).toHaveLength(10);
+  expect(deep.previews().filter(({ state }) => state === "failed")).toMatchObject([
+    { failure: "Not compared: it is nested more than 8 deep." },
+  ]);
+  expect(many.names()).toHaveLength(210);
   expect(many.told.at(-1)?.unshown?.[0]?.reason).toContain("more than 200");
-  expect(many.told.at(-1)?.beyond).toBe(41);
+  expect(many.told.at(-1)?.beyond).toBe(31);
 });
 
 test("one with a GitRepository that is not in the cluster is left out in words", async () => {
