@@ -121,7 +121,11 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     });
   };
   const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, announce }, signal);
+  let comparingFlux: Promise<number> | undefined;
   const whenCompared = async (parents: readonly ParentDeployment[], cluster: string) => {
+    // What it saves is final, and then nothing of Flux's may be missing.
+    const [fluxes] = await Promise.allSettled([comparingFlux]);
+    if (fluxes.status === "rejected" || ((fluxes.value ?? 0) > 0 && !open.lastAttempt)) return;
     await early.stop();
     const finishedAt = (comparedAt = deps.clock.now());
     const save = () => open.save(toReport(open, findings, { startedAt, finishedAt }), findings.manifests);
@@ -141,10 +145,11 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
         deployments: allowed.map(({ key }) => keyText(key)),
       });
     }
+    const isOnly = candidates.length === 0;
+    comparingFlux = fluxToCompare && compareBranch({ ...open, flux: fluxToCompare, isOnly }, findings, early, deps);
     const [kluctls, fluxes] = await Promise.allSettled([
       compareMerges({ ...open, merges, isolated, whenCompared }, findings, early, deps),
-      fluxToCompare &&
-        compareBranch({ ...open, flux: fluxToCompare, isOnly: candidates.length === 0 }, findings, early, deps),
+      comparingFlux,
     ]);
     const unsure = valueOf(kluctls) + (valueOf(fluxes) ?? 0);
     await early.stop();

@@ -10,8 +10,11 @@ import {
   type Run,
 } from "../../../../src/model.ts";
 import type { Report } from "../../../../src/model/report.ts";
+import type { FluxRendered } from "../../../../src/ports.ts";
+import type { FluxPreviewsDeps } from "../../../../src/preview/flux/compare-flux.ts";
 import { describeReport } from "../../../../src/preview/summary.ts";
 import { anObject, aResult } from "../../../support/deployments.ts";
+import { aFluxResource, fakeFluxPreviews } from "../../../support/flux-previews.ts";
 import { aPreviewWorld, aRender, named } from "../../../support/preview.ts";
 import { patience } from "../../../support/patience.ts";
 
@@ -74,19 +77,24 @@ interface Options {
   render?: (run: Run, signal?: AbortSignal) => CommandResult | Error | Promise<CommandResult>;
   refusal?: string;
   disabled?: boolean;
+  flux?: FluxPreviewsDeps;
 }
 
 function aRootWorld(children: ResultObject[], options: Options = {}) {
-  const { parent, deployments = [], beside = [], refusal, disabled } = options;
+  const { parent, deployments = [], beside = [], refusal, disabled, flux } = options;
   const rendered: Run[] = [];
   const render = options.render ?? ((run: Run) => settings(run.projectDir.startsWith("/base") ? "red" : "blue"));
   const world = aPreviewWorld([named("root", { spec: { prune: true, ...parent } }), ...deployments], {
+    flux,
     settings: disabled
       ? {}
       : { children: { refusal, kubernetesVersion: () => Promise.resolve("v1.36.3"), parse: parseManifest } },
     kluctl: {
-      diff: (run) =>
-        Promise.resolve(aResult({ objects: run.deployment.name === "root" ? [...children, ...beside] : [] })),
+      diff(run) {
+        const isBase = flux !== undefined && run.projectDir.startsWith("/base");
+        const hasChildren = run.deployment.name === "root" && !isBase;
+        return Promise.resolve(aResult({ objects: hasChildren ? [...children, ...beside] : [] }));
+      },
       render(run, _options, signal) {
         rendered.push(run);
         const answer = render(run, signal);
@@ -397,6 +405,25 @@ test("deployments are shown before their children if these take long, with the t
   expect(await running).toEqual({ kind: "done" });
   expect(told[1]).toMatchObject({ children: { previews: [{ preview: { state: "done" } }] } });
   expect(told.map(({ finishedAt }) => finishedAt)).toEqual([comparedAt, comparedAt]);
+});
+
+test("what Flux applies is part of the result, for which the children wait", async () => {
+  const gate = Promise.withResolvers<readonly FluxRendered[]>();
+  const { deps } = fakeFluxPreviews([aFluxResource("apps")], { base: {}, merged: {} });
+  const asked: string[] = [];
+  deps.renderer.render = ({ root }) => (asked.push(root), gate.promise);
+  const { run, rendered, told, twoSecondsPass, sources } = aRootWorld([toObject(undefined, aChild("a"))], {
+    flux: deps,
+  });
+  sources.nextMerge.inBase = true;
+  const running = run();
+  await vi.waitFor(() => expect(asked).toHaveLength(2), patience);
+  await twoSecondsPass();
+  await vi.waitFor(() => expect(told).toMatchObject([{ state: "working" }]), patience);
+  expect(rendered).toEqual([]);
+  gate.resolve([{ objects: [], files: [] }]);
+  expect(await running).toEqual({ kind: "done" });
+  expect(told.at(-1)).toMatchObject({ state: "done", children: { previews: [{ preview: { state: "done" } }] } });
 });
 
 test("a newer head ends the rendering of children, and the merge is released", async () => {
