@@ -19,8 +19,10 @@ import {
 } from "./compare-kustomization.ts";
 import type { FluxKustomization } from "./kustomization.ts";
 import { pairTrees } from "./pair-trees.ts";
+import { createObjectBudget } from "./compare-objects.ts";
 import { createPlaceholders } from "./placeholders.ts";
 import { type RenderedTree, renderTree, type TreeInput } from "./render-tree.ts";
+import { readRenderedObjects } from "./rendered-objects.ts";
 
 export interface FluxPreviewsDeps {
   readonly sources: Pick<FluxSources, "following" | "find" | "resource">;
@@ -72,9 +74,14 @@ export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFin
     const [base, merged] = await renderBoth(read, merge, shared);
     const { concerned, ignored } = pairTrees(base, merged, known, merge.changed);
     const comparing: FluxComparing = {
-      ...{ trees: { base, merged }, base: merge.base, clusterName: input.clusterName, placeholders, log, signal },
+      ...{ trees: { base, merged }, objects: readRenderedObjects(base, merged), budget: createObjectBudget() },
+      ...{ base: merge.base, clusterName: input.clusterName, placeholders, log, signal },
       cluster: (pair) => pool.of(pair, parentsOf(pair, { base, merged })),
       isSourceSuspended: ({ source }) => source !== undefined && read.sources.get(keyText(source))?.suspended === true,
+      // With one that exists already, Flux deals by itself.
+      isParentSuspended: (pair) =>
+        (pair.known === undefined || pair.merged === undefined) &&
+        parentsOf(pair, { base, merged }).some((name) => known.get(name)?.suspended),
       serverSecrets: settings.serverSecrets ?? [],
     };
     const previews = concerned.map((pair) => toWorkingFlux(pair, comparing));

@@ -1,6 +1,6 @@
 /** One Kustomization: what Flux would do to its objects if the pull request were merged. */
 import { ApiError, PreviewRefusedError, UnreadableResultError } from "../../errors.ts";
-import type { JsonObject } from "../../kit/json.ts";
+import { field, type JsonObject } from "../../kit/json.ts";
 import type { Logger } from "../../log.ts";
 import { annotation, type CommandResult, keyText, refId } from "../../model.ts";
 import { countUncounted, type Preview } from "../../model/report.ts";
@@ -12,11 +12,12 @@ import { describeSafely } from "../describe-diff.ts";
 import { toReferenceDiff } from "../reference-diff.ts";
 import { cutLine, redactVisibly } from "../visible-text.ts";
 import { isEncrypted, withPlaceholders } from "./ciphertext.ts";
-import { changedConfigMaps, compareObjects, compareRemoved } from "./compare-objects.ts";
+import { compareObjects, compareRemoved, type ObjectBudget } from "./compare-objects.ts";
 import type { FluxKustomization } from "./kustomization.ts";
-import { definedKinds, isOfAnother, namespacesAmong, refOf } from "./manifests.ts";
+import { isOfAnother, refOf } from "./manifests.ts";
 import type { Placeholders } from "./placeholders.ts";
 import type { RenderedKustomization, RenderedTree } from "./render-tree.ts";
+import type { RenderedObjects } from "./rendered-objects.ts";
 
 export interface KustomizationPair {
   readonly name: string;
@@ -32,12 +33,16 @@ export interface KustomizationPair {
 
 export interface FluxComparing {
   readonly trees: { readonly base: RenderedTree; readonly merged: RenderedTree };
+  readonly objects: RenderedObjects;
+  readonly budget: ObjectBudget;
   /** The commit of the base. */
   readonly base: string;
   readonly cluster: (pair: KustomizationPair) => Promise<PreviewCluster>;
   readonly clusterName: string;
   /** Whether its GitRepository is suspended. */
   readonly isSourceSuspended: (kustomization: FluxKustomization) => boolean;
+  /** Whether a suspended one would have to create or delete it. */
+  readonly isParentSuspended: (pair: KustomizationPair) => boolean;
   readonly placeholders: Placeholders;
   readonly serverSecrets: readonly string[];
   readonly log: Logger;
@@ -98,30 +103,28 @@ interface ComparedResults {
 
 async function compareResults(pair: KustomizationPair, comparing: FluxComparing): Promise<ComparedResults> {
   const { known, base, merged } = pair;
-  const { signal, trees, placeholders } = comparing;
+  const { signal, objects, budget, placeholders } = comparing;
   const inventory = known?.inventory ?? [];
   const owner = (known ?? merged?.kustomization ?? base?.kustomization)?.key ?? { namespace: "", name: "" };
-  const elsewhere = idsElsewhere(pair.name, trees.merged);
-  const isElsewhere = (id: string) => elsewhere.has(id);
+  const isElsewhere = (id: string) => objects.isElsewhere(id, pair.name);
   if (merged === undefined) {
     const prunes = pair.isRemoved === true && known?.takesObjects === true;
     const cluster = await comparing.cluster(pair);
-    const result = await compareRemoved({ cluster, inventory, owner, prunes, isElsewhere, signal });
+    const result = await compareRemoved({ cluster, inventory, owner, prunes, isElsewhere, budget, signal });
     return { result, references: undefined };
   }
   const before = pair.baseError === undefined ? objectsOf(base) : undefined;
   const after = objectsOf(merged) ?? [];
   if (before !== undefined && isSameRender(before, after)) return { result: emptyResult, references: undefined };
   const cluster = await comparing.cluster(pair);
-  const rendered = allObjects(trees.merged);
   const { isLiveHidden, shown, isIncomplete, isNameUnknown } = hidingIn(pair, comparing);
   const compared = await compareObjects({
-    ...{ cluster, base: before, merged: after, inventory, owner, isElsewhere, signal },
+    ...{ cluster, base: before, merged: after, inventory, owner, isElsewhere, budget, signal },
     ...{ isLiveHidden, shown, isIncomplete, isNameUnknown },
     prunes: merged.kustomization.prunes,
     forces: merged.kustomization.forces,
-    defined: definedKinds(rendered),
-    namespaces: namespacesAmong(rendered),
+    defined: objects.defined,
+    namespaces: objects.namespaces,
   });
   const warnings = [...compared.merged.warnings, ...describeVariables(merged.kustomization, comparing)];
   const result = { ...compared.merged, warnings, errors: named(compared.merged.errors, placeholders) };
@@ -146,15 +149,6 @@ function objectsOf(one: RenderedKustomization | undefined): readonly JsonObject[
 
 function isSameRender(one: readonly JsonObject[], other: readonly JsonObject[]): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
-}
-
-function allObjects({ all }: RenderedTree): readonly JsonObject[] {
-  return [...all.values()].flatMap((one) => objectsOf(one) ?? []);
-}
-
-function idsElsewhere(name: string, { all }: RenderedTree): ReadonlySet<string> {
-  const others = [...all].filter(([other]) => other !== name).flatMap(([, one]) => objectsOf(one) ?? []);
-  return new Set(others.flatMap((object) => idOf(object)));
 }
 
 function idOf(object: JsonObject): string[] {
@@ -196,30 +190,41 @@ function hidingIn(
 /** Variables that the pull request changes have their present values. */
 function describeVariables(
   { key, substituteFrom }: FluxKustomization,
-  { trees }: FluxComparing,
+  { objects: { changedConfigMaps } }: FluxComparing,
 ): CommandResult["warnings"] {
   const maps = substituteFrom.filter(({ kind }) => kind === "ConfigMap").map(({ name }) => name);
-  if (maps.length === 0) return [];
-  const changed = new Set(changedConfigMaps(allObjects(trees.base), allObjects(trees.merged)));
   return maps
-    .filter((name) => changed.has(keyText({ namespace: key.namespace, name })))
+    .filter((name) => changedConfigMaps.has(keyText({ namespace: key.namespace, name })))
     .map((name) => ({
       ref: { version: "v1", kind: "ConfigMap", name, namespace: key.namespace },
       message: "its variables are substituted with their present values, although the pull request changes it",
     }));
 }
 
+type Surroundings = Pick<FluxComparing, "clusterName" | "isSourceSuspended" | "isParentSuspended">;
+
+/** After the merge: what a person has suspended in the cluster stays so, unless the pull request resumes it. */
+function isSuspended({ known, base, merged }: KustomizationPair): boolean {
+  if (merged?.kustomization.suspended) return true;
+  const resumes =
+    merged !== undefined &&
+    (base?.kustomization.suspended === true || field(merged.kustomization.resource, "spec", "suspend") === false);
+  return known?.suspended === true && !resumes;
+}
+
 export function toWorkingFlux(
-  { known, base, merged }: Pick<KustomizationPair, "known" | "base" | "merged">,
-  { clusterName, isSourceSuspended }: Pick<FluxComparing, "clusterName" | "isSourceSuspended">,
+  pair: KustomizationPair,
+  { clusterName, isSourceSuspended, isParentSuspended }: Surroundings,
 ): Preview {
+  const { known, base, merged } = pair;
   const kustomization = merged?.kustomization ?? known ?? base?.kustomization;
   return {
     kind: "Kustomization",
     deployment: kustomization?.key ?? { namespace: "", name: "" },
     cluster: clusterName,
     state: "working",
-    suspended: kustomization !== undefined && (kustomization.suspended || isSourceSuspended(kustomization)),
+    suspended:
+      isSuspended(pair) || isParentSuspended(pair) || (kustomization !== undefined && isSourceSuspended(kustomization)),
     counts: noCounts,
     ...{ drift: 0, objects: [], objectsLeftOut: 0, errors: [], warnings: [] },
   };

@@ -20,7 +20,7 @@ export interface ObjectsInput extends ObjectSurroundings {
   /** `undefined`: the base cannot be rendered, and everything in the merge is compared. */
   readonly base: readonly JsonObject[] | undefined;
   readonly merged: readonly JsonObject[];
-  /** What Flux has applied; objects that neither the base nor the merge has are left out. */
+  /** What Flux has applied; objects that neither the base nor the merge has are left out, if the base can be rendered. */
   readonly inventory: readonly InventoryEntry[];
   readonly owner: { readonly name: string; readonly namespace: string };
   readonly prunes: boolean;
@@ -28,6 +28,7 @@ export interface ObjectsInput extends ObjectSurroundings {
   readonly isNameUnknown: (object: JsonObject) => boolean;
   /** Whether another Kustomization of the merge has an object, which then moves there. */
   readonly isElsewhere: (id: string) => boolean;
+  readonly budget: ObjectBudget;
 }
 
 export interface ComparedObjects {
@@ -36,8 +37,27 @@ export interface ComparedObjects {
   readonly base: CommandResult;
 }
 
-/** More than a person reads; each costs three requests. */
+/** More than a person reads of one Kustomization, and of all of them together; each costs three requests. */
 const mostObjects = 1_000;
+const mostInAll = 2_000;
+
+/** How many objects of a pull request may be compared. */
+export interface ObjectBudget {
+  /** Takes some; returns how many of them there were. */
+  take(wanted: number): number;
+}
+
+export function createObjectBudget(): ObjectBudget {
+  let left = mostInAll;
+  return {
+    take(wanted) {
+      const taken = Math.min(wanted, mostObjects, left);
+      left -= taken;
+      return taken;
+    },
+  };
+}
+
 /** Beside the limit of the cluster's client, so that one Kustomization does not fill its queue. */
 const atOnce = 8;
 
@@ -50,11 +70,13 @@ export async function compareObjects(input: ObjectsInput): Promise<ComparedObjec
     return isSameObject(known, object) ? [] : [{ ref, base: known, merged: object }];
   });
   const nameless = pairs.filter((pair) => input.isNameUnknown(pair.merged)).length;
-  const isGone = ({ ref }: InventoryEntry) => before.has(refId(ref)) && !after.has(refId(ref));
+  const isOfBase = (id: string) => input.base === undefined || before.has(id);
+  const isGone = ({ ref }: InventoryEntry) => isOfBase(refId(ref)) && !after.has(refId(ref));
   const gone = input.inventory.filter(isGone);
   const limit = createLimit(atOnce);
-  const shown = pairs.filter((pair) => !input.isNameUnknown(pair.merged)).slice(0, mostObjects);
-  const goneShown = gone.slice(0, mostObjects - shown.length);
+  const most = input.budget.take(pairs.length - nameless + gone.length);
+  const shown = pairs.filter((pair) => !input.isNameUnknown(pair.merged)).slice(0, most);
+  const goneShown = gone.slice(0, most - shown.length);
   const [compared, removed] = await Promise.all([
     Promise.all(shown.map((pair) => limit.run(() => compareObject(pair, input), { signal }))),
     Promise.all(goneShown.map((entry) => limit.run(() => findRemoved(entry, input), { signal }))),
@@ -80,10 +102,10 @@ export async function compareObjects(input: ObjectsInput): Promise<ComparedObjec
 
 /** Of a Kustomization that the merge removes: what becomes of the objects that Flux has applied of it. Throws ApiError. */
 export async function compareRemoved(
-  input: Pick<ObjectsInput, "cluster" | "inventory" | "owner" | "prunes" | "isElsewhere" | "signal">,
+  input: Pick<ObjectsInput, "cluster" | "inventory" | "owner" | "prunes" | "isElsewhere" | "budget" | "signal">,
 ): Promise<CommandResult> {
   const limit = createLimit(atOnce);
-  const shown = input.inventory.slice(0, mostObjects);
+  const shown = input.inventory.slice(0, input.budget.take(input.inventory.length));
   const removed = await Promise.all(
     shown.map((entry) => limit.run(() => findRemoved(entry, input), { signal: input.signal })),
   );
@@ -98,7 +120,7 @@ export async function compareRemoved(
 
 async function findRemoved(
   { ref, apiVersion }: InventoryEntry,
-  { cluster, owner, prunes, isElsewhere, signal }: Parameters<typeof compareRemoved>[0],
+  { cluster, owner, prunes, isElsewhere, signal }: Omit<Parameters<typeof compareRemoved>[0], "budget">,
 ): Promise<ResultObject | undefined> {
   if (isElsewhere(refId(ref))) return undefined;
   const { kind, name, namespace } = ref;
@@ -170,16 +192,4 @@ function toCommandResult(
   { cluster }: { readonly cluster: Pick<PreviewCluster, "maskedValues"> },
 ): CommandResult {
   return { document: {}, objects, errors, warnings, objectsHash: "", maskedValues: cluster.maskedValues() };
-}
-
-/** The ConfigMaps that differ, as `namespace/name`. */
-export function changedConfigMaps(base: readonly JsonObject[], merged: readonly JsonObject[]): readonly string[] {
-  const [before, after] = [byId(base), byId(merged)];
-  const ids = [...new Set([...before.keys(), ...after.keys()])];
-  return ids.flatMap((id) => {
-    const [one, other] = [before.get(id), after.get(id)];
-    const { kind, group, namespace, name } = (other ?? one)?.ref ?? nothing;
-    const isConfigMap = kind === "ConfigMap" && group === undefined;
-    return isConfigMap && !isSameObject(one?.object, other?.object) ? [`${namespace ?? ""}/${name}`] : [];
-  });
 }

@@ -56,6 +56,9 @@ export interface TreeInput {
 export const deepest = 8;
 /** Of one commit, each time that one is rendered again counted. */
 const mostRendered = 200;
+/** Of one commit: what is beyond is kept in memory as well, but nothing that it contains is rendered. */
+const mostObjects = 50_000;
+const mostBytes = 64 * 1024 ** 2;
 
 interface Wanted {
   readonly kustomization: FluxKustomization;
@@ -70,11 +73,16 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
   const withSecrets = new Set<string>();
   const tooMuch = new Map<string, FluxKustomization>();
   let left = mostRendered;
+  let [objects, bytes] = [0, 0];
   let level: readonly Wanted[] = input.roots.map((kustomization) => ({ kustomization, depth: 0 }));
   while (level.length > 0) {
     const [rendered, beyond] = [level.slice(0, left), level.slice(left)];
+    const isLarge = objects > mostObjects || bytes > mostBytes;
+    const why = isLarge
+      ? "the Kustomizations that contain it render too many objects"
+      : `more than ${mostRendered} Kustomizations would have to be rendered`;
     for (const { kustomization } of beyond) {
-      unshown.set(kustomization.name, `more than ${mostRendered} Kustomizations would have to be rendered`);
+      unshown.set(kustomization.name, why);
       tooMuch.set(kustomization.name, kustomization);
     }
     left -= rendered.length;
@@ -84,6 +92,12 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
       all.set(one.kustomization.name, first === undefined ? one : { ...one, parent: first.parent });
       for (const id of one.withSecrets) withSecrets.add(id);
     }
+    for (const { rendered: one } of made) {
+      if ("error" in one) continue;
+      objects += one.objects.length;
+      bytes += one.objects.reduce((sum, object) => sum + JSON.stringify(object).length, 0);
+    }
+    if (objects > mostObjects || bytes > mostBytes) left = 0;
     level = made.flatMap((one) => childrenOf(one, { all, unshown, tooMuch, input }));
   }
   return {

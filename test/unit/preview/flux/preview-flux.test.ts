@@ -266,3 +266,14 @@ test("a cluster that does not answer is asked again", async () => {
   expect(await world.run()).toMatchObject({ kind: "failed", retry: "soon" });
   expect(world.previews()).toMatchObject([{ state: "failed", failed: "run" }]);
 });
+
+test("one that mends the build shows what is deleted, too", async () => {
+  const old = ownedBy("apps", aConfigMap("old", {}));
+  const world = aFluxWorld([aFluxResource("apps", { applied: base, inventory: [settings("1"), old] })], {
+    base: { apps: "broken" },
+    merged: { apps: [settings("1")] },
+  });
+  world.flux.has(settings("1"), old);
+  await world.run();
+  expect(world.previews()).toMatchObject([{ state: "done", counts: { deleted: 1 } }]);
+});

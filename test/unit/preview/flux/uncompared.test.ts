@@ -11,7 +11,7 @@ function aMixedWorld(resources: readonly JsonObject[], renders: PlayedRenders, d
   const flux = fakeFluxPreviews(resources, renders);
   const world = aPreviewWorld(deployments, { flux: flux.deps, settings: { serviceAccount: "dry-run" } });
   world.sources.nextMerge.changed = { complete: true, paths: ["a.yaml"] };
-  if (deployments.length === 0) world.sources.nextMerge.inBase = true;
+  world.sources.nextMerge.inBase = true;
   const statuses = () => {
     const [report] = world.told.slice(-1);
     return new Map(report && statusesOf(report, "").map(({ context, state }) => [context, state]));
@@ -51,4 +51,27 @@ test("a change cannot be hidden behind many others", async () => {
   await world.run();
   expect(world.previews().filter(({ state }) => state === "failed")).toHaveLength(10);
   expect(world.statuses().get("towline")).toBe("failure");
+});
+
+test("of all Kustomizations together, only so many objects are compared, and the others are counted", async () => {
+  const some = (name: string) => Array.from({ length: 900 }, (_, at) => aConfigMap(`${name}-${at}`, {}));
+  const names = ["a", "b", "c"];
+  const world = aMixedWorld(
+    names.map((name) => aFluxResource(name)),
+    { base: {}, merged: Object.fromEntries(names.map((name) => [name, some(name)])) },
+    [],
+  );
+  await world.run();
+  expect(world.flux.asked.filter((one) => one.startsWith("dry run"))).toHaveLength(2_000);
+  expect(JSON.stringify(world.previews().map(({ warnings }) => warnings))).toContain("700 more objects");
+});
+
+test("what renders very much is not followed further", async () => {
+  const objects = Array.from({ length: 50_000 }, (_, at) => aConfigMap(`a-${at}`, {}));
+  const rendered = [aFluxResource("apps", { owner: "root" }), ...objects];
+  const world = aMixedWorld([aFluxResource("root")], { base: { root: rendered }, merged: { root: rendered } }, []);
+  await world.run();
+  expect(world.previews()).toMatchObject([
+    { state: "failed", failure: "Not compared: the Kustomizations that contain it render too many objects." },
+  ]);
 });
