@@ -5,6 +5,7 @@ import { compareText } from "../../kit/compare-text.ts";
 import type { Ignored } from "../../model/receipt.ts";
 import type { KustomizationPair } from "./compare-kustomization.ts";
 import type { FluxKustomization } from "./kustomization.ts";
+import { isPruned } from "./manifests.ts";
 import { deepest, type RenderedKustomization, type RenderedTree } from "./render-tree.ts";
 
 export interface PairedTrees {
@@ -46,7 +47,8 @@ function reasonToIgnore(
   changed: ChangedPaths,
 ): string | undefined {
   if (merged === undefined) {
-    if (errorOfParent(base, trees.merged) !== undefined) return "what contains it cannot be built";
+    const obstacle = base && obstacleAbove(base, trees);
+    if (obstacle !== undefined) return obstacle;
     if (known === undefined) return "it is not in the cluster, and the merge removes it";
     return isDeleted(base, trees) ? undefined : "the merge removes it, and it stays in the cluster";
   }
@@ -80,12 +82,25 @@ function errorOfParent(one: RenderedKustomization | undefined, { all }: Rendered
   return one?.parent === undefined ? undefined : errorOf(all.get(one.parent));
 }
 
+/** Why the merge may contain it all the same: what contains it, at any depth, is not rendered there. */
+function obstacleAbove({ parent }: RenderedKustomization, { base, merged }: Trees): string | undefined {
+  const unshown = new Set(merged.unshown.map(({ deployment }) => deployment));
+  const seen = new Set<string>();
+  for (let at = parent; at !== undefined && !seen.has(at); at = base.all.get(at)?.parent) {
+    if (errorOf(merged.all.get(at)) !== undefined) return "what contains it cannot be built";
+    if (unshown.has(at)) return "what contains it is not compared";
+    seen.add(at);
+  }
+  return undefined;
+}
+
 /** Whether Flux deletes the Kustomization itself: what contains it prunes, or is deleted with its objects. */
 function isDeleted(one: RenderedKustomization | undefined, trees: Trees, depth = 0): boolean {
   if (one?.parent === undefined || depth > deepest) return false;
   const { base, merged, known } = trees;
-  const owner = known.get(one.kustomization.name)?.owner;
-  if (owner !== one.parent) return false;
+  const parent = base.all.get(one.parent)?.kustomization.key;
+  const live = known.get(one.kustomization.name)?.resource;
+  if (parent === undefined || live === undefined || !isPruned(live, parent)) return false;
   const now = merged.all.get(one.parent);
   if (now !== undefined) return now.kustomization.prunes;
   return known.get(one.parent)?.takesObjects === true && isDeleted(base.all.get(one.parent), trees, depth + 1);

@@ -240,3 +240,51 @@ test("a reason is one line without markup, and not longer than a reader reads", 
     "`Kustomization a/b` is not compared: x `##` Approved `<img` `src=https://example.com/a.png>\\u202e`",
   );
 });
+
+test("what contains it may be anywhere above it", async () => {
+  const object = ownedBy("apps", aConfigMap("a", {}));
+  const infra = (spec: JsonObject = {}) => child("infra", spec);
+  const apps = aFluxResource("apps", { owner: "infra", applied: base, inventory: [object] });
+  const cluster = [root([infra()]), inCluster("infra", {}, [apps]), apps];
+  const before = { root: [infra()], infra: [apps], apps: [object] };
+  const broken = aFluxWorld(cluster, { base: before, merged: { root: "broken" } });
+  const source = { sourceRef: { kind: "GitRepository", name: "new" } };
+  const unshown = aFluxWorld(cluster, { base: before, merged: { root: [infra(source)] } });
+  unshown.flux.deps.sources.find = () => undefined;
+  for (const { flux } of [broken, unshown]) flux.has(infra(), apps, object);
+  await Promise.all([broken.run(), unshown.run()]);
+  expect([broken.names(), unshown.names()]).toEqual([["root"], ["root"]]);
+});
+
+test("one that Flux is not to prune stays with its objects", async () => {
+  const annotations = { "kustomize.toolkit.fluxcd.io/prune": "disabled" };
+  const object = ownedBy("apps", aConfigMap("a", {}));
+  const apps = aFluxResource("apps", { owner: "root", applied: base, inventory: [object], annotations });
+  const world = aFluxWorld([root([apps]), apps], {
+    base: { root: [apps], apps: [object] },
+    merged: { root: [] },
+  });
+  world.flux.has(apps, object);
+  await world.run();
+  expect(world.previews()).toMatchObject([{ deployment: { name: "root" }, counts: { deleted: 0 } }]);
+});
+
+test.each([
+  ["stays so", {}, {}, true],
+  ["is resumed by a spec that says so", {}, { suspend: false }, false],
+  ["is resumed by a spec that does not say it any more", { suspend: true }, {}, false],
+] as const)("one that is suspended in the cluster %s", async (_, before, after, suspended) => {
+  const world = aFluxWorld([root(), inCluster("apps", { suspend: true })], {
+    base: { root: [child("apps", before)], apps: [] },
+    merged: { root: [child("apps", after)], apps: [aConfigMap("a", {})] },
+  });
+  await world.run();
+  expect(world.previews()[0]).toMatchObject({ deployment: { name: "apps" }, suspended });
+});
+
+test("a new one is not created while what contains it is suspended", async () => {
+  const suspended = aFluxResource("root", { applied: base, spec: { suspend: true } });
+  const world = aFluxWorld([suspended], { base: { root: [] }, merged: { root: [child("apps")] } });
+  await world.run();
+  expect(world.previews()).toMatchObject([{ deployment: { name: "apps" }, suspended: true }, { suspended: true }]);
+});
