@@ -71,6 +71,8 @@ function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): Pre
   async function pathOf(object: JsonObject, signal: AbortSignal): Promise<Place> {
     const { apiVersion = "", kind = "" } = object as { apiVersion?: string; kind?: string };
     const { namespace, name = "" } = object["metadata"] as { namespace?: string; name?: string };
+    if (!versionPattern.test(apiVersion)) return { problem: "unserved" };
+    if (![name, ...(namespace ? [namespace] : [])].every(isPathSegment)) return { problem: "unnamed" };
     const list = await kindsOf(apiVersion, signal);
     const resource = list?.resources?.find((one) => one.kind === kind && !one.name.includes("/"));
     if (resource === undefined) return { problem: "unserved" };
@@ -110,6 +112,14 @@ function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): Pre
       await address.close();
     },
   };
+}
+
+const versionPattern = /^(?:[A-Za-z0-9][-.A-Za-z0-9]{0,252}\/)?[A-Za-z0-9]{1,63}$/;
+
+/** What src/api-proxy passes on. Kubernetes itself is stricter, except for the names of a few kinds. */
+function isPathSegment(name: string): boolean {
+  // eslint-disable-next-line no-control-regex
+  return name.length > 0 && name.length <= 253 && !/^\.\.?$|[/\\%;?#\x00-\x1f\x7f]/.test(name);
 }
 
 /** Whether it is about the object, so that a retry would end alike. */

@@ -26,8 +26,11 @@ export interface PreviewCluster {
 }
 
 export type FoundObject =
-  /** `unserved`: the cluster has no such kind. `unplaced`: an object of this kind needs a namespace. */
-  | { readonly problem: "unserved" | "unplaced" }
+  /**
+   * `unserved`: the cluster has no such kind. `unplaced`: an object of this kind needs a namespace. `unnamed`: the name or the
+   * namespace is not valid, so no request can be made.
+   */
+  | { readonly problem: "unserved" | "unplaced" | "unnamed" }
   /** `undefined`: there is none. */
   | { readonly live: JsonObject | undefined };
 

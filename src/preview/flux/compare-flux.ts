@@ -9,6 +9,7 @@ import type { Preview } from "../../model/report.ts";
 import type { FluxDeployments, FluxRenderer, FluxSources, PreviewClusters } from "../../ports.ts";
 import type { CompareDeps } from "../compare.ts";
 import { type FluxCandidates, readCandidates, type ReadCandidates } from "./candidates.ts";
+import { redactVisibly } from "../visible-text.ts";
 import { createClusterPool } from "./clusters.ts";
 import {
   compareKustomization,
@@ -97,9 +98,9 @@ export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFin
     return {
       previews: [...previews, ...failed],
       ignored: [...read.ignored, ...ignored],
-      unshown: [...read.unshown, ...unshown],
+      unshown: [...read.unshown, ...(await redactReasons(unshown, comparing))],
       unsure: results.filter(({ retry }) => retry === "soon").length,
-      mendable: results.some(({ mendable }) => mendable),
+      mendable: base.mendable || merged.mendable || results.some(({ mendable }) => mendable),
     };
   } finally {
     await pool.close();
@@ -139,6 +140,7 @@ function join(one: RenderedTree, other: RenderedTree): RenderedTree {
     withSecrets: new Set([...one.withSecrets, ...other.withSecrets]),
     unshown: [...one.unshown, ...other.unshown],
     tooMuch: [...one.tooMuch, ...other.tooMuch],
+    mendable: one.mendable || other.mendable,
   };
 }
 
@@ -160,6 +162,14 @@ function parentsOf({ name, merged }: KustomizationPair, trees: FluxComparing["tr
   for (let at = all.get(name)?.parent; at !== undefined && !found.includes(at); at = all.get(at)?.parent)
     found.push(at);
   return found;
+}
+
+/** They may quote the API server. */
+function redactReasons(
+  all: readonly Ignored[],
+  { serverSecrets }: Pick<FluxComparing, "serverSecrets">,
+): Promise<readonly Ignored[]> {
+  return Promise.all(all.map(async (one) => ({ ...one, reason: await redactVisibly(one.reason, serverSecrets) })));
 }
 
 function distinct(all: readonly Ignored[]): readonly Ignored[] {

@@ -59,10 +59,11 @@ export async function compareObject(pair: ObjectPair, around: ObjectSurroundings
   const found = await cluster.find(merged, signal);
   if ("problem" in found) {
     if (found.problem === "unserved" && around.defined.has(`${ref.group ?? ""}/${ref.kind}`)) return asNew(pair, shown);
-    const message =
-      found.problem === "unserved"
-        ? `no matches for kind "${ref.kind}" in version "${String(merged["apiVersion"])}"`
-        : "namespace not specified";
+    const message = {
+      unserved: `no matches for kind "${ref.kind}" in version "${String(merged["apiVersion"])}"`,
+      unplaced: "namespace not specified",
+      unnamed: "the name or the namespace is not valid: it cannot be part of a path of the Kubernetes API",
+    }[found.problem];
     const isSame = base !== undefined && base["apiVersion"] === merged["apiVersion"];
     return { errors: [{ ref, message }], baseErrors: isSame ? [{ ref, message }] : [] };
   }

@@ -3,6 +3,7 @@
  * Flux would apply once it has applied everything.
  */
 import { isDeepStrictEqual } from "node:util";
+import { ApiError, PreviewRefusedError } from "../../errors.ts";
 import { field, type JsonObject } from "../../kit/json.ts";
 import { keyText } from "../../model.ts";
 import type { FluxRendered, FluxRenderer } from "../../ports/flux-renderer.ts";
@@ -34,6 +35,8 @@ export interface RenderedTree {
   readonly unshown: readonly { readonly deployment: string; readonly reason: string }[];
   /** Those of them that are too many or too deep, so that nobody knows what the commit does to them. */
   readonly tooMuch: readonly FluxKustomization[];
+  /** Whether an operator may change that: the cluster refuses what has to be read. */
+  readonly mendable: boolean;
 }
 
 export interface TreeInput {
@@ -66,13 +69,13 @@ interface Wanted {
   readonly depth: number;
 }
 
-/** Rejects if nothing can be rendered, or the cluster cannot be read. */
+/** Rejects if nothing can be rendered, or the cluster does not answer. */
 export async function renderTree(input: TreeInput): Promise<RenderedTree> {
   const all = new Map<string, RenderedKustomization>();
   const unshown = new Map<string, string>();
   const withSecrets = new Set<string>();
   const tooMuch = new Map<string, FluxKustomization>();
-  let left = mostRendered;
+  let [left, mendable] = [mostRendered, false];
   let [objects, bytes] = [0, 0];
   let level: readonly Wanted[] = input.roots.map((kustomization) => ({ kustomization, depth: 0 }));
   while (level.length > 0) {
@@ -86,7 +89,9 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
       tooMuch.set(kustomization.name, kustomization);
     }
     left -= rendered.length;
-    const made = await renderLevel(rendered, (parent) => ancestors(parent, all), input);
+    const { made, refused } = await renderLevel(rendered, (parent) => ancestors(parent, all), input);
+    for (const { kustomization, refusal } of refused) unshown.set(kustomization.name, refusal);
+    if (refused.length > 0) mendable = true;
     for (const one of made) {
       const first = all.get(one.kustomization.name);
       all.set(one.kustomization.name, first === undefined ? one : { ...one, parent: first.parent });
@@ -103,6 +108,7 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
   return {
     all,
     withSecrets,
+    mendable,
     unshown: [...unshown].map(([deployment, reason]) => ({ deployment, reason })),
     tooMuch: [...tooMuch.values()],
   };
@@ -152,28 +158,39 @@ function ancestors(name: string | undefined, all: ReadonlyMap<string, RenderedKu
 }
 
 type Prepared = Wanted & { readonly variables: KnownVariables | { readonly error: string } };
+type Refused = Wanted & { readonly refusal: string };
 
 async function renderLevel(
   level: readonly Wanted[],
   parentsOf: (parent: string | undefined) => readonly string[],
   input: TreeInput,
-): Promise<RenderedKustomization[]> {
+): Promise<{ readonly made: readonly RenderedKustomization[]; readonly refused: readonly Refused[] }> {
   const prepared = await Promise.all(
-    level.map(async (one): Promise<Prepared> => {
+    level.map(async (one): Promise<Prepared | Refused> => {
       const { kustomization, parent } = one;
       const cluster = () => input.cluster(kustomization, parentsOf(parent));
-      const variables = await readVariables(kustomization, cluster, input.signal).catch((error: unknown) => {
-        if (error instanceof VariablesError) return { error: error.message };
-        throw error;
-      });
-      return { ...one, variables };
+      try {
+        return { ...one, variables: await readVariables(kustomization, cluster, input.signal) };
+      } catch (error) {
+        if (error instanceof VariablesError) return { ...one, variables: { error: error.message } };
+        if (!isRefusal(error)) throw error;
+        return { ...one, refusal: `its variables cannot be read: ${error.message}` };
+      }
     }),
   );
-  const groups = Map.groupBy(prepared, ({ kustomization: { source } }) =>
+  const ready = prepared.filter((one) => "variables" in one);
+  const groups = Map.groupBy(ready, ({ kustomization: { source } }) =>
     source === undefined ? undefined : input.sources.get(keyText(source))?.ignore,
   );
   const made = await Promise.all([...groups].map(([ignore, members]) => renderGroup(members, ignore, input)));
-  return made.flat();
+  return { made: made.flat(), refused: prepared.filter((one) => "refusal" in one) };
+}
+
+/** Whether a retry would end alike, and other Kustomizations are not concerned. */
+function isRefusal(error: unknown): error is Error {
+  if (error instanceof PreviewRefusedError) return true;
+  const isTransient = (status: number) => status === 408 || status === 429;
+  return error instanceof ApiError && error.status >= 400 && error.status < 500 && !isTransient(error.status);
 }
 
 /** One process renders all of them, and one more those with variables from Secrets, to find the names of these variables. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PreviewRefusedError } from "../../../../src/errors.ts";
+import { ApiError, PreviewRefusedError } from "../../../../src/errors.ts";
 import type { JsonObject } from "../../../../src/kit/json.ts";
 import { renderComment } from "../../../../src/comment/comment.ts";
 import { Report } from "../../../../src/model/report.ts";
@@ -287,4 +287,59 @@ test("a new one is not created while what contains it is suspended", async () =>
   const world = aFluxWorld([suspended], { base: { root: [] }, merged: { root: [child("apps")] } });
   await world.run();
   expect(world.previews()).toMatchObject([{ deployment: { name: "apps" }, suspended: true }, { suspended: true }]);
+});
+
+test.each([
+  ["is not allowed", new ApiError(403, "configmaps is forbidden"), "configmaps is forbidden"],
+  ["has no account", new PreviewRefusedError("there is no account"), "there is no account"],
+])(
+  "one whose variables cannot be read, because that %s, does not keep others from being compared",
+  async (...given) => {
+    const [, error, words] = given;
+    const spec = { postBuild: { substituteFrom: [{ kind: "ConfigMap", name: "vars" }] } };
+    const apps = (level: string) => [ownedBy("apps", aConfigMap("a", { level }))];
+    const world = aFluxWorld(
+      [aFluxResource("apps", { applied: base }), aFluxResource("other", { spec, applied: base })],
+      {
+        base: { apps: apps("1") },
+        merged: { apps: apps("2") },
+      },
+    );
+    const { open } = world.flux.deps.clusters;
+    world.flux.deps.clusters.open = async (run) => {
+      const cluster = await open(run);
+      const isVars = (object: JsonObject) => (object["metadata"] as { name: string }).name === "vars";
+      return {
+        ...cluster,
+        find: (object, signal) => (isVars(object) ? Promise.reject(error) : cluster.find(object, signal)),
+      };
+    };
+    await world.run();
+    expect(world.previews()).toMatchObject([{ deployment: { name: "apps" }, state: "done" }]);
+    expect(world.told.at(-1)).toMatchObject({
+      unshown: [{ deployment: "Kustomization flux-system/other", reason: `its variables cannot be read: ${words}` }],
+      mendable: true,
+    });
+  },
+);
+
+test("an object whose name no request can have is an error of that object alone", async () => {
+  const world = aFluxWorld([aFluxResource("apps", { applied: base })], {
+    base: { apps: [] },
+    merged: { apps: [aConfigMap("a", {}), aConfigMap("a/b", {})] },
+  });
+  const { open } = world.flux.deps.clusters;
+  world.flux.deps.clusters.open = async (run) => {
+    const cluster = await open(run);
+    const isInvalid = (object: JsonObject) => (object["metadata"] as { name: string }).name === "a/b";
+    return {
+      ...cluster,
+      find: (object, signal) =>
+        isInvalid(object) ? Promise.resolve({ problem: "unnamed" as const }) : cluster.find(object, signal),
+    };
+  };
+  await world.run();
+  expect(world.previews()).toMatchObject([{ state: "done", counts: { new: 1, errors: 1 } }]);
+  expect(world.previews()[0]?.errors).toMatchObject([{ ref: { name: "a/b" } }]);
+  expect(world.previews()[0]?.errors[0]?.message).toContain("not valid");
 });
