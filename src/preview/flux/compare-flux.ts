@@ -129,9 +129,17 @@ async function renderBoth(
   const [base, merged] = await renderFrom(kustomizations.filter(isRoot));
   const isFound = ({ name }: FluxKustomization) => base.all.has(name) || merged.all.has(name);
   const others = kustomizations.filter((one) => !isFound(one));
-  if (others.length === 0) return [base, merged];
+  if (others.length === 0) return [base, withMoved(base, merged, names)];
   const [moreBase, moreMerged] = await renderFrom(others);
-  return [join(base, moreBase), join(merged, moreMerged)];
+  const whole = join(base, moreBase);
+  return [whole, withMoved(whole, join(merged, moreMerged), names)];
+}
+
+/** Those that the merge takes away from the repository, but not from the cluster, are not removed. */
+function withMoved(base: RenderedTree, merged: RenderedTree, names: ReadonlySet<string>): RenderedTree {
+  const isMoved = (name: string) => names.has(name) && !base.elsewhere.has(name) && !merged.all.has(name);
+  const moved = [...merged.elsewhere].filter(([name]) => isMoved(name));
+  return { ...merged, unshown: [...merged.unshown, ...moved.map(([deployment, reason]) => ({ deployment, reason }))] };
 }
 
 function join(one: RenderedTree, other: RenderedTree): RenderedTree {
@@ -140,6 +148,7 @@ function join(one: RenderedTree, other: RenderedTree): RenderedTree {
     withSecrets: new Set([...one.withSecrets, ...other.withSecrets]),
     unshown: [...one.unshown, ...other.unshown],
     tooMuch: [...one.tooMuch, ...other.tooMuch],
+    elsewhere: new Map([...other.elsewhere, ...one.elsewhere]),
     mendable: one.mendable || other.mendable,
   };
 }

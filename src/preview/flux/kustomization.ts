@@ -134,6 +134,16 @@ export function readKustomization(resource: JsonObject): FluxKustomization | und
   };
 }
 
+const Named = Resource.pick({ apiVersion: true, kind: true }).extend({
+  metadata: z.object({ name: objectName, namespace: namespaceName }),
+});
+
+/** The name of a Kustomization of which nothing else may be readable. */
+export function nameIfKustomization(resource: JsonObject): string | undefined {
+  const { data } = Named.safeParse(resource);
+  return data && kustomizationName(data.metadata);
+}
+
 function ownerOf(all: Readonly<Record<string, string>>): string | undefined {
   const [name, namespace] = [all[ownerLabels.name], all[ownerLabels.namespace]];
   return name && namespace ? kustomizationName({ namespace, name }) : undefined;

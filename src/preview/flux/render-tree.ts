@@ -8,7 +8,7 @@ import { field, type JsonObject } from "../../kit/json.ts";
 import { keyText } from "../../model.ts";
 import type { FluxRendered, FluxRenderer } from "../../ports/flux-renderer.ts";
 import type { PreviewCluster } from "../../ports/preview-cluster.ts";
-import { type FluxKustomization, readKustomization } from "./kustomization.ts";
+import { type FluxKustomization, nameIfKustomization, readKustomization } from "./kustomization.ts";
 import { type Placeholders, variablesIn } from "./placeholders.ts";
 import { idsWithSecrets } from "./secret-ids.ts";
 import { type KnownVariables, readVariables, VariablesError, withSecretNames } from "./variables.ts";
@@ -35,6 +35,8 @@ export interface RenderedTree {
   readonly unshown: readonly { readonly deployment: string; readonly reason: string }[];
   /** Those of them that are too many or too deep, so that nobody knows what the commit does to them. */
   readonly tooMuch: readonly FluxKustomization[];
+  /** Those that are contained, but not with files of the repository, or not readably: by name, with reasons. */
+  readonly elsewhere: ReadonlyMap<string, string>;
   /** Whether an operator may change that: the cluster refuses what has to be read. */
   readonly mendable: boolean;
 }
@@ -73,6 +75,7 @@ interface Wanted {
 export async function renderTree(input: TreeInput): Promise<RenderedTree> {
   const all = new Map<string, RenderedKustomization>();
   const unshown = new Map<string, string>();
+  const elsewhere = new Map<string, string>();
   const withSecrets = new Set<string>();
   const tooMuch = new Map<string, FluxKustomization>();
   let [left, mendable] = [mostRendered, false];
@@ -103,11 +106,12 @@ export async function renderTree(input: TreeInput): Promise<RenderedTree> {
       bytes += one.objects.reduce((sum, object) => sum + JSON.stringify(object).length, 0);
     }
     if (objects > mostObjects || bytes > mostBytes) left = 0;
-    level = made.flatMap((one) => childrenOf(one, { all, unshown, tooMuch, input }));
+    level = made.flatMap((one) => childrenOf(one, { all, unshown, tooMuch, elsewhere, input }));
   }
   return {
     all,
     withSecrets,
+    elsewhere,
     mendable,
     unshown: [...unshown].map(([deployment, reason]) => ({ deployment, reason })),
     tooMuch: [...tooMuch.values()],
@@ -118,21 +122,31 @@ interface Known {
   readonly all: ReadonlyMap<string, RenderedKustomization>;
   readonly unshown: Map<string, string>;
   readonly tooMuch: Map<string, FluxKustomization>;
+  readonly elsewhere: Map<string, string>;
   readonly input: TreeInput;
 }
 
 /** Those that are new, or have another spec than the one that was rendered. */
 function childrenOf({ kustomization: parent, depth, rendered }: RenderedKustomization, known: Known): Wanted[] {
-  const { all, unshown, tooMuch, input } = known;
+  const { all, unshown, tooMuch, elsewhere, input } = known;
   if ("error" in rendered) return [];
   return rendered.objects.flatMap((object): Wanted[] => {
     const child = readKustomization(object);
-    if (child?.source === undefined) return [];
+    if (child === undefined) {
+      const name = nameIfKustomization(object);
+      if (name !== undefined) elsewhere.set(name, "its spec cannot be read");
+      return [];
+    }
+    if (child.source === undefined) {
+      elsewhere.set(child.name, "it has another source");
+      return [];
+    }
     const source = keyText(child.source);
     if (!input.sources.has(source)) {
       // One that follows another repository or branch is not part of the pull request.
       if (!input.isSourceKnown(child.source))
         unshown.set(child.name, `its GitRepository ${source} is not in the cluster`);
+      else elsewhere.set(child.name, "it has another source");
       return [];
     }
     const earlier = all.get(child.name);

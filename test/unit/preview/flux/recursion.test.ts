@@ -138,6 +138,32 @@ test.each([
   ]);
 });
 
+test.each([
+  ["has another source", { sourceRef: { kind: "OCIRepository", name: "shop" } }, "it has another source"],
+  ["has no source", { sourceRef: undefined }, "its spec cannot be read"],
+])("one that %s in the merge is not taken for removed", async (_, spec, reason) => {
+  const object = ownedBy("apps", aConfigMap("a", {}));
+  const world = aFluxWorld([root([child("apps")]), inCluster("apps", {}, [object])], {
+    base: { root: [child("apps")], apps: [object] },
+    merged: { root: [child("apps", spec)] },
+  });
+  world.flux.has(child("apps"), object);
+  await world.run();
+  expect(world.previews()).toMatchObject([{ deployment: { name: "root" }, counts: { changed: 1, deleted: 0 } }]);
+  expect(world.told.at(-1)?.unshown).toMatchObject([{ deployment: "Kustomization flux-system/apps", reason }]);
+});
+
+test("one that has another source in the base branch already is not mentioned", async () => {
+  const elsewhere = child("apps", { sourceRef: { kind: "OCIRepository", name: "shop" } });
+  const world = aFluxWorld([root([child("apps")]), inCluster("apps")], {
+    base: { root: [elsewhere] },
+    merged: { root: [elsewhere] },
+  });
+  await world.run();
+  expect(world.previews()).toEqual([]);
+  expect(world.told.at(-1)?.unshown).toBeUndefined();
+});
+
 test("one that stays in the cluster, because what contains it does not prune, loses nothing", async () => {
   const object = ownedBy("apps", aConfigMap("a", {}));
   const stays = aFluxResource("root", { applied: base, spec: { prune: false }, inventory: [child("apps")] });
