@@ -115,6 +115,11 @@ export class FluxRendererUnavailableError extends Error {
   override name = "FluxRendererUnavailableError";
 }
 
+/** `towline-flux` failed with what it was given, and would again. */
+export class FluxRenderError extends Error {
+  override name = "FluxRenderError";
+}
+
 /** The Kubernetes API responded with an error after all sensible retries. `status` 0: no response. */
 export class ApiError extends Error {
   override name = "ApiError";

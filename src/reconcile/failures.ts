@@ -1,6 +1,7 @@
 /** Classifies failures of the work: the message, and whether a retry may help. Pure. */
 import {
   ApiError,
+  FluxRenderError,
   KilledError,
   KluctlUnavailableError,
   PrepareError,
@@ -35,7 +36,11 @@ export function toFailure(error: unknown): Failure {
   if (error instanceof SourceError)
     return { message, retry: sourceRetry[error.problem], inKluctlsWords: error.inKluctlsWords };
   if (error instanceof PrepareError) return { message, retry: transient(message) ? "soon" : "person" };
-  if (error instanceof PreviewRefusedError || error instanceof UnreadableResultError) {
+  if (
+    error instanceof PreviewRefusedError ||
+    error instanceof UnreadableResultError ||
+    error instanceof FluxRenderError
+  ) {
     return { message, retry: "person" };
   }
   // What timed out once will most likely time out again: retry at the interval, not in a tight loop.

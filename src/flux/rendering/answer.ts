@@ -1,5 +1,6 @@
 /** The answer of `towline-flux`. */
 import { z } from "zod";
+import { FluxRenderError } from "../../errors.ts";
 import type { FluxRendered } from "../../ports.ts";
 
 const Answer = z.array(
@@ -9,18 +10,19 @@ const Answer = z.array(
   ]),
 );
 
-/** Throws if it is not the answer to this many Kustomizations. */
+/** Throws FluxRenderError if it is not the answer to this many Kustomizations. */
 export function parseAnswer(
   text: string,
   expected: number,
   { outputBytes }: { readonly outputBytes: number },
 ): readonly FluxRendered[] {
   if (Buffer.byteLength(text) >= outputBytes)
-    throw new Error(`towline-flux printed more than ${outputBytes / 1024 ** 2} MiB`);
+    throw new FluxRenderError(`towline-flux printed more than ${outputBytes / 1024 ** 2} MiB`);
   const answer = Answer.safeParse(parseJson(text));
-  if (!answer.success) throw new Error("towline-flux printed something else than an answer; is it of this version?");
+  if (!answer.success)
+    throw new FluxRenderError("towline-flux printed something else than an answer; is it of this version?");
   if (answer.data.length !== expected)
-    throw new Error(`towline-flux answered for ${answer.data.length} Kustomizations instead of ${expected}`);
+    throw new FluxRenderError(`towline-flux answered for ${answer.data.length} Kustomizations instead of ${expected}`);
   return answer.data;
 }
 

@@ -1,5 +1,5 @@
 /** Renders Flux's Kustomizations: starts the program `towline-flux` in a jail and reads its answer. */
-import { FluxRendererUnavailableError, PreviewRefusedError } from "../../errors.ts";
+import { FluxRenderError, FluxRendererUnavailableError, PreviewRefusedError } from "../../errors.ts";
 import { kluctlFilter } from "../../jail/filter.ts";
 import { type Demands, inJail, type Jail, notJailed } from "../../jail/jail.ts";
 import { findProgram } from "../../kit/find-program.ts";
@@ -89,7 +89,7 @@ export function createFluxRenderer(deps: FluxRendererDeps): FluxRenderer {
           signal,
         );
         if (ended.exitCode === notJailed) throw new PreviewRefusedError(`Flux's Kustomizations are not rendered here: ${ended.stderr.trim()}`); // prettier-ignore
-        if (ended.exitCode !== 0) throw new Error(explainExit(ended, limits));
+        if (ended.exitCode !== 0) throw new FluxRenderError(explainExit(ended, limits));
         return parseAnswer(ended.stdout, input.kustomizations.length, limits);
       } catch (error) {
         throw signal.aborted || rendering === undefined ? error : withPlace(error as Error, rendering);
