@@ -89,8 +89,8 @@ export interface FluxSources {
 
 /** What Flux's controllers apply in the watched namespaces. Empty while the cluster does not have the definitions. */
 export interface FluxDeployments {
-  /** Whether all are known that the cluster has, and that the server's account may read. */
-  synced(): boolean;
+  /** Whether all are known, or all of the kind, that the cluster has, and that the server's account may read. */
+  synced(kind?: "Kustomization"): boolean;
   onChange(callback: OnResourceChange<FluxDeployment>): void;
   /** From the watch's cache; no I/O. */
   all(): readonly FluxDeployment[];

@@ -51,7 +51,8 @@ export function startFluxPreviews(parts: FluxPreviewsParts): StartedFluxPreviews
     deps: {
       sources: fluxSources,
       deployments: fluxDeployments,
-      isLoading: () => !fluxSources.synced() || !fluxDeployments.synced(),
+      // HelmReleases are no part of previews, so that a cluster that cannot list them stops none.
+      isLoading: () => !fluxSources.synced() || !fluxDeployments.synced("Kustomization"),
       renderer: parts.fluxRenderer,
       clusters,
     },

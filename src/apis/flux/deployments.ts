@@ -66,7 +66,7 @@ export function createFluxDeployments(
   return {
     start: async () => void (await Promise.all(watched.map((one) => one.start()))),
     stop: async () => void (await Promise.all(watched.map((one) => one.stop()))),
-    synced: () => watched.every((one) => one.synced()),
+    synced: (kind) => (kind === undefined ? watched : [kustomized]).every((one) => one.synced()),
     all: () => [...kustomized.all(), ...released.all().map(withChart)],
     find: (key) => kustomized.find(key),
     async read({ kind, key }, signal) {

@@ -202,6 +202,18 @@ test("Kustomizations are known while their definition is there, in the configure
   expect(api.cluster.patches).toEqual([]);
 });
 
+test("Kustomizations are known although HelmReleases cannot be listed", async () => {
+  const api = useCluster();
+  api.cluster.served = true;
+  const list = (path: string) =>
+    path.endsWith("/helmreleases") ? Promise.reject(new ApiError(500, "conversion failed")) : api.client.list(path);
+  const deployments = createFluxDeployments({ client: { ...api.client, list }, namespaces: [], log: silentLog });
+  onTestFinished(() => deployments.stop());
+  void deployments.start();
+  await vi.waitFor(() => expect(deployments.synced("Kustomization")).toBe(true), patience);
+  expect(deployments.synced()).toBe(false);
+});
+
 test("a HelmRelease is known with the chart that was built for it, and read again from the API server", async () => {
   const api = useCluster();
   api.cluster.served = true;
