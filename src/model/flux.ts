@@ -18,6 +18,7 @@ export interface FluxRef {
 export interface FluxSource {
   readonly key: Key;
   readonly uid: string;
+  readonly generation: number;
   readonly repo: RepoId;
   /** As the user wrote it. */
   readonly url: string;
@@ -48,6 +49,8 @@ export interface FluxDeployment {
   readonly key: Key;
   readonly uid: string;
   readonly generation: number;
+  /** Of a Kustomization: those that decide what its preview shows. */
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
   /** The GitRepository with its directory, or with its chart; absent if these come from another kind of source. */
   readonly source?: Key | undefined;
   /** The directory or chart in the source. */

@@ -1,8 +1,8 @@
 /**
- * Queues new previews when something that open pull requests were compared with has changed in Flux's resources: the spec of
- * a Kustomization, what it applied last, or its GitRepository.
+ * Queues new previews when something that open pull requests were compared with has changed in Flux's resources: the spec or the
+ * settings of a Kustomization, what it applied last, or the spec of its GitRepository.
  */
-import { type FluxDeployment, type FluxSource, followedBy } from "../model.ts";
+import { annotation, type FluxDeployment, type FluxSource, followedBy } from "../model.ts";
 import type { FluxDeployments, FluxSources } from "../ports.ts";
 import { kustomizationName } from "../preview/flux/kustomization.ts";
 import type { ConcernedBranch } from "./concerned-branches.ts";
@@ -27,7 +27,7 @@ export function startFluxPreviewWatch({ fluxSources, fluxDeployments, ...deps }:
     if (one?.kind !== "Kustomization") return;
     const name = kustomizationName(one.key);
     // At the start, each is seen for the first time.
-    if (before === undefined && !fluxDeployments.synced()) return;
+    if (before === undefined && !fluxDeployments.synced("Kustomization")) return;
     if (before === undefined || after === undefined || specOf(before) !== specOf(after)) {
       const all = [before, after].flatMap((each) => (each === undefined ? [] : branchesOf(each, "all")));
       return add({ name, branches: all });
@@ -37,7 +37,7 @@ export function startFluxPreviewWatch({ fluxSources, fluxDeployments, ...deps }:
   fluxSources.onChange((before, after) => {
     if (before === undefined && !fluxSources.synced()) return;
     const [was, is] = [before, after].map((one) => (one === undefined ? [] : branchOf(one)));
-    const isSame = JSON.stringify(was) === JSON.stringify(is) && before?.suspended === after?.suspended;
+    const isSame = JSON.stringify(was) === JSON.stringify(is) && before?.generation === after?.generation;
     if (isSame) return;
     const branches = [...(was ?? []), ...(is ?? [])].map((branch) => ({ ...branch, which: "all" as const }));
     add({ name: `GitRepository ${(after ?? before)?.uid ?? ""}`, branches });
@@ -46,8 +46,9 @@ export function startFluxPreviewWatch({ fluxSources, fluxDeployments, ...deps }:
 }
 
 /** What its preview depends on, as far as the watch shows it. */
-function specOf({ generation, uid, source }: FluxDeployment): string {
-  return JSON.stringify([uid, generation, source]);
+function specOf({ generation, uid, source, annotations = {} }: FluxDeployment): string {
+  const settings = [annotation.preview, annotation.ignoreChanges].map((name) => annotations[name]);
+  return JSON.stringify([uid, generation, source, settings]);
 }
 
 /** The branch whose pull requests it concerns. */

@@ -18,10 +18,18 @@ export function aFluxSource({
   ref = { branch: "main" },
   commit = undefined as string | undefined,
   suspended = false,
-}: { name?: string; url?: string; ref?: FluxRef; commit?: string; suspended?: boolean } = {}): FluxSource {
+  generation = 1,
+}: {
+  name?: string;
+  url?: string;
+  ref?: FluxRef;
+  commit?: string;
+  suspended?: boolean;
+  generation?: number;
+} = {}): FluxSource {
   const key = { namespace: "flux-system", name };
   const state = { suspended, webhooks: true, isRequested: false };
-  return { key, uid: `uid-${name}`, repo: repoId(url)!, url, ref, commit, ...state };
+  return { key, uid: `uid-${name}`, generation, repo: repoId(url)!, url, ref, commit, ...state };
 }
 
 export interface PlayedStatus {
@@ -63,10 +71,10 @@ export function playedStatus(played: PlayedStatus): object {
 
 export function aKustomization(
   name = "apps",
-  { spec = {}, generation = 1, ...played }: PlayedStatus & { spec?: object } = {},
+  { spec = {}, annotations, generation = 1, ...played }: PlayedStatus & { spec?: object; annotations?: object } = {},
 ): FluxDeployment {
   return parseKustomization({
-    metadata: { namespace: "flux-system", name, uid: `uid-${name}`, generation },
+    metadata: { namespace: "flux-system", name, uid: `uid-${name}`, generation, annotations },
     spec: { sourceRef: { kind: "GitRepository", name: "shop" }, path: "./apps", prune: true, ...spec },
     status: playedStatus({ generation, ...played }),
   })!;

@@ -12,6 +12,7 @@ export const Metadata = z.object({
   uid: z.string().min(1),
   generation: z.number().catch(1),
   labels: z.record(z.string(), z.string()).nullish().catch(undefined),
+  annotations: z.record(z.string(), z.string()).nullish().catch(undefined),
 });
 
 export const Conditions = z

@@ -13,6 +13,7 @@ const Resource = z.object({
     name: z.string().min(1),
     namespace: z.string().min(1),
     uid: z.string().min(1),
+    generation: z.number().catch(1),
     annotations: z.record(z.string(), z.string()).nullish().catch(undefined),
   }),
   spec: z.object({
@@ -38,12 +39,12 @@ export function parseFluxSource(resource: unknown): FluxSource | undefined {
   const repo = data && repoId(data.spec.url);
   if (data === undefined || repo === undefined) return undefined;
   const { metadata, spec, status } = data;
-  const { namespace, name, uid } = metadata;
+  const { namespace, name, uid, generation } = metadata;
   const annotations = metadata.annotations ?? {};
   const requested = annotations[requestAnnotation];
   const ref = Object.fromEntries(refFields.map((field) => [field, spec.ref?.[field] || undefined]));
   return {
-    ...{ key: { namespace, name }, uid, repo, url: spec.url, ref },
+    ...{ key: { namespace, name }, uid, generation, repo, url: spec.url, ref },
     suspended: spec.suspend === true,
     webhooks: !isSwitchedOff({ annotations }, annotation.webhooks),
     commit: commitOfRevision(status?.artifact?.revision),

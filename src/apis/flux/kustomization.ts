@@ -1,6 +1,6 @@
 /** Flux's Kustomization, as far as it shows which commit was applied. */
 import { z } from "zod";
-import { commitOfRevision, type FluxDeployment } from "../../model.ts";
+import { annotation, commitOfRevision, type FluxDeployment } from "../../model.ts";
 import { Conditions, conditionsBy, Metadata, optionalCount, optionalFlag, optionalText } from "./conditions.ts";
 
 const Resource = z.object({
@@ -36,6 +36,7 @@ export function parseKustomization(resource: unknown): FluxDeployment | undefine
   const succeeded = status?.history?.find(({ lastReconciledStatus: last }) => last === "ReconciliationSucceeded");
   return {
     ...{ kind: "Kustomization", key: { namespace, name }, uid, generation },
+    annotations: settingsIn(metadata.annotations ?? {}),
     source: kind === "GitRepository" ? { namespace: sourceNamespace || namespace, name: sourceName } : undefined,
     path: spec.path ?? undefined,
     suspended: spec.suspend === true,
@@ -47,6 +48,12 @@ export function parseKustomization(resource: unknown): FluxDeployment | undefine
     applied: commitOfRevision(status?.lastAppliedRevision ?? undefined),
     appliedAt: Date.parse(succeeded?.firstReconciled ?? "") || undefined,
   };
+}
+
+/** Other annotations may be large, and are not kept. */
+function settingsIn(all: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const settings: readonly string[] = [annotation.preview, annotation.ignoreChanges];
+  return Object.fromEntries(Object.entries(all).filter(([name]) => settings.includes(name)));
 }
 
 /** Flux names the revision only here until the objects are built: "Fetching manifests for revision main@sha1:…". */

@@ -59,3 +59,15 @@ test("a GitRepository that follows another branch concerns the pull requests int
   flux.set(aFluxSource({ commit: applied, ref: { branch: "release" } }));
   expect(await requested()).toEqual([7, 8]);
 });
+
+test("so do its other settings, and the annotations that decide what is shown of a Kustomization; others do not", async () => {
+  const { flux, requested } = await aWatch();
+  flux.set(aFluxSource({ generation: 2 }));
+  expect(await requested()).toEqual([7, 8]);
+  for (const annotation of ["towline.dev/preview", "towline.dev/ignore-changes"]) {
+    flux.set(aKustomization("apps", { annotations: { [annotation]: "false" } }));
+    expect(await requested()).toEqual([7, 8]);
+  }
+  flux.set(aKustomization("apps", { annotations: { "towline.dev/ignore-changes": "false", other: "x" } }));
+  expect(await requested()).toEqual([]);
+});
