@@ -20,7 +20,7 @@ export interface FluxCandidates {
   /** The GitRepositories that follow the base branch. */
   readonly sources: readonly FluxSource[];
   /** The Kustomizations that apply them. */
-  readonly kustomizations: readonly Pick<FluxDeployment, "key" | "suspended">[];
+  readonly kustomizations: readonly Pick<FluxDeployment, "key" | "suspended" | "annotations">[];
 }
 
 /** From the watch's cache; no I/O. */

@@ -1,7 +1,7 @@
 /** Merges a pull request for what Flux applies, and adds what it would change to the findings. */
 import { compareText } from "../../kit/compare-text.ts";
 import type { Logger } from "../../log.ts";
-import { keyText, type PullRequest } from "../../model.ts";
+import { annotation, isSwitchedOff, keyText, type PullRequest } from "../../model.ts";
 import type { Preview } from "../../model/report.ts";
 import type { Sources } from "../../ports.ts";
 import { toFailure } from "../../reconcile/failures.ts";
@@ -53,7 +53,10 @@ export async function compareBranch(
     const reason = await redactVisibly(message, findings.secrets);
     log.warn({ retry, error: reason }, "Kustomizations could not be compared");
     // Nobody knows what the merge does to them: without a failure, the status would be the one of a harmless change.
-    findings.flux = candidates.kustomizations.map((one) => toFailedFlux(one, clusterName, reason)).toSorted(byName);
+    findings.flux = candidates.kustomizations
+      .filter(({ annotations = {} }) => !isSwitchedOff({ annotations }, annotation.preview))
+      .map((one) => toFailedFlux(one, clusterName, reason))
+      .toSorted(byName);
     if (retry === "soon") findings.mendable = true;
     return 0;
   }

@@ -20,7 +20,8 @@ function aMixedWorld(resources: readonly JsonObject[], renders: PlayedRenders, d
 }
 
 test("if nothing of Flux's can be rendered, it fails, and the deployments of kluctl are shown", async () => {
-  const world = aMixedWorld([aFluxResource("apps"), aFluxResource("infra")], { base: {}, merged: {} });
+  const off = aFluxResource("off", { annotations: { "towline.dev/preview": "false" } });
+  const world = aMixedWorld([aFluxResource("apps"), aFluxResource("infra"), off], { base: {}, merged: {} });
   world.flux.deps.renderer.render = () => Promise.reject(new Error("needs more than 1024 MiB"));
 
   expect(await world.run({ lastAttempt: true })).toEqual({ kind: "done" });
