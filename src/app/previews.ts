@@ -212,6 +212,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     reports,
     queue,
     deployments,
+    fluxDeployments: deps.fluxDeployments,
     secrets,
     sources,
     speaksFor: deps.speaksFor,

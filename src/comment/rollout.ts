@@ -35,17 +35,29 @@ function renderStep({ steps }: RolloutLine): string {
   return last === undefined ? "" : `${signs[last.state]} ${cellCode(last.text)}`;
 }
 
+const kinds: ReadonlyMap<string, string> = new Map([
+  ["kustomization", "Kustomization"],
+  ["helmrelease", "HelmRelease"],
+]);
+
+/** As the previews above call it: `Kustomization shop/prod`. */
+function nameOf(deployment: string): string {
+  const [first = "", ...rest] = deployment.split("/");
+  const kind = rest.length === 2 ? kinds.get(first) : undefined;
+  return kind === undefined ? deployment : `${kind} ${rest.join("/")}`;
+}
+
 function renderRow(line: RolloutLine): string {
   const steps = line.steps.map(({ state, text, at }, index) => {
     const isLast = index === line.steps.length - 1;
     return `${isLast ? `${signs[state]} ` : ""}${cellCode(text)} ${clock(at)}`;
   });
-  return `| ${cellCode(line.deployment)} | ${steps.join(" → ")} |`;
+  return `| ${cellCode(nameOf(line.deployment))} | ${steps.join(" → ")} |`;
 }
 
 /** When it began to is not recorded. */
 function renderRest({ deployment, state, text }: RolloutRest["lines"][number]): string {
-  return `| ${cellCode(deployment)} | ${signs[state]} ${cellCode(text)} |`;
+  return `| ${cellCode(nameOf(deployment))} | ${signs[state]} ${cellCode(text)} |`;
 }
 
 /** Identifies the comment below among our own: it is written once. */
@@ -57,7 +69,7 @@ export function failureMark({ mergeCommit = "" }: Pick<Report, "mergeCommit">): 
 export function renderFailure(report: Report, failed: readonly RolloutLine[], url: string | undefined): string {
   const { author = "", mergeCommit = "" } = report;
   const [first] = failed;
-  const where = first === undefined ? "" : ` in ${code(first.deployment)}`;
+  const where = first === undefined ? "" : ` in ${code(nameOf(first.deployment))}`;
   const others = failed.length > 1 ? ` and ${plural(failed.length - 1, "more deployment")}` : "";
   const text = first?.steps.at(-1)?.text ?? "";
   const details = url === undefined ? "" : ` [Details](${url})`;

@@ -290,6 +290,11 @@ export function nameOfPreview({ kind, deployment }: Pick<Preview, "kind" | "depl
   return kind === undefined ? keyText(deployment) : `${kind} ${keyText(deployment)}`;
 }
 
+/** What the record of a rollout calls it: as the names of statuses do. */
+export function rolloutNameOf({ kind, deployment }: Pick<Preview, "kind" | "deployment">): string {
+  return kind === undefined ? keyText(deployment) : `${kind.toLowerCase()}/${keyText(deployment)}`;
+}
+
 /** The lists of changes that are not counted, in the order in which they are shown. */
 export const uncountedKinds = ["kept", "noise", "undeployed", "drifted"] as const;
 export type UncountedKind = (typeof uncountedKinds)[number];
@@ -359,7 +364,7 @@ export function failedIn(
 ): RolloutLine[] {
   const failedBefore = ({ includes, unsure, failed, errors }: Preview) =>
     (includes || unsure) && (failed === "run" || errors.some(({ old }) => old));
-  const own = new Set(previews.filter((one) => !failedBefore(one)).map(nameOfPreview));
+  const own = new Set(previews.filter((one) => !failedBefore(one)).map(rolloutNameOf));
   return rollout.filter(
     ({ deployment, succeeded, failingSince = Infinity }) => own.has(deployment) && !succeeded && failingSince <= since,
   );

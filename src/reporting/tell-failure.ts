@@ -1,14 +1,15 @@
 /** Tells the author of a pull request that its rollout fails. */
 import { failureMark, renderFailure } from "../comment/rollout.ts";
-import { keyText } from "../model.ts";
 import { includedCommitsOf } from "../model/included-commits.ts";
-import { failedIn, type Report, type RolloutLine } from "../model/report.ts";
-import type { Clock, Deployments, Forge, Reports } from "../ports.ts";
+import { failedIn, type Report, type RolloutLine, rolloutNameOf } from "../model/report.ts";
+import type { Clock, Deployments, FluxDeployments, Forge, Reports } from "../ports.ts";
 import { readyCondition } from "../reconcile/status/conditions.ts";
 import type { Followed } from "./follow-merge.ts";
 
 interface TellFailureDeps {
   readonly deployments: Pick<Deployments, "get">;
+  /** Absent: what Flux applies is not looked at. */
+  readonly fluxDeployments?: Pick<FluxDeployments, "read"> | undefined;
   readonly reports: Pick<Reports, "save">;
   readonly clock: Clock;
 }
@@ -40,7 +41,7 @@ export function createTellFailure(deps: TellFailureDeps) {
       if (!Number.isFinite(first)) return { report };
       return { report, againMs: Math.min(Math.max(first + recoversWithinMs - now, 1_000), lookAgainMs) };
     }
-    const still = await Promise.all(failed.map((line) => stillFails(line, report)));
+    const still = await Promise.all(failed.map((line) => stillFails(line, report, signal)));
     if (!still.includes(true)) return { report };
     // A crash may have kept an earlier job from recording it.
     const mark = failureMark(report);
@@ -64,9 +65,14 @@ export function createTellFailure(deps: TellFailureDeps) {
   async function stillFails(
     { deployment, includes }: RolloutLine,
     { previews, mergeCommit }: Report,
+    signal: AbortSignal | undefined,
   ): Promise<boolean> {
-    const key = previews.map((preview) => preview.deployment).find((one) => keyText(one) === deployment);
-    const now = key && (await deps.deployments.get(key));
+    const shown = previews.find((preview) => rolloutNameOf(preview) === deployment);
+    if (shown?.kind !== undefined) {
+      const applied = await deps.fluxDeployments?.read({ kind: shown.kind, key: shown.deployment }, signal);
+      return applied?.ready?.status === "False" && (applied.attempting ?? applied.attempted) === mergeCommit;
+    }
+    const now = shown && (await deps.deployments.get(shown.deployment));
     if (now === undefined || readyCondition(now.status)?.status !== "False") return false;
     return includes
       ? includedCommitsOf(now).some(({ commit }) => commit === mergeCommit)

@@ -16,7 +16,7 @@ import {
   type RepoId,
   type ReportRequest,
 } from "../model.ts";
-import type { Clock, Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
+import type { Clock, Deployments, FluxDeployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import { hasFinalVerdict, withoutTime } from "../comment/comment.ts";
 import { describeReport } from "../preview/summary.ts";
@@ -40,6 +40,7 @@ export interface ReportWriterDeps {
   /** For how long its next preview has waited in the queue; `undefined` if none waits there. Absent: comments do not say so. */
   readonly waitedMs?: ((key: PullRequestKey) => Promise<number | undefined>) | undefined;
   readonly deployments: Pick<Deployments, "get" | "including"> & { synced(): boolean };
+  readonly fluxDeployments?: Pick<FluxDeployments, "read"> | undefined;
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads" | "contains">;
   readonly speaksFor: (forge: string, url: string) => boolean;

@@ -10,6 +10,7 @@ import { aDeployment } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 import { aPreview, aReport, baseCommit, fakeQueue, fakeReports, headCommit } from "../../support/fake-reports.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
+import { aKustomization, fakeFlux } from "../../support/flux.ts";
 
 const key = { forge: "gitea", repoName: "org/shop", number: 7 };
 const text = pullRequestText(key);
@@ -35,11 +36,13 @@ async function setUp(
   let passed = 0;
   const preview: { waitedMs?: number } = {};
   const cluster = fakeDeployments(deployment);
+  const flux = fakeFlux();
   const writer = createReportWriter({
     forges: new Map([["gitea", forge]]),
     reports,
     queue,
     deployments: { ...cluster, synced: () => true },
+    fluxDeployments: flux.fluxDeployments,
     speaksFor: () => true,
     secrets: fakeSecrets(),
     sources,
@@ -54,7 +57,7 @@ async function setUp(
   const lines = () => forge.statuses.map(({ commit, status }) => [commit.commit, status.context, status.state]);
   const pass = (ms: number) => void (passed += ms);
   const owed = () => reports.unpublished("gitea", -60_000);
-  return { forge, reports, queue, sources, write, bodies, lines, pass, cluster, owed, preview };
+  return { forge, reports, queue, sources, write, bodies, lines, pass, cluster, flux, owed, preview };
 }
 
 test("a report becomes one comment, a status for each deployment and a summary status", async () => {
@@ -625,6 +628,24 @@ test("a rollout that recovers in time is no news, and what fails later is not th
   pass(3_600_000);
   expect(await write()).toEqual({ kind: "done" });
   expect(told()).toEqual([]);
+});
+
+test.each([
+  ["is told", { attempted: mergeCommit, ready: ["False", "BuildFailed"] }, 1],
+  ["is not told if a newer commit is tried by now", { attempted: headCommit, ready: ["False", "BuildFailed"] }, 0],
+  ["is not told if it is ready by now", { attempted: mergeCommit, ready: ["True", "ReconciliationSucceeded"] }, 0],
+] as const)("the author of a merge that Flux fails to apply %s", async (_, now, times) => {
+  const shown = aPreview({ kind: "Kustomization", deployment: { namespace: "flux-system", name: "apps" } });
+  const { write, told, reports, pass, flux } = await setUpFailing({ previews: [shown] });
+  const context = "towline/kustomization/flux-system/apps";
+  await reports.saveStatuses(ofMerge, [{ ...failed, context, description: "kustomize build failed" }]);
+  flux.set(aKustomization("apps", now));
+  await write();
+  pass(300_000);
+  await write();
+  expect(told()).toHaveLength(times);
+  const words = "the rollout of `eeeeeee` failed in `Kustomization flux-system/apps`: `kustomize build failed`";
+  for (const body of told()) expect(body).toContain(words);
 });
 
 test("retries do not start the time anew", async () => {
