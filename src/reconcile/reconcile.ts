@@ -101,7 +101,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       const { why } = await parts.findFulfilled({ ...read, cause }, (check) =>
         findFulfilled(check, { ...deps, dependencies }),
       );
-      if (why === undefined) return whyStillBlocked(request, read, dependencies);
+      if (why === undefined) return cause === "interval" ? whyStillBlocked(request, read, dependencies) : undefined;
       first ??= why;
     }
     return first;
