@@ -275,7 +275,7 @@ test("a preview that has tried three values for a key cannot find out whether a 
   });
   /** Everything in the response that could depend on the guess. */
   const told = ({ status, text }: { status: number; text: string }) => {
-    const { data, ...others } = JSON.parse(text) as { data?: object };
+    const { data, ...others } = JSON.parse(text.replaceAll(/masked-[0-9a-f]{44}/g, "masked")) as { data?: object };
     return { status, ...others, keys: Object.keys(data ?? {}) };
   };
   for (const [name, query, headers] of [
