@@ -1,6 +1,6 @@
 /** The process of starter.ts. It exits when its connection to the server closes, for whatever reason. */
 import { rmSync } from "node:fs";
-import { constants, setPriority } from "node:os";
+import { constants, getPriority, setPriority } from "node:os";
 import process from "node:process";
 import { startWatched, type Watched } from "../kluctl/watched.ts";
 import { createGit, type Git } from "../source/git.ts";
@@ -19,8 +19,9 @@ const calls = new Map<number, AbortController>();
 const processes = new Map<number, Watched>();
 let git: Git | undefined;
 
-// Applies to everything that it starts too: the server has webhooks to answer and leases to renew.
-setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+// Applies to everything that it starts too: the server has webhooks to answer and leases to renew. Of a server that has a lower one,
+// as under `nice`, only root could raise it.
+if (getPriority() < constants.priority.PRIORITY_BELOW_NORMAL) setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
 process.on("message", (order: Order) => {
   if ("home" in order) git = createGit(order);
