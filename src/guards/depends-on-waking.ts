@@ -10,6 +10,7 @@ import {
   type ReconcileRequest,
 } from "../model.ts";
 import type { Queue } from "../ports.ts";
+import { gatherRequests } from "../requests/gather.ts";
 import { type Dependencies, dependenciesOf, findCycle, isHeldBack, whyNotReady } from "./depends-on.ts";
 
 export interface DependencyWakingDeps {
@@ -29,20 +30,14 @@ interface Dependent {
   readonly byExpression: boolean;
 }
 
-/** Dependents of deployments that become ready within this time are queued together. */
-const gatherMs = 20;
-/** Delay before retrying requests that Redis did not accept. */
-const againMs = 5_000;
-
 /**
  * Returns a function that stops it. What Redis does not accept is repeated, and a server that starts requests each
  * blocked deployment once: a dependency that became ready while no server was watching does not change again.
  */
 export function startDependencyWaking({ deployments, queue, log }: DependencyWakingDeps): () => void {
   const dependents = new Map<string, Dependent>();
-  const gathered = new Map<string, ReconcileRequest>();
-  let planned: NodeJS.Timeout | undefined;
-  let stopped = false;
+  const enqueue = (requests: readonly ReconcileRequest[]) => queue.enqueue(requests);
+  const gathered = gatherRequests({ enqueue, refused: "could not queue waiting dependents; retrying", log });
 
   deployments.onChange(({ kind, deployment, previous }) => {
     const id = keyText(deployment.key);
@@ -77,33 +72,10 @@ export function startDependencyWaking({ deployments, queue, log }: DependencyWak
 
   function wake({ entry }: Dependent): void {
     const repo = isMalformed(entry) ? undefined : entry.repo;
-    gather({ kind: "reconcile", deployment: entry.key, cause: "change", repo });
-    plan(gatherMs);
+    gathered.add({ kind: "reconcile", deployment: entry.key, cause: "change", repo });
   }
 
-  function gather(request: ReconcileRequest): void {
-    gathered.set(keyText(request.deployment), request);
-  }
-
-  function plan(afterMs: number): void {
-    planned ??= setTimeout(() => {
-      planned = undefined;
-      const requests = [...gathered.values()];
-      gathered.clear();
-      queue.enqueue(requests).catch((error: unknown) => {
-        const reason = error instanceof Error ? error.message : String(error);
-        log.warn({ requests: requests.length, error: reason }, "could not queue waiting dependents; retrying");
-        if (stopped) return;
-        requests.forEach(gather);
-        plan(againMs);
-      });
-    }, afterMs);
-  }
-
-  return () => {
-    stopped = true;
-    clearTimeout(planned);
-  };
+  return () => gathered.stop();
 }
 
 /** It became ready, or was ready and has moved to another commit, which may be the one that dependents wait for. */

@@ -5,11 +5,11 @@ import {
   type Deployment,
   type DeploymentChange,
   isMalformed,
-  keyText,
   type MalformedDeployment,
   type ReconcileRequest,
 } from "../model.ts";
 import type { Deployments, Queue } from "../ports.ts";
+import { gatherRequests } from "../requests/gather.ts";
 import { findRelieved } from "../guards/discriminators.ts";
 import { wakes } from "./due.ts";
 
@@ -19,21 +19,14 @@ export interface WakingDeps {
   readonly log: Logger;
 }
 
-/** Two hundred resources that are applied together become one batch, and their repository is queried only once. */
-const gatherMs = 20;
-/** Delay before retrying requests that Redis did not accept: no sweep would find all of them. */
-const againMs = 5_000;
-
 /**
  * Returns a function that stops it. Requests that Redis does not accept are repeated: no resource shows that another one
  * was removed, and no status which health checks a deployment was found to pass.
  */
 export function startWaking({ deployments, queue, log }: WakingDeps): () => void {
-  const gathered = new Map<string, ReconcileRequest>();
-  let planned: NodeJS.Timeout | undefined;
-  let stopped = false;
+  const gathered = gatherRequests({ enqueue, refused: "could not queue changes; retrying", log });
 
-  async function flush(requests: readonly ReconcileRequest[]): Promise<void> {
+  async function enqueue(requests: readonly ReconcileRequest[]): Promise<void> {
     // After an edit or a request, the user expects git's current state, not an earlier answer.
     const repos = new Set(requests.map(({ repo }) => repo).filter((repo) => repo !== undefined));
     await Promise.all([...repos].map((repo) => queue.markMoved(repo)));
@@ -42,27 +35,7 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
 
   function ask(deployment: Deployment | MalformedDeployment, cause: Cause): void {
     const repo = isMalformed(deployment) ? undefined : deployment.repo;
-    gather({ kind: "reconcile", deployment: deployment.key, cause, repo });
-    plan(gatherMs);
-  }
-
-  function gather(request: ReconcileRequest): void {
-    gathered.set(`${keyText(request.deployment)} ${request.cause}`, request);
-  }
-
-  function plan(afterMs: number): void {
-    planned ??= setTimeout(() => {
-      planned = undefined;
-      const requests = [...gathered.values()];
-      gathered.clear();
-      flush(requests).catch((error: unknown) => {
-        const reason = error instanceof Error ? error.message : String(error);
-        log.warn({ requests: requests.length, error: reason }, "could not queue changes; retrying");
-        if (stopped) return;
-        requests.forEach(gather);
-        plan(againMs);
-      });
-    }, afterMs);
+    gathered.add({ kind: "reconcile", deployment: deployment.key, cause, repo });
   }
 
   deployments.onChange(({ kind, deployment, previous }) => {
@@ -71,8 +44,5 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
     if (kind !== "removed") return;
     for (const other of findRelieved(deployment, deployments.all())) ask(other, "drift");
   });
-  return () => {
-    stopped = true;
-    clearTimeout(planned);
-  };
+  return () => gathered.stop();
 }
