@@ -4,6 +4,7 @@
  * from these rules. Pure.
  */
 import type { IncomingHttpHeaders } from "node:http";
+import { isPathSegment } from "../kit/path-segment.ts";
 import { negotiate } from "./negotiate.ts";
 import { Refusal } from "./refusal.ts";
 
@@ -114,10 +115,7 @@ function readPath(path: string): string[] {
     .split("/")
     .map((raw) => {
       const segment = decode(raw);
-      // eslint-disable-next-line no-control-regex
-      if (segment === "" || /^\.\.?$|[/\\%;?#\x00-\x1f\x7f]/.test(segment)) {
-        throw new Refusal(400, "not a path of the Kubernetes API");
-      }
+      if (!isPathSegment(segment)) throw new Refusal(400, "not a path of the Kubernetes API");
       return segment;
     });
 }

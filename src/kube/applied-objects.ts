@@ -15,6 +15,7 @@ import {
 import type { AppliedObjects } from "../ports.ts";
 import type { AppliedKind } from "../model.ts";
 import type { KubeClient } from "./client.ts";
+import { rootOf } from "./kind.ts";
 import { startWatch, type Watch } from "./watch.ts";
 
 export interface AppliedObjectsLimits {
@@ -203,7 +204,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
   }
 
   async function ask(apiVersion: string, kind: string): Promise<Kind> {
-    const root = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+    const root = rootOf(apiVersion);
     const { resources = [] } = (await client.request({ method: "GET", path: root })) as ResourceList;
     const resource = resources.find((one) => one.kind === kind && !one.name.includes("/"));
     if (!resource?.verbs?.includes("watch")) throw new ApiError(0, `${kind} of ${apiVersion} cannot be watched`);

@@ -10,6 +10,11 @@ export interface Kind {
   readonly plural: string;
 }
 
+/** Where the API of `group/version`, or of the core group's `version`, begins. */
+export function rootOf(apiVersion: string): string {
+  return apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+}
+
 /** The path of the list in one namespace, or in all of them. */
 export function collectionOf({ apiVersion, plural }: Kind, namespace: string | undefined): string {
   const place = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;

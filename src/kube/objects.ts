@@ -6,6 +6,7 @@ import { ApiError } from "../errors.ts";
 import type { Doomed, Identity, ObjectQuery, QueriedObjects, ResultError } from "../model.ts";
 import type { Objects } from "../ports.ts";
 import { createKubeClient, type KubeClient } from "./client.ts";
+import { rootOf } from "./kind.ts";
 import { readOrNothing } from "./read-or-nothing.ts";
 
 export interface ObjectsDeps {
@@ -90,10 +91,6 @@ export function createObjects({ kubeconfigFor }: ObjectsDeps): Objects {
       }
     },
   };
-}
-
-function rootOf(apiVersion: string): string {
-  return apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
 }
 
 async function readResources(client: KubeClient, apiVersion: string, signal: AbortSignal): Promise<ResourceList> {

@@ -4,10 +4,12 @@
  */
 import { createLimit } from "../kit/limit.ts";
 import { isRecord, type JsonObject } from "../kit/json.ts";
+import { isPathSegment } from "../kit/path-segment.ts";
 import { ApiError } from "../errors.ts";
 import type { Identity } from "../model.ts";
 import type { DryRun, FoundObject, PreviewCluster, PreviewClusters } from "../ports.ts";
 import { createKubeClient, type KubeClient, type KubeClientOptions } from "./client.ts";
+import { rootOf } from "./kind.ts";
 import { readOrNothing } from "./read-or-nothing.ts";
 
 export interface GuardedAddress {
@@ -61,8 +63,9 @@ function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): Pre
   function kindsOf(apiVersion: string, signal: AbortSignal): Promise<ResourceList | undefined> {
     const known = kinds.get(apiVersion);
     if (known !== undefined) return known;
-    const root = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-    const read = ask(() => readOrNothing(client, root, signal), signal) as Promise<ResourceList | undefined>;
+    const read = ask(() => readOrNothing(client, rootOf(apiVersion), signal), signal) as Promise<
+      ResourceList | undefined
+    >;
     kinds.set(apiVersion, read);
     read.catch(() => kinds.delete(apiVersion));
     return read;
@@ -72,14 +75,13 @@ function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): Pre
     const { apiVersion = "", kind = "" } = object as { apiVersion?: string; kind?: string };
     const { namespace, name = "" } = object["metadata"] as { namespace?: string; name?: string };
     if (!versionPattern.test(apiVersion)) return { problem: "unserved" };
-    if (![name, ...(namespace ? [namespace] : [])].every(isPathSegment)) return { problem: "unnamed" };
+    if (![name, ...(namespace ? [namespace] : [])].every(isName)) return { problem: "unnamed" };
     const list = await kindsOf(apiVersion, signal);
     const resource = list?.resources?.find((one) => one.kind === kind && !one.name.includes("/"));
     if (resource === undefined) return { problem: "unserved" };
     if (resource.namespaced && !namespace) return { problem: "unplaced" };
     const place = resource.namespaced ? `/namespaces/${encodeURIComponent(namespace ?? "")}` : "";
-    const root = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-    return { path: `${root}${place}/${resource.name}/${encodeURIComponent(name)}` };
+    return { path: `${rootOf(apiVersion)}${place}/${resource.name}/${encodeURIComponent(name)}` };
   }
 
   return {
@@ -114,13 +116,10 @@ function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): Pre
   };
 }
 
-const versionPattern = /^(?:[A-Za-z0-9][-.A-Za-z0-9]{0,252}\/)?[A-Za-z0-9]{1,63}$/;
+/** Kubernetes itself is stricter, except for the names of a few kinds. */
+const isName = (text: string) => text.length <= 253 && isPathSegment(text);
 
-/** What src/api-proxy passes on. Kubernetes itself is stricter, except for the names of a few kinds. */
-function isPathSegment(name: string): boolean {
-  // eslint-disable-next-line no-control-regex
-  return name.length > 0 && name.length <= 253 && !/^\.\.?$|[/\\%;?#\x00-\x1f\x7f]/.test(name);
-}
+const versionPattern = /^(?:[A-Za-z0-9][-.A-Za-z0-9]{0,252}\/)?[A-Za-z0-9]{1,63}$/;
 
 /** Whether it is about the object, so that a retry would end alike. */
 function isRefusal({ status }: ApiError): boolean {
