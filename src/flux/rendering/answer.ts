@@ -1,6 +1,7 @@
 /** The answer of `towline-flux`. */
 import { z } from "zod";
 import { FluxRenderError } from "../../errors.ts";
+import { parseJson } from "../../kit/json.ts";
 import type { FluxRendered } from "../../ports.ts";
 
 const Answer = z.array(
@@ -24,12 +25,4 @@ export function parseAnswer(
   if (answer.data.length !== expected)
     throw new FluxRenderError(`towline-flux answered for ${answer.data.length} Kustomizations instead of ${expected}`);
   return answer.data;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // no answer
-  }
 }
