@@ -69,16 +69,16 @@ export function isOlder(mine: Deployment, others: readonly Deployment[]): boolea
 /** Whether the watch shows that the deployment claims this key for its first deploy. */
 export function hasClaimed({ key }: Deployment, wanted: TargetKey, all: readonly Entry[]): boolean {
   const found = all.find((entry) => keyText(entry.key) === keyText(key));
-  return found !== undefined && mayHaveApplied(found) && isSame(found.status.targetKey, wanted);
+  return found !== undefined && mayHaveApplied(found) && isSameTarget(found.status.targetKey, wanted);
 }
 
 /** Whether it has not deployed under this key before, so that any deployment that has was there first. */
 export function isNewcomer({ status }: Deployment, key: TargetKey): boolean {
-  return status.lastDeployResult === undefined || !isSame(status.targetKey, key);
+  return status.lastDeployResult === undefined || !isSameTarget(status.targetKey, key);
 }
 
-/** The target's name does not matter: no object on the cluster contains it. */
-function isSame(one: TargetKey | undefined, other: TargetKey): boolean {
+/** Whether they mean the same objects. The target's name does not matter: no object on the cluster contains it. */
+export function isSameTarget(one: TargetKey | undefined, other: TargetKey): boolean {
   return one?.discriminator === other.discriminator && one?.clusterId === other.clusterId;
 }
 
@@ -86,7 +86,7 @@ function isSame(one: TargetKey | undefined, other: TargetKey): boolean {
 export function findRelieved(gone: Entry, all: readonly Entry[]): Deployment[] {
   const key = gone.status.targetKey;
   if (!key?.discriminator) return [];
-  return all.filter((other): other is Deployment => !isMalformed(other) && isSame(other.status.targetKey, key));
+  return all.filter((other): other is Deployment => !isMalformed(other) && isSameTarget(other.status.targetKey, key));
 }
 
 /** What the message of `Ready` begins with if nothing is deployed because of the discriminator. */
@@ -107,7 +107,7 @@ function findOthers(mine: Deployment, key: TargetKey | undefined, all: readonly 
   if (!key?.discriminator || key.clusterId === "" || !ownsObjects(mine)) return [];
   return all.filter(
     (other): other is Deployment =>
-      isSame(other.status.targetKey, key) && mayShare(mine, other) && mayHaveApplied(other),
+      isSameTarget(other.status.targetKey, key) && mayShare(mine, other) && mayHaveApplied(other),
   );
 }
 

@@ -135,17 +135,17 @@ export async function settleBlocked(
 }
 
 /**
- * What a blocked deployment still waits for, if its status says so already: then its next interval check needs no lease
- * and leaves no trace. `undefined`: there may be more to do.
+ * For a request by the interval: what a blocked deployment still waits for, if its status says so already. Then the check needs no
+ * lease and leaves no trace. `undefined`: there may be more to do.
  */
 export async function whyStillBlocked(
-  { cause, also = [] }: ReconcileRequest,
+  { also = [] }: ReconcileRequest,
   { deployment, freshness, signal }: Omit<RequestedCheck, "cause">,
   dependencies: Pick<DependencyGate, "whyBlocked">,
 ): Promise<string | undefined> {
   const { status, deletionTimestamp, finalizers } = deployment;
   if (isMalformed(deployment) || deployment.spec.suspend || deletionTimestamp !== undefined) return undefined;
-  if (cause !== "interval" || also.length > 0 || !isHeldBack(deployment)) return undefined;
+  if (also.length > 0 || !isHeldBack(deployment)) return undefined;
   if (isAsked(deployment) || isReconciling(status) || !finalizers.includes(finalizer)) return undefined;
   const verdict = await dependencies.whyBlocked(deployment, freshness, signal);
   const { reason, message } = readyCondition(status) ?? {};

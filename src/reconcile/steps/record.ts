@@ -1,7 +1,7 @@
 /** Records what a command of kluctl did: in the status, as a stored result, and as an event. */
-import { isDeepStrictEqual } from "node:util";
+import { isSameTarget } from "../../guards/discriminators.ts";
 import { wasDryRun } from "../../model/last-deploy.ts";
-import type { CommandResult, CommandSummary, ResultError, TargetKey } from "../../model.ts";
+import type { CommandResult, CommandSummary, ResultError } from "../../model.ts";
 import type { MaskedResult } from "../../redact/mask-result.ts";
 import { isInterrupted } from "../decide.ts";
 import { firstErrors, reason, resultMessage } from "../status/conditions.ts";
@@ -49,7 +49,7 @@ export function recordState(
   const { summary, message } = toDrift(drift, context.resultContext(rendered.objectsHash, targetKey));
   status.set({ lastDriftDetectionResult: summary, lastDriftDetectionResultMessage: message });
   if (asked?.overridesPatch !== undefined) {
-    const isOwn = before === undefined || isDeepStrictEqual(placeOf(before), placeOf(targetKey));
+    const isOwn = before === undefined || isSameTarget(before, targetKey);
     status.set({
       targetKey: before ?? (isApplied ? targetKey : undefined),
       lastObjectsHash: isApplied && isOwn ? rendered.objectsHash : lastObjectsHash,
@@ -64,11 +64,6 @@ export function recordState(
     lastObjectsHash: isKnown ? rendered.objectsHash : undefined,
     lastManualObjectsHash: deployment.spec.manualObjectsHash,
   });
-}
-
-/** Where the objects are. The name of the target is no part of it. */
-function placeOf({ clusterId, discriminator }: TargetKey) {
-  return { clusterId, discriminator };
 }
 
 export function errorsOf(document: Readonly<Record<string, unknown>>): readonly ResultError[] {
