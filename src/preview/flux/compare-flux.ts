@@ -22,7 +22,7 @@ import type { FluxKustomization } from "./kustomization.ts";
 import { pairTrees } from "./pair-trees.ts";
 import { createObjectBudget } from "./compare-objects.ts";
 import { createPlaceholders } from "./placeholders.ts";
-import { type RenderedTree, renderTree, type TreeInput } from "./render-tree.ts";
+import { ancestors, type RenderedTree, renderTree, type TreeInput } from "./render-tree.ts";
 import { readRenderedObjects } from "./rendered-objects.ts";
 
 export interface FluxPreviewsDeps {
@@ -167,10 +167,7 @@ function sortUnshown({ base, merged }: FluxComparing["trees"], clusterName: stri
 
 function parentsOf({ name, merged }: KustomizationPair, trees: FluxComparing["trees"]): readonly string[] {
   const { all } = merged === undefined ? trees.base : trees.merged;
-  const found: string[] = [];
-  for (let at = all.get(name)?.parent; at !== undefined && !found.includes(at); at = all.get(at)?.parent)
-    found.push(at);
-  return found;
+  return ancestors(all.get(name)?.parent, all);
 }
 
 /** They may quote the API server. */

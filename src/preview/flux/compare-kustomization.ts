@@ -1,8 +1,9 @@
 /** One Kustomization: what Flux would do to its objects if the pull request were merged. */
+import { isDeepStrictEqual } from "node:util";
 import { ApiError, PreviewRefusedError, UnreadableResultError } from "../../errors.ts";
 import { field, type JsonObject } from "../../kit/json.ts";
 import type { Logger } from "../../log.ts";
-import { annotation, type CommandResult, keyText, refId } from "../../model.ts";
+import { annotation, type CommandResult, keyText } from "../../model.ts";
 import { countUncounted, type Preview } from "../../model/report.ts";
 import type { PreviewCluster } from "../../ports.ts";
 import { toFailure } from "../../reconcile/failures.ts";
@@ -14,7 +15,7 @@ import { cutLine, redactVisibly } from "../visible-text.ts";
 import { isEncrypted, withPlaceholders } from "./ciphertext.ts";
 import { compareObjects, compareRemoved, type ObjectBudget } from "./compare-objects.ts";
 import type { FluxKustomization } from "./kustomization.ts";
-import { isOfAnother, refOf } from "./manifests.ts";
+import { idOf, isOfAnother } from "./manifests.ts";
 import type { Placeholders } from "./placeholders.ts";
 import type { RenderedKustomization, RenderedTree } from "./render-tree.ts";
 import type { RenderedObjects } from "./rendered-objects.ts";
@@ -115,7 +116,7 @@ async function compareResults(pair: KustomizationPair, comparing: FluxComparing)
   }
   const before = pair.baseError === undefined ? objectsOf(base) : undefined;
   const after = objectsOf(merged) ?? [];
-  if (before !== undefined && isSameRender(before, after)) return { result: emptyResult, references: undefined };
+  if (isDeepStrictEqual(before, after)) return { result: emptyResult, references: undefined };
   const cluster = await comparing.cluster(pair);
   const { isLiveHidden, shown, isIncomplete, isNameUnknown } = hidingIn(pair, comparing);
   const compared = await compareObjects({
@@ -147,15 +148,6 @@ function objectsOf(one: RenderedKustomization | undefined): readonly JsonObject[
   return "error" in one.rendered ? undefined : one.rendered.objects;
 }
 
-function isSameRender(one: readonly JsonObject[], other: readonly JsonObject[]): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
-}
-
-function idOf(object: JsonObject): string[] {
-  const ref = refOf(object);
-  return ref === undefined ? [] : [refId(ref)];
-}
-
 /**
  * What may be shown of objects with values that are secret and not known here. In the cluster are those of the last applied
  * commit, which another commit may have in other places. Another Kustomization than this one may have applied the live
@@ -168,7 +160,7 @@ function hidingIn(
   const all = [known, base?.kustomization, merged?.kustomization];
   const hasUnknown = all.some((one) => one?.decrypts || one?.substituteFrom.some(({ kind }) => kind === "Secret"));
   const isOlder = hasUnknown && (known?.applied !== commit || baseError !== undefined);
-  const isSecret = (id: string) => trees.base.withSecrets.has(id) || trees.merged.withSecrets.has(id);
+  const isSecret = (id = "") => trees.base.withSecrets.has(id) || trees.merged.withSecrets.has(id);
   const isHidden = (object: JsonObject | undefined) =>
     object !== undefined && (isEncrypted(object) || placeholders.isIn(object));
   const shown = (object: JsonObject) => placeholders.named(isEncrypted(object) ? withPlaceholders(object) : object);
@@ -183,7 +175,7 @@ function hidingIn(
       isOlder ||
       [pair.base, pair.merged].some(isHidden) ||
       isOfAnother(live, known?.key) ||
-      idOf(pair.merged).some(isSecret),
+      isSecret(idOf(pair.merged)),
   };
 }
 

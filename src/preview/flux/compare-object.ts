@@ -1,5 +1,4 @@
 /** One object that differs between the base and the merge: what Flux would do to it in the live cluster. */
-import { isDeepStrictEqual } from "node:util";
 import { field, type JsonObject } from "../../kit/json.ts";
 import type { ObjectRef, ResultError, ResultObject } from "../../model.ts";
 import type { DryRun, PreviewCluster, RefusedApply } from "../../ports/preview-cluster.ts";
@@ -164,9 +163,4 @@ function toError(ref: ObjectRef, { status, message }: RefusedApply): ResultError
 
 function hiddenMessage({ status }: RefusedApply): string {
   return `dry-run failed (${reasons[status] ?? status}); the message is not shown, because it may quote a secret value`;
-}
-
-/** Whether both render the object alike. */
-export function isSameObject(one: JsonObject | undefined, other: JsonObject | undefined): boolean {
-  return isDeepStrictEqual(one, other);
 }

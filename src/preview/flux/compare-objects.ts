@@ -1,17 +1,12 @@
 /** Compares what the base and the merge render of one Kustomization with the live cluster, in the form of kluctl's diff. */
+import { isDeepStrictEqual } from "node:util";
 import { createLimit } from "../../kit/limit.ts";
 import type { JsonObject } from "../../kit/json.ts";
 import { type CommandResult, type ObjectRef, refId, type ResultError, type ResultObject } from "../../model.ts";
 import type { PreviewCluster } from "../../ports/preview-cluster.ts";
 import { plural } from "../summary.ts";
 import { isGenerated } from "./ciphertext.ts";
-import {
-  type ComparedObject,
-  compareObject,
-  isSameObject,
-  type ObjectPair,
-  type ObjectSurroundings,
-} from "./compare-object.ts";
+import { type ComparedObject, compareObject, type ObjectPair, type ObjectSurroundings } from "./compare-object.ts";
 import type { InventoryEntry } from "./kustomization.ts";
 import { isPruned, refOf } from "./manifests.ts";
 
@@ -67,7 +62,7 @@ export async function compareObjects(input: ObjectsInput): Promise<ComparedObjec
   const [before, after] = [byId(base), byId(merged)];
   const pairs = [...after].flatMap(([id, { ref, object }]): ObjectPair[] => {
     const known = before.get(id)?.object;
-    return isSameObject(known, object) ? [] : [{ ref, base: known, merged: object }];
+    return isDeepStrictEqual(known, object) ? [] : [{ ref, base: known, merged: object }];
   });
   const nameless = pairs.filter((pair) => input.isNameUnknown(pair.merged)).length;
   const isOfBase = (id: string) => input.base === undefined || before.has(id);

@@ -1,6 +1,6 @@
 /** Rendered and live objects, as Flux treats them. Pure. */
 import { field, fieldsOf, isRecord, type JsonObject } from "../../kit/json.ts";
-import type { Key, ObjectRef } from "../../model.ts";
+import { type Key, type ObjectRef, refId } from "../../model.ts";
 import { ownerLabels } from "./kustomization.ts";
 
 /** Returns `undefined` if it is not a Kubernetes object with a name. */
@@ -14,6 +14,12 @@ export function refOf(object: JsonObject): ObjectRef | undefined {
     ...{ version, kind, name },
     ...(typeof namespace === "string" && namespace !== "" && { namespace }),
   };
+}
+
+/** Identifies the object in any version of its API; `undefined` if it is none with a name. */
+export function idOf(object: JsonObject): string | undefined {
+  const ref = refOf(object);
+  return ref && refId(ref);
 }
 
 const prefix = "kustomize.toolkit.fluxcd.io/";

@@ -6,7 +6,7 @@ import type { Ignored } from "../../model/receipt.ts";
 import type { KustomizationPair } from "./compare-kustomization.ts";
 import type { FluxKustomization } from "./kustomization.ts";
 import { isPruned } from "./manifests.ts";
-import { deepest, type RenderedKustomization, type RenderedTree } from "./render-tree.ts";
+import { ancestors, deepest, type RenderedKustomization, type RenderedTree } from "./render-tree.ts";
 
 export interface PairedTrees {
   /** Sorted by name. */
@@ -85,11 +85,9 @@ function errorOfParent(one: RenderedKustomization | undefined, { all }: Rendered
 /** Why the merge may contain it all the same: what contains it, at any depth, is not rendered there. */
 function obstacleAbove({ parent }: RenderedKustomization, { base, merged }: Trees): string | undefined {
   const unshown = new Set(merged.unshown.map(({ deployment }) => deployment));
-  const seen = new Set<string>();
-  for (let at = parent; at !== undefined && !seen.has(at); at = base.all.get(at)?.parent) {
-    if (errorOf(merged.all.get(at)) !== undefined) return "what contains it cannot be built";
-    if (unshown.has(at)) return "what contains it is not compared";
-    seen.add(at);
+  for (const name of ancestors(parent, base.all)) {
+    if (errorOf(merged.all.get(name)) !== undefined) return "what contains it cannot be built";
+    if (unshown.has(name)) return "what contains it is not compared";
   }
   return undefined;
 }

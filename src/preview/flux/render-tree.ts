@@ -164,8 +164,8 @@ function specOf({ resource }: FluxKustomization): unknown {
   return resource["spec"];
 }
 
-/** The nearest first. */
-function ancestors(name: string | undefined, all: ReadonlyMap<string, RenderedKustomization>): string[] {
+/** Those that contain it, beginning with the named one: the nearest first. */
+export function ancestors(name: string | undefined, all: ReadonlyMap<string, RenderedKustomization>): string[] {
   const found: string[] = [];
   for (let at = name; at !== undefined && !found.includes(at); at = all.get(at)?.parent) found.push(at);
   return found;

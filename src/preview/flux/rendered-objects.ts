@@ -1,9 +1,9 @@
 /** What the whole tree of Kustomizations renders, looked up for each of them: read once, because it may be large. Pure. */
 import { isDeepStrictEqual } from "node:util";
 import type { JsonObject } from "../../kit/json.ts";
-import { keyText, type ObjectRef, refId } from "../../model.ts";
+import { keyText, type ObjectRef } from "../../model.ts";
 import type { FluxRendered } from "../../ports/flux-renderer.ts";
-import { definedKinds, namespacesAmong, refOf } from "./manifests.ts";
+import { definedKinds, idOf, namespacesAmong, refOf } from "./manifests.ts";
 import type { RenderedTree } from "./render-tree.ts";
 
 export interface RenderedObjects {
@@ -21,9 +21,8 @@ export function readRenderedObjects(base: RenderedTree, merged: RenderedTree): R
   const owners = new Map<string, string[]>();
   for (const [name, one] of merged.all) {
     for (const object of objectsIn(one.rendered)) {
-      const ref = refOf(object);
-      if (ref === undefined) continue;
-      const id = refId(ref);
+      const id = idOf(object);
+      if (id === undefined) continue;
       const known = owners.get(id);
       if (known === undefined) owners.set(id, [name]);
       else known.push(name);

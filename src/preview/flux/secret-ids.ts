@@ -1,9 +1,8 @@
 /** Which rendered objects have values that are secret and not known here. Pure. */
 import type { JsonObject } from "../../kit/json.ts";
-import { refId } from "../../model.ts";
 import type { FluxRendered } from "../../ports/flux-renderer.ts";
 import { isEncrypted } from "./ciphertext.ts";
-import { refOf } from "./manifests.ts";
+import { idOf } from "./manifests.ts";
 import { type Placeholders, variablesIn } from "./placeholders.ts";
 
 interface Known {
@@ -21,7 +20,7 @@ export function idsWithSecrets(
   if ("error" in after) return new Set();
   const isHidden = (object: JsonObject) => isEncrypted(object) || placeholders.isIn(object);
   const affected = before === undefined ? [] : idsWithVariables(before, after, isSecret);
-  return new Set([...affected, ...after.objects.filter(isHidden).flatMap(idOf)]);
+  return new Set([...affected, ...idsOf(after.objects.filter(isHidden))]);
 }
 
 /** Substitution may change the number, the order and the names of objects, and may shorten a value. In doubt, it is all of them. */
@@ -30,14 +29,13 @@ function idsWithVariables(
   after: Extract<FluxRendered, { readonly objects: unknown }>,
   isSecret: (variable: string) => boolean,
 ): readonly string[] {
-  const all = after.objects.flatMap(idOf);
+  const all = idsOf(after.objects);
   if ("error" in before) return all;
-  const original = new Map(before.objects.flatMap((object) => idOf(object).map((id) => [id, object] as const)));
+  const original = new Map(before.objects.flatMap((object) => idsOf([object]).map((id) => [id, object] as const)));
   const isSame = original.size === all.length && all.every((id) => original.has(id));
   return isSame ? all.filter((id) => [...variablesIn([original.get(id) ?? {}])].some(isSecret)) : all;
 }
 
-function idOf(object: JsonObject): string[] {
-  const ref = refOf(object);
-  return ref === undefined ? [] : [refId(ref)];
+function idsOf(objects: readonly JsonObject[]): readonly string[] {
+  return objects.flatMap((object) => idOf(object) ?? []);
 }
