@@ -10,6 +10,7 @@ import { type FluxSource, followedBy, type Heads, type RepoId } from "../../src/
 import type { Clock, FluxSources } from "../../src/ports.ts";
 import type { JobQueue } from "../queue.ts";
 import { createRotation, type Group } from "./rotation.ts";
+import { silenceMs } from "./silence.ts";
 
 export interface FluxSweepDeps {
   readonly sources: Pick<FluxSources, "all">;
@@ -38,10 +39,7 @@ export interface FluxSweep {
 const looksAtOnce = 4;
 const lookTimeoutMs = 60_000;
 const regroupMs = 5_000;
-/**
- * For repositories that the server cannot read, most of which need a login that only Flux has, and for commits that Flux
- * does not have after a request.
- */
+/** For repositories that the server cannot read, most of which need a login that only Flux has. */
 const longestBackoffMs = 3_600_000;
 
 type RepositoryGroup = Group<FluxSource>;
@@ -144,8 +142,7 @@ export function startFluxSweep(deps: FluxSweepDeps): FluxSweep {
       if (isNew) log.info(about, "found new commits for Flux without a webhook");
       else if (isWritten(last, source)) log.info(about, "Flux has not fetched a commit; requesting it again");
       const times = isNew ? 0 : last.times + Number(isWritten(last, source));
-      // Half a period early, so that the check one period later counts.
-      const againAt = now + Math.min(periodMs * (2 ** times - 0.5), longestBackoffMs);
+      const againAt = now + silenceMs(times, periodMs);
       requested.set(source.uid, { head, before: source.lastRequest, times, againAt });
     }
   }

@@ -4,6 +4,7 @@ import { keyText, type Heads, type ReconcileRequest } from "../../src/model.ts";
 import type { Clock, Deployments } from "../../src/ports.ts";
 import type { JobQueue } from "../queue.ts";
 import { type IncludedRemote, remotesOf } from "./remotes.ts";
+import { silenceMs } from "./silence.ts";
 
 export interface IncludeMovesDeps {
   readonly deployments: Pick<Deployments, "all">;
@@ -22,8 +23,6 @@ export interface IncludeMoves {
   /** Only these uses exist. */
   forgetOthers(members: readonly IncludedRemote[]): void;
 }
-
-const longestSilenceMs = 3_600_000;
 
 interface Asked {
   /** The refs and where they were. */
@@ -58,10 +57,8 @@ export function createIncludeMoves({ deployments, queue, clock, log, observe }: 
       const where = placeOf(one, heads);
       const before = asked.get(name);
       const times = before?.heads === where ? before.times + 1 : 0;
-      // Half a period early, so that the look one period later counts.
-      const silenceMs = Math.min(periodMs * (2 ** times - 0.5), longestSilenceMs);
       const { resourceVersion } = one.deployment;
-      asked.set(name, { heads: where, resourceVersion, times, againAt: now + silenceMs });
+      asked.set(name, { heads: where, resourceVersion, times, againAt: now + silenceMs(times, periodMs) });
     }
     log.info({ repo: first.repo, deployments: moved.length }, "found new commits of an included repository");
     observe?.found(moved.length);

@@ -18,6 +18,7 @@ import { createLimit } from "../../src/kit/limit.ts";
 import type { SkipCheck } from "./due-sweep.ts";
 import type { JobQueue } from "../queue.ts";
 import { isTracked } from "./remotes.ts";
+import { longestSilenceMs, silenceMs } from "./silence.ts";
 
 export interface RefMovesDeps {
   readonly deployments: Pick<Deployments, "all">;
@@ -58,7 +59,6 @@ export interface RefMoves {
 
 /** How many deployments are checked concurrently for whether the move affects them. */
 const checkedAtOnce = 8;
-const longestSilenceMs = 3_600_000;
 /** Pull requests that were requested because of a commit of their base: a preview may fail, or be none of ours. */
 const askedFor = { entries: 5_000, maxAgeMs: longestSilenceMs };
 
@@ -105,9 +105,7 @@ export function createRefMoves(deps: RefMovesDeps): RefMoves {
       const commit = commitOf(deployment.spec.source.ref, heads);
       const before = asked.get(key);
       const times = before && before.commit === commit ? before.times + 1 : 0;
-      // Half a period early, so that the check one period later counts.
-      const silenceMs = Math.min(periodMs * (2 ** times - 0.5), longestSilenceMs);
-      asked.set(key, { commit, times, againAt: now + silenceMs });
+      asked.set(key, { commit, times, againAt: now + silenceMs(times, periodMs) });
       if (commit !== undefined) gone.delete(key);
       // Only its status is updated to name the commit that is not deployed: no webhook was missed.
       if (deployment.spec.suspend) continue;
