@@ -23,7 +23,7 @@ import { parseManifest } from "../apis/kluctl/manifest.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import { followedBy, followsGit, type MergeGroupKey, type RepoId } from "../model.ts";
+import { followedBranch, followsGit, type MergeGroupKey, type RepoId } from "../model.ts";
 import { toShown } from "../model/report.ts";
 import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../log/tracing.ts";
@@ -295,10 +295,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
 /** The repositories of which Flux applies a branch. */
 function previewedFluxRepos({ live, fluxSources }: Pick<PreviewsDeps, "live" | "fluxSources">): readonly RepoId[] {
   if (!live.now.flux.previews) return [];
-  const branches = (fluxSources?.all() ?? []).filter(({ ref }) => {
-    const followed = followedBy(ref);
-    return followed.kind === "ref" && followed.name.startsWith("refs/heads/");
-  });
+  const branches = (fluxSources?.all() ?? []).filter(({ ref }) => followedBranch(ref) !== undefined);
   return branches.map(({ repo }) => repo);
 }
 

@@ -92,6 +92,12 @@ export function followedBy({ commit, name, semver, tag, branch }: FluxRef): Flux
   return { kind: "ref", name: tag ? `refs/tags/${tag}` : `refs/heads/${branch || "master"}` };
 }
 
+/** The name of the followed branch; `undefined` if it follows something else. */
+export function followedBranch(ref: FluxRef): string | undefined {
+  const followed = followedBy(ref);
+  return followed.kind === "ref" ? /^refs\/heads\/(.+)$/.exec(followed.name)?.[1] : undefined;
+}
+
 /**
  * The commit in a revision such as `main@sha1:<commit>`, or, as older versions wrote it, `main/<commit>`; `undefined` if
  * it names none.

@@ -2,7 +2,7 @@
  * Queues new previews when something that open pull requests were compared with has changed in Flux's resources: the spec or the
  * settings of a Kustomization, what it applied last, or the spec of its GitRepository.
  */
-import { annotation, type FluxDeployment, type FluxSource, followedBy } from "../model.ts";
+import { annotation, type FluxDeployment, type FluxSource, followedBranch } from "../model.ts";
 import type { FluxDeployments, FluxSources } from "../ports.ts";
 import { kustomizationName } from "../preview/flux/kustomization.ts";
 import type { ConcernedBranch } from "./concerned-branches.ts";
@@ -53,7 +53,6 @@ function specOf({ generation, uid, source, annotations = {} }: FluxDeployment): 
 
 /** The branch whose pull requests it concerns. */
 function branchOf({ repo, ref }: FluxSource): readonly { repo: FluxSource["repo"]; branch: string }[] {
-  const followed = followedBy(ref);
-  const branch = followed.kind === "ref" ? /^refs\/heads\/(.+)$/.exec(followed.name)?.[1] : undefined;
+  const branch = followedBranch(ref);
   return branch === undefined ? [] : [{ repo, branch }];
 }
