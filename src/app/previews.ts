@@ -274,7 +274,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
         log,
       })
     : undefined;
-  const waiting = startWaitingPreviews({ queue, log });
+  const waiting = live.now.preview.enabled ? startWaitingPreviews({ queue, log }) : undefined;
   // A configured login alone does not mean that code of anyone who opens a pull request may be rendered.
   if (!sweep) log.info({ forges: [...forges.keys()] }, "previews disabled: preview.enabled is false");
   live.onChange(({ preview }) => comparisons.resize(preview.concurrency));
@@ -285,7 +285,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
       stopRolloutWatch();
       stopPreviewWatch();
       stopWaking();
-      await Promise.all([sweep?.stop(), flux?.stop(), waiting.stop()]);
+      await Promise.all([sweep?.stop(), flux?.stop(), waiting?.stop()]);
       await Promise.all([previewer.stop(drainMs), reporter.stop(drainMs)]);
       await fluxPreviews?.stop();
     },
