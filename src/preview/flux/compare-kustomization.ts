@@ -52,7 +52,7 @@ export interface FluxComparing {
 
 const longestError = 500;
 const words =
-  "Its objects are in a cluster that only a Secret names, and no Secret of Flux is read: this cannot be compared.";
+  "Its objects are in a cluster that only a Secret names. No Secret of Flux is read, so they cannot be compared.";
 
 /** Never rejects, unless the signal aborts. */
 export async function compareKustomization(pair: KustomizationPair, comparing: FluxComparing): Promise<PreviewResult> {
