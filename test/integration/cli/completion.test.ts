@@ -16,10 +16,9 @@ test("zsh completes the same words as bash, with their descriptions", async () =
   const { out: script } = await towline(["completion", "zsh"]);
   // Replaces what zsh's line editor provides when Tab is pressed, and prints what would be shown.
   const shown = `_describe() { eval 'print -rl -- "\${'"\${@[-1]}"'[@]}"' }; _files() { print files }; compdef() { }`;
-  const complete = async (...words: string[]) => {
-    const asked = `${shown}\n${script}\nwords=(towline "$@"); CURRENT=$#words; _towline`;
-    return (await run(zsh, ["-f", "-c", asked, "zsh", ...words])).stdout.trim().split("\n");
-  };
+  const file = join(await useTempDir(), "towline.zsh"); // longer than an argument may be
+  await writeFile(file, `${shown}\n${script}\nwords=(towline "$@"); CURRENT=$#words; _towline`);
+  const complete = async (...words: string[]) => (await run(zsh, ["-f", file, ...words])).stdout.trim().split("\n");
   expect(await complete("get", "")).toContain("previews:List open pull requests and what merging each would change");
   expect(await complete("get", "deployments", "--w")).toContain(
     "--watch:Keep running and print deployments that change, until Ctrl-C",

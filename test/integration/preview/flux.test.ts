@@ -7,6 +7,7 @@ import type { JsonObject } from "../../../src/kit/json.ts";
 import { createApiLogins } from "../../../src/kube/api-logins.ts";
 import { createKubeClient } from "../../../src/kube/client.ts";
 import { createPreviewClusters } from "../../../src/kube/preview-clusters.ts";
+import { installFlux } from "../../support/older-api.ts";
 import { aFluxResource, fakeFluxPreviews, ownedBy } from "../../support/flux-previews.ts";
 import { aPreviewWorld, base } from "../../support/preview.ts";
 import { whenMay } from "../../support/accounts.ts";
@@ -28,6 +29,22 @@ async function useAccount(cluster: TestCluster): Promise<void> {
     subjects: [{ kind: "ServiceAccount", name: account, namespace }],
   } as KubernetesObject);
   await whenMay(cluster, account, [{ namespace, verb: "patch", resource: "services" }]);
+}
+
+/** Gives the account a right that the role `admin` does not have. */
+async function allow(cluster: TestCluster, rule: { apiGroups: string[]; resources: string[] }): Promise<void> {
+  const rbac = "rbac.authorization.k8s.io";
+  const { namespace } = cluster;
+  const metadata = { name: `${account}-more` };
+  const rules = [{ ...rule, verbs: ["get", "create", "patch"] }];
+  await cluster.create({ apiVersion: `${rbac}/v1`, kind: "Role", metadata, rules } as KubernetesObject);
+  await cluster.create({
+    ...{ apiVersion: `${rbac}/v1`, kind: "RoleBinding", metadata },
+    roleRef: { apiGroup: rbac, kind: "Role", ...metadata },
+    subjects: [{ kind: "ServiceAccount", name: account, namespace }],
+  } as KubernetesObject);
+  const [group, resource] = [rule.apiGroups[0] ?? "", rule.resources[0] ?? ""];
+  await whenMay(cluster, account, [{ namespace, verb: "patch", group, resource }]);
 }
 
 async function useFlux(
@@ -186,7 +203,9 @@ test("what Flux's own code renders of two commits is compared with the cluster, 
   const variables = { substituteFrom: [{ kind: "Secret", name: "vars" }] };
   const spec = { interval: "1m", postBuild: variables };
   const world = await useFlux(() => ({ base: {}, merged: {} }), [], spec);
-  const { namespace } = world.cluster;
+  const { namespace, kubeconfig } = world.cluster;
+  await installFlux(kubeconfig);
+  await allow(world.cluster, { apiGroups: ["kustomize.toolkit.fluxcd.io"], resources: ["kustomizations"] });
   const settings = (level: string) =>
     `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: ${namespace}}\ndata: {level: "${level}", who: "\${WHO}"}\n`;
   const nested = JSON.stringify(aFluxResource("nested", { namespace, spec: { interval: "1m", path: "./nested" } }));
@@ -213,7 +232,7 @@ test("what Flux's own code renders of two commits is compared with the cluster, 
   expect(comment).toContain("compared with the base branch, not with the cluster");
   expect(comment).not.toContain("kustomize.toolkit.fluxcd.io/name");
   expect(world.previews()).toMatchObject([
-    { deployment: { name: "apps" }, state: "done", counts: { changed: 1, new: 0, errors: 1 } },
+    { deployment: { name: "apps" }, state: "done", counts: { changed: 1, new: 1, errors: 0 } },
     { deployment: { name: "nested" }, state: "done", counts: { changed: 0, new: 1, errors: 0 } },
   ]);
 });
