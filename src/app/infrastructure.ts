@@ -70,7 +70,7 @@ export async function openInfrastructure(config: Config, log: Logger, reading?: 
   if (runner === undefined) showIsolation(isolation, { config, metrics, log });
   const tools = startTools({
     ...{ live, isolation, dispatch: runner?.dispatch, client, logLines: store.logLines, secretList },
-    ...{ metrics, deploymentMetrics, inStage, log },
+    ...{ metrics, deploymentMetrics, inStage, clock, log },
   });
   const fluxRefusal = await findFluxRefusal(config, tools.fluxRenderer, log);
   const forges = await openLiveForges(live, { metrics, clock, log });

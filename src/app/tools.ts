@@ -4,8 +4,10 @@ import type { LogLines } from "../redis/log-lines.ts";
 import type { LiveConfig } from "../config/live.ts";
 import type { Confine } from "../kluctl/confine.ts";
 import { createKluctl, type KluctlObserver, type KluctlProcesses } from "../kluctl/kluctl.ts";
+import { withSteadyTimes } from "../kluctl/steady-times.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { Logger, SecretList } from "../log.ts";
+import type { Clock } from "../ports.ts";
 import type { Metrics } from "../metrics.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import type { Dispatch } from "../preview-runner/dispatch.ts";
@@ -31,6 +33,7 @@ export interface ToolsDeps {
   readonly metrics: Metrics;
   readonly deploymentMetrics: Pick<DeploymentMetrics, "kluctlRan">;
   readonly inStage: InStage;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -57,7 +60,7 @@ export function startTools(deps: ToolsDeps) {
     },
   });
   const confine = deps.isolation && openConfine(deps);
-  const own = openKluctl(starter, confine, deps);
+  const own = withSteadyTimes(openKluctl(starter, confine, deps), deps.clock);
   const kluctl = stagedKluctl(confine && deps.dispatch ? atRunner(own, confine, deps.dispatch, deps) : own, inStage);
   const stopRemoving = startRemovingMirrors(sources, log);
   return {
