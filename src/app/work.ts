@@ -135,14 +135,13 @@ export function startWork(deps: WorkDeps): StartedWork {
     running: () => workers.reduce((sum, { worker }) => sum + worker.running(), 0),
     async stop(drainMs) {
       clearInterval(looking);
-      stopWaking();
-      stopWakingDependents();
       stopDriftWaking?.();
       await Promise.all([sweep.stop(), redeliveries.stop()]);
       await skips?.audit.stop();
       const others = [previews?.stop(drainMs), notifications.stop(drainMs), flux.stop(drainMs)];
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), ...others]);
-      // The last jobs have changed something, too; the next leader reports it.
+      // The last jobs have changed something, too: others may depend on it, and the next leader reports it.
+      await Promise.all([stopWaking(), stopWakingDependents()]);
       await previews?.stopWatching();
       await skips?.applied.stop();
     },

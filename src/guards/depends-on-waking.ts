@@ -34,7 +34,7 @@ interface Dependent {
  * Returns a function that stops it. What Redis does not accept is repeated, and a server that starts requests each
  * blocked deployment once: a dependency that became ready while no server was watching does not change again.
  */
-export function startDependencyWaking({ deployments, queue, log }: DependencyWakingDeps): () => void {
+export function startDependencyWaking({ deployments, queue, log }: DependencyWakingDeps): () => Promise<void> {
   const dependents = new Map<string, Dependent>();
   const enqueue = (requests: readonly ReconcileRequest[]) => queue.enqueue(requests);
   const gathered = gatherRequests({ enqueue, refused: "could not queue waiting dependents; retrying", log });

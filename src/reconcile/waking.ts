@@ -20,10 +20,10 @@ export interface WakingDeps {
 }
 
 /**
- * Returns a function that stops it. Requests that Redis does not accept are repeated: no resource shows that another one
+ * Returns a function that stops it, and first queues what is requested. Requests that Redis does not accept are repeated: no resource shows that another one
  * was removed, and no status which health checks a deployment was found to pass.
  */
-export function startWaking({ deployments, queue, log }: WakingDeps): () => void {
+export function startWaking({ deployments, queue, log }: WakingDeps): () => Promise<void> {
   const gathered = gatherRequests({ enqueue, refused: "could not queue changes; retrying", log });
 
   async function enqueue(requests: readonly ReconcileRequest[]): Promise<void> {

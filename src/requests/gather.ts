@@ -4,8 +4,8 @@ import { keyText, type ReconcileRequest } from "../model.ts";
 
 export interface Gathered {
   add(request: ReconcileRequest): void;
-  /** Nothing is queued any more. */
-  stop(): void;
+  /** Queues what is gathered, unless Redis does not accept it; nothing is queued any more afterwards. */
+  stop(): Promise<void>;
 }
 
 export interface GatheredDeps {
@@ -23,35 +23,47 @@ const againMs = 5_000;
 export function gatherRequests({ enqueue, refused, log }: GatheredDeps): Gathered {
   const gathered = new Map<string, ReconcileRequest>();
   let planned: NodeJS.Timeout | undefined;
+  let queueing: Promise<void> = Promise.resolve();
   let stopped = false;
 
-  function gather(request: ReconcileRequest): void {
-    gathered.set(`${keyText(request.deployment)} ${request.cause}`, request);
+  const idOf = ({ deployment, cause }: ReconcileRequest) => `${keyText(deployment)} ${cause}`;
+
+  async function queueAll(): Promise<void> {
+    if (gathered.size === 0) return;
+    const requests = [...gathered.values()];
+    gathered.clear();
+    try {
+      await enqueue(requests);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      log.warn(
+        { requests: requests.length, error: reason },
+        stopped ? "the server stopped before Redis took its last requests" : refused,
+      );
+      // What was requested since then is newer: its resource may follow another repository.
+      for (const request of requests) if (!gathered.has(idOf(request))) gathered.set(idOf(request), request);
+      if (!stopped) plan(againMs);
+    }
   }
 
   function plan(afterMs: number): void {
     planned ??= setTimeout(() => {
       planned = undefined;
-      const requests = [...gathered.values()];
-      gathered.clear();
-      enqueue(requests).catch((error: unknown) => {
-        const reason = error instanceof Error ? error.message : String(error);
-        log.warn({ requests: requests.length, error: reason }, refused);
-        if (stopped) return;
-        requests.forEach(gather);
-        plan(againMs);
-      });
+      queueing = queueAll();
     }, afterMs);
   }
 
   return {
     add(request) {
-      gather(request);
+      if (stopped) return;
+      gathered.set(idOf(request), request);
       plan(gatherMs);
     },
-    stop() {
+    async stop() {
       stopped = true;
       clearTimeout(planned);
+      await queueing;
+      await queueAll();
     },
   };
 }

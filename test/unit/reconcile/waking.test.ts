@@ -76,3 +76,35 @@ test("requests that Redis did not accept are repeated, because no sweep would fi
     { deployment: checked.key, cause: "change" },
   ]);
 });
+
+test("what is requested while the server stops is queued before it ends, and nothing afterwards", async () => {
+  const { queue, requests } = aQueue();
+  let emit: Parameters<WakingDeps["deployments"]["onChange"]>[0] = () => undefined;
+  const onChange: WakingDeps["deployments"]["onChange"] = (callback) => void (emit = callback);
+  const stop = startWaking({ deployments: { onChange, all: () => [] }, queue, log: silentLog });
+  emit({ kind: "added", deployment: aDeployment({ key: { namespace: "shop", name: "a" } }) });
+  await stop();
+  emit({ kind: "added", deployment: aDeployment({ key: { namespace: "shop", name: "b" } }) });
+  await stop();
+  expect(requests).toMatchObject([{ deployment: { name: "a" } }]);
+});
+
+test("a request that was refused does not replace a newer one of the same deployment", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const [before, now] = ["git.example.com/old", "git.example.com/new"] as const;
+  const { queue, moved, requests, redis } = aQueue(true);
+  const { promise: answer, reject } = Promise.withResolvers<{ queued: number }>();
+  const { enqueue } = queue;
+  queue.enqueue = () => answer;
+  const watched = watching(queue);
+  watched(aDeployment({ repo: before as RepoId }));
+  await vi.advanceTimersByTimeAsync(1_000);
+  watched(aDeployment({ repo: now as RepoId }));
+  reject(new QueueUnavailableError("down"));
+  queue.enqueue = enqueue;
+  redis.failing = false;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(requests).toMatchObject([{ repo: now }]);
+  expect(moved.at(-1)).toEqual(now);
+});
