@@ -8,6 +8,12 @@ export function deployedCommitOf(last: CommandSummary | undefined): string | und
   return typeof commit === "string" && commit !== "" ? commit : undefined;
 }
 
+/** Whether it was a requested prune, whose result takes the place of that of the deploy before it. */
+export function wasPrune(last: CommandSummary | undefined): boolean {
+  const { command } = (last?.document["commandInfo"] ?? {}) as { command?: unknown };
+  return command === "prune";
+}
+
 /** Whether nothing was applied. */
 export function wasDryRun(last: CommandSummary | undefined): boolean {
   const { dryRun } = (last?.document["commandInfo"] ?? {}) as { dryRun?: unknown };

@@ -1,6 +1,7 @@
 /** Runs one command that a user requested. The reconciliation that follows decides the deployment's final status. */
 import { PrepareError } from "../errors.ts";
 import type { CommandResult, ManualCommand } from "../model.ts";
+import { wasPrune } from "../model/last-deploy.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { failureOf, reason } from "../reconcile/status/conditions.ts";
 import { toFailure } from "../reconcile/failures.ts";
@@ -51,7 +52,7 @@ async function attempt(kind: ManualCommand, work: Work): Promise<RequestAnswer> 
         const { lastObjectsHash, lastDeployResult: last } = deployment.status;
         const isApplied = kind === "deploy" && concernsIt && !steps.dryRun && result.errors.length === 0;
         const applied = isApplied ? result.objectsHash : undefined;
-        const hidesErrors = kind === "prune" && !steps.dryRun && (last?.errors ?? 0) > 0;
+        const hidesErrors = kind === "prune" && !steps.dryRun && (last?.errors ?? 0) > 0 && !wasPrune(last);
         status.set({ lastObjectsHash: hidesErrors ? undefined : (applied ?? lastObjectsHash) });
       }
       const [resultId] = await steps.stored();

@@ -111,7 +111,8 @@ test("kluctl's web UI shows our deployments like those of kluctl's controller, a
       project(namespace, { color: "a-red-one" }, { "gone.yml": aMap(namespace, "gone-{{ target.name }}") }),
     );
     const [shop, manual] = [deployment("shop"), deployment("manual")];
-    await shop.create(aSpec(repo.url, { validate: true, args: { a: 1 } }));
+    // Only ours retries a failed deploy by itself.
+    await shop.create(aSpec(repo.url, { validate: true, args: { a: 1 }, retryInterval: "1h" }));
     await manual.create(aSpec(repo.url, { validate: true, manual: true, target: "staging" }));
 
     const results: Json = {};
@@ -157,6 +158,10 @@ test("kluctl's web UI shows our deployments like those of kluctl's controller, a
     const second = await read("second", await shop.settles(commit));
     const validated = await read("validated", await ask("validateNow", "validateRequestResult"));
     const deployed = await read("deployed", await ask("deployNow", "deployRequestResult"));
+    // After a deploy that failed, ours deploys again when it has pruned.
+    const mend = await repo.push({ "app/broken.yml": undefined });
+    await press("reconcileNow", "shop");
+    const mended = await read("mended", await shop.settles(mend));
     await ask("pruneNow", "pruneRequestResult");
     // Both controllers check once more after it.
     await shop.until("no orphan", ({ status }) => status?.["lastDriftDetectionResultMessage"] === "no drift");
@@ -172,9 +177,11 @@ test("kluctl's web UI shows our deployments like those of kluctl's controller, a
         return [`${String(event["type"])} ${resource?.metadata?.name ?? summary?.id ?? ""}`, event];
       }),
     );
-    const states = { waiting, approved, suspended, first, second, validated, deployed, pruned };
-    const shown = comparable({ ...states, results, events: Object.values(newest) }, { namespace, repo });
-    return { ...states, shown };
+    const states = { waiting, approved, suspended, first, second, validated, deployed, mended, pruned };
+    const shown = comparable({ ...states, results }, { namespace, repo });
+    // Each once: ours also validates after a requested deploy and a prune.
+    const said = comparable(Object.values(newest), { namespace, repo }) as Json[];
+    return { ...states, shown, said: [...new Set(said.map((event) => JSON.stringify(event)))].sort() };
   }
 
   const towline = await useTowlineProcess(world);
@@ -183,6 +190,7 @@ test("kluctl's web UI shows our deployments like those of kluctl's controller, a
   const logs = webui.logs({ name: "shop", namespace: world.cluster.namespace });
   const [ours, theirs] = await Promise.all([tour(world), tour(beside)]);
   expect(ours.shown).toEqual(theirs.shown);
+  expect(ours.said).toEqual(theirs.said);
 
   expect(readyOf(ours.approved)).toMatchObject({ status: "True", message: expect.stringContaining("3 new objects") });
   expect(ours.suspended.spec).toMatchObject({ suspend: true });

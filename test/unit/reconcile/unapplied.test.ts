@@ -151,6 +151,23 @@ test.each(["prune", "deploy"] as const)(
   },
 );
 
+test("a prune that failed and then succeeds is not followed by a deploy of what is deployed", async () => {
+  const { ask, commands, kluctl, ready } = await aDeployed();
+  const asPrune = (result: ReturnType<typeof renders>) => {
+    const command = { ...(result.document["command"] as object), command: "prune" };
+    return { ...result, document: { ...result.document, command } };
+  };
+  kluctl.answers.prune = asPrune(renders(1, { errors: 1 }));
+  ask("prune");
+  expect(await commands("manual")).toEqual(["prune", "diff"]);
+  expect(ready()).toMatchObject({ status: "False" });
+
+  kluctl.answers.prune = asPrune(renders(1));
+  ask("prune");
+  expect(await commands("manual")).toEqual(["prune", "diff"]);
+  expect(ready()).toMatchObject({ status: "True" });
+});
+
 test.each([
   ["it is stopped", "stopped"],
   ["it takes too long", "timeout"],
