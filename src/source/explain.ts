@@ -163,3 +163,13 @@ function scrub(text: string, { login }: Remote): string {
   }
   return clean.slice(0, 500);
 }
+
+/** Translates failures to SourceErrors; a caller that was cancelled gets its own reason back. */
+export async function explained<T>(remote: Remote, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw explain(error, remote);
+  }
+}
