@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { routeSchema, targetSchema } from "../../src/config/notifications-schema.ts";
-import { forgeSchema } from "../../src/config/schema.ts";
+import { forgeSchema } from "../../src/config/forge-schema.ts";
 import { configFields, type Field, forgeFields } from "../../src/config/fields.ts";
 
 /** Configuration keys that the chart sets itself, or whose value is fixed by the image. */

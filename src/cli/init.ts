@@ -6,7 +6,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { Option } from "commander";
 import { stringify } from "yaml";
 import { loadConfig } from "../config.ts";
-import { forgeKinds } from "../config/schema.ts";
+import { forgeKinds } from "../config/forge-schema.ts";
 import { ConfigError } from "../errors.ts";
 import type { MadeApp } from "../forge/github-manifest.ts";
 import { clusterConfig } from "./cluster.ts";

@@ -1,7 +1,8 @@
 /** The schema as a list of keys, for options, variables, the documentation and `config print`. */
 import { z } from "zod";
 import { routeSchema, targetSchema } from "./notifications-schema.ts";
-import { configSchema, type FieldMeta, type forgeKinds, forgeSchema } from "./schema.ts";
+import { type forgeKinds, forgeSchema } from "./forge-schema.ts";
+import { configSchema, type FieldMeta } from "./schema.ts";
 
 export interface Field extends FieldMeta {
   /** `webhooks.port` */

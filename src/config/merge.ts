@@ -3,7 +3,7 @@ import { configFields, type Field, forgeFields } from "./fields.ts";
 import { explainUnreadable } from "./file.ts";
 import { findNearest } from "../kit/nearest.ts";
 import { didYouMean, pathText, type Problem } from "./problems.ts";
-import { forgeKinds } from "./schema.ts";
+import { forgeKinds } from "./forge-schema.ts";
 import { ownVariables } from "./variables.ts";
 
 export interface ConfigSources {

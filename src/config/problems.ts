@@ -3,7 +3,8 @@ import type { z } from "zod";
 import { ConfigError } from "../errors.ts";
 import { findNearest } from "../kit/nearest.ts";
 import { routeSchema, targetSchema } from "./notifications-schema.ts";
-import { configSchema, forgeSchema } from "./schema.ts";
+import { forgeSchema } from "./forge-schema.ts";
+import { configSchema } from "./schema.ts";
 
 export interface Problem {
   readonly where: string;

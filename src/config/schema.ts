@@ -1,39 +1,13 @@
 /** The schema of the configuration, from which types, options, variables and documentation are derived. */
 import { z } from "zod";
+import { forgeSchema } from "./forge-schema.ts";
 import { notificationsSchema } from "./notifications-schema.ts";
+import { pageSchema } from "./page-schema.ts";
+import { previewSchema } from "./preview-schema.ts";
 import { recordingSchema } from "./recording-schema.ts";
-import { integer, size, text, token } from "./schema-parts.ts";
-import {
-  appId,
-  bindAddress,
-  callbackUrl,
-  claim,
-  duration,
-  flag,
-  groups,
-  hostName,
-  hostRule,
-  httpUrl,
-  issuerUrl,
-  loginCallbackPath,
-  kubernetesName,
-  network,
-  oneOf,
-  pageToken,
-  path,
-  port,
-  privateKey,
-  proxySecret,
-  redisUrl,
-  runnerAddress,
-  runnerBindAddress,
-  runnerToken,
-  secret,
-  shortestToken,
-  shortestWebhookSecret,
-  sentinel,
-  webhookSecret,
-} from "./schema-values.ts";
+import { redisSchema } from "./redis-schema.ts";
+import { integer, size, text } from "./schema-parts.ts";
+import { bindAddress, duration, flag, kubernetesName, network, oneOf, path, port } from "./schema-values.ts";
 
 /** Metadata of a key. zod copies it to the JSON schema under these names. */
 export interface FieldMeta {
@@ -46,73 +20,9 @@ export interface FieldMeta {
   readonly secret?: boolean;
 }
 
-export const forgeKinds = ["github", "gitlab", "gitea"] as const;
-export const reportForms = ["auto", "checks", "statuses"] as const;
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 export const logFormats = ["json", "pretty", "auto"] as const;
 export const leaderElections = ["shared", "exclusive", "off"] as const;
-
-export const pageRoles = ["viewer", "operator"] as const;
-export const pullRequestLinks = ["signed", "login", "off"] as const;
-
-export const forgeSchema = z.strictObject({
-  id: text
-    .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must consist of lower-case letters, digits and -")
-    .max(40, "must have at most 40 characters")
-    .meta({ description: "Unique name of the forge, in logs and in its webhook address `/webhooks/<id>`." }),
-  kind: oneOf(forgeKinds).meta({ description: "Kind of git host. Use `gitea` for Forgejo." }),
-  apiUrl: httpUrl.optional().meta({
-    description:
-      "Base URL of the API of a self-hosted git host: `https://github.example.com/api/v3`, `https://gitlab.example.com/api/v4`, `https://gitea.example.com/api/v1`.",
-  }),
-  webUrl: httpUrl.optional().meta({
-    defaultText: "derived from `apiUrl`",
-    description:
-      "Public address of the git host, for links and repository URLs, if Towline reaches its API at another address: `https://gitea.example.com` with `apiUrl: http://gitea.gitea.svc:3000/api/v1`.",
-  }),
-  hosts: z.array(hostName, { error: "must be a list" }).prefault([]).meta({
-    defaultText: "the hosts of `apiUrl` and `webUrl`, or the public service",
-    description:
-      "Additional host names of its repositories, such as one for SSH. Events from other forges for repositories on these hosts are ignored.",
-  }),
-  webhooks: flag.prefault(true).meta({
-    description:
-      "`false`: the forge sends no webhooks, for example because it cannot reach the server. No webhook secret is needed; branches and pull requests are polled every ten seconds instead: see docs/webhooks.md.",
-  }),
-  deployments: flag.prefault(false).meta({
-    description:
-      "Also reports each deployed commit as a deployment to an environment of the git host, whose pages then show what is deployed where: see docs/deployments.md. GitHub and GitLab only; needs a token or a GitHub App.",
-  }),
-  webhookSecrets: z
-    .array(webhookSecret, { error: "must be a list" })
-    .prefault([])
-    .meta({
-      secret: true,
-      variable: "WEBHOOK_SECRET",
-      description: `Webhook secrets, ${shortestWebhookSecret} characters or more each. Any of them is accepted. To rotate: add the new secret, change it at the git host, remove the old one. In the variable, separate secrets with commas or line breaks.`,
-    }),
-  webhookSecretFiles: z.array(path, { error: "must be a list" }).prefault([]).meta({
-    variable: "WEBHOOK_SECRET_FILE",
-    description: "Files with webhook secrets, one per line.",
-  }),
-  token: token.optional().meta({
-    secret: true,
-    description:
-      "Token for the API. With a token or a GitHub App, Towline sets commit statuses or check runs and, with `preview.enabled`, previews pull requests.",
-  }),
-  tokenFile: path.optional().meta({ description: "File to read the token from." }),
-  appId: appId.optional().meta({ description: "ID of an installed GitHub App, instead of a token." }),
-  appPrivateKey: privateKey.optional().meta({ secret: true, description: "The App's private key (PEM)." }),
-  appPrivateKeyFile: path.optional().meta({ description: "File to read the App's private key from." }),
-  reportAs: oneOf(reportForms).prefault("auto").meta({
-    description:
-      "GitHub only. `checks`: shows the state of a commit as check runs, which only an App may write. `statuses`: as commit statuses. `auto`: as check runs where the App has the permission.",
-  }),
-  insecureAllowUnsigned: flag.prefault(false).meta({
-    description:
-      "Accepts unsigned deliveries, so that every client that reaches the port can trigger reconciliations. For experiments only.",
-  }),
-});
 
 export const configSchema = z.strictObject({
   forges: z
@@ -156,120 +66,7 @@ export const configSchema = z.strictObject({
       }),
     })
     .prefault({}),
-  page: z
-    .strictObject({
-      host: text.prefault("0.0.0.0").meta({ description: "Address of the page." }),
-      port: port.prefault(8090).meta({
-        description:
-          "Port of the page and its API, which are enabled by `token`, `proxyHeader` or `oidc.issuer`: see docs/page.md. Must differ from the webhooks' port; 0: any free port.",
-      }),
-      publicUrl: httpUrl.optional().meta({
-        defaultText: "derived from `oidc.redirectUrl`",
-        description:
-          "Public address of the page, for links in notifications, in comments on pull requests and in statuses of commits: `https://towline.example.com`.",
-      }),
-      pullRequestLinks: oneOf(pullRequestLinks).optional().meta({
-        defaultText: "`login` with `proxyHeader` or `oidc`, otherwise `signed`",
-        description:
-          "Links in comments on pull requests to the full diff on the page, signed and valid for 30 days. `signed`: a link opens the page of its pull request without a login. `login`: only for users who are logged in. `off`: neither comments nor statuses of pushed commits have links. Needs `publicUrl`.",
-      }),
-      token: pageToken.optional().meta({
-        secret: true,
-        description: `Token for access to the page, ${shortestToken} characters or more.`,
-      }),
-      tokenFile: path.optional().meta({ description: "File to read the page's token from." }),
-      tokenRole: oneOf(pageRoles).prefault("viewer").meta({
-        description: "Role of the token: `viewer` is read-only, `operator` may also request deploys and other actions.",
-      }),
-      proxyHeader: text
-        .regex(/^[A-Za-z0-9-]{1,100}$/, "must be the name of a header")
-        .optional()
-        .meta({
-          description:
-            "Header with the user name that an authenticating proxy sets, such as `X-Auth-Request-User`. Accepted from `proxyAddresses` only.",
-        }),
-      proxyGroupsHeader: text
-        .regex(/^[A-Za-z0-9-]{1,100}$/, "must be the name of a header")
-        .optional()
-        .meta({
-          description:
-            "Header with the user's groups, separated by commas, that this proxy sets, such as `X-Auth-Request-Groups`.",
-        }),
-      proxyAddresses: z
-        .array(network, { error: "must be a list" })
-        .prefault([])
-        .meta({ description: "Addresses of this proxy, as `10.0.0.7` or `10.0.0.0/24`." }),
-      proxySecret: proxySecret.optional().meta({
-        secret: true,
-        description: `Secret that this proxy sends with each request, ${shortestToken} characters or more. It protects against other clients with one of \`proxyAddresses\`.`,
-      }),
-      proxySecretFile: path.optional().meta({ description: "File to read the proxy's secret from." }),
-      proxySecretHeader: text
-        .regex(/^[A-Za-z0-9-]{1,100}$/, "must be the name of a header")
-        .prefault("X-Towline-Proxy-Secret")
-        .meta({ description: "Header with the proxy's secret." }),
-      oidc: z
-        .strictObject({
-          issuer: issuerUrl.optional().meta({
-            description: "OpenID Connect identity provider for logins: the issuer URL in its tokens.",
-          }),
-          clientId: text.optional().meta({ description: "Client ID of Towline at the identity provider." }),
-          clientSecret: secret.optional().meta({
-            secret: true,
-            description: "Client secret. It also encrypts sessions: changing the client secret ends all sessions.",
-          }),
-          clientSecretFile: path.optional().meta({ description: "File to read the client secret from." }),
-          redirectUrl: callbackUrl.optional().meta({
-            description: `Redirect URL after a login: the page's public address followed by \`${loginCallbackPath}\`.`,
-          }),
-          scopes: z
-            .array(text, { error: "must be a list" })
-            .prefault(["openid", "profile", "email"])
-            .meta({ description: "Requested scopes; some providers need `groups` as well." }),
-          nameClaim: claim.prefault("email").meta({
-            description:
-              "Claim with the user name. The audit log records it, and requests to the cluster impersonate it. It must not be editable by users. With `email`, logins without `email_verified: true` are rejected.",
-          }),
-          groupsClaim: claim.prefault("groups").meta({ description: "Claim with the user's groups." }),
-          session: duration("5m", "24h").prefault("8h").meta({
-            description:
-              "Duration of a session. Changes to a user's groups at the provider take effect at the next login.",
-          }),
-        })
-        .prefault({}),
-      viewerGroups: groups.meta({
-        description:
-          "Groups with read access; `*`: every authenticated user. Users in neither list have no access, except if both lists are empty and a proxy authenticates users.",
-      }),
-      operatorGroups: groups.meta({
-        description:
-          "Groups that may also reconcile, deploy, validate, prune, suspend, resume, approve, replay and retry.",
-      }),
-      namespacesByGroup: z
-        .array(text.regex(/^.+=[a-z0-9*][-a-z0-9*]*$/, 'must be "group=namespace", such as "developers=shop-*"'), {
-          error: "must be a list",
-        })
-        .prefault([])
-        .meta({
-          description:
-            "Namespaces that a group may see, as `developers=shop` or `developers=shop-*`; `*=…`: every authenticated user. If set, users see no other namespaces. With `actAs: caller` they also need permission to `get` KluctlDeployments there.",
-        }),
-      actAs: oneOf(["caller", "server"]).prefault("caller").meta({
-        description:
-          "Identity for requests to the cluster on behalf of page users. `caller`: the user, with their own permissions; the server needs permission to impersonate them, see docs/rights.md. `server`: the server's own identity.",
-      }),
-      userPrefix: text.optional().meta({
-        defaultText: "none",
-        description:
-          "Prefix of user names when the server impersonates users, like the API server's `--oidc-username-prefix`.",
-      }),
-      groupPrefix: text.optional().meta({
-        defaultText: "none",
-        description:
-          "Prefix of group names when the server impersonates users, like the API server's `--oidc-groups-prefix`.",
-      }),
-    })
-    .prefault({}),
+  page: pageSchema.prefault({}),
   sourceOverride: z
     .strictObject({
       bindAddress: bindAddress.prefault("0").meta({
@@ -300,39 +97,7 @@ export const configSchema = z.strictObject({
     defaultText: "`$XDG_STATE_HOME/towline`, `~/.local/state/towline` or `/var/lib/towline`",
     description: "Directory for mirrors of repositories and the private Redis. It can be deleted without data loss.",
   }),
-  redis: z
-    .strictObject({
-      url: redisUrl.optional().meta({
-        secret: true,
-        defaultText: "a private Redis",
-        description:
-          "URL of Redis: `redis://`, `rediss://` (TLS) or `unix://`. Without it Towline starts a private Redis, which supports one replica only.",
-      }),
-      urlFile: path.optional().meta({ description: "File to read the URL from." }),
-      password: secret
-        .optional()
-        .meta({ secret: true, description: "Password for `redis.url`, to keep it out of the URL." }),
-      passwordFile: path.optional().meta({ description: "File to read the password from." }),
-      caFile: path.optional().meta({
-        defaultText: "Node's certificate authorities",
-        description: "File (PEM) with the certificate authorities of Redis and its sentinels.",
-      }),
-      sentinels: z.array(sentinel, { error: "must be a list" }).prefault([]).meta({
-        description:
-          "Redis Sentinels, as `host:port`. The host of `redis.url` is then the name of the master: `redis://mymaster`.",
-      }),
-      sentinelPassword: secret.optional().meta({ secret: true, description: "Password of the sentinels." }),
-      sentinelPasswordFile: path.optional().meta({ description: "File to read the sentinels' password from." }),
-      prefix: text
-        .regex(/^[\w.-]+$/, 'must consist of letters, digits, "_", "." and "-"')
-        .prefault("towline")
-        .meta({ description: "Prefix of all keys. Servers with the same prefix share one queue." }),
-      server: path.optional().meta({
-        defaultText: "`redis-server` or `valkey-server` on PATH",
-        description: "Executable of the private Redis.",
-      }),
-    })
-    .prefault({}),
+  redis: redisSchema.prefault({}),
   kubernetes: z
     .strictObject({
       kubeconfig: path.optional().meta({
@@ -434,69 +199,7 @@ export const configSchema = z.strictObject({
         .meta({ description: "Number of stored validate results per deployment." }),
     })
     .prefault({}),
-  preview: z
-    .strictObject({
-      enabled: flag.prefault(false).meta({
-        description:
-          "Previews pull requests: shows what merging them would change. Needs a login for the git host's API. Pull requests are rendered before any review, confined by `preview.isolation`: read docs/preview-security.md first.",
-      }),
-      isolation: z
-        .enum(["required", "auto", "off"], { error: "must be required, auto or off" })
-        .prefault("required")
-        .meta({
-          description:
-            "Confines the processes of a preview, so that code in a branch can only render. `required`: no previews if any part of the isolation is unavailable. `auto`: uses what is available and reports what is missing. `off`: no isolation, so that every user who can push a branch can run code on the server.",
-        }),
-      forks: z.enum(["off", "isolated"], { error: "must be off or isolated" }).prefault("off").meta({
-        description:
-          "Previews of pull requests from forks. `off`: only commits that were explicitly allowed. `isolated`: all, without access to the cluster, credentials, keys or network, and compared with the base rendered the same way; needs complete `preview.isolation`.",
-      }),
-      forksInMergeQueue: flag.prefault(false).meta({
-        description:
-          "Renders merge queue groups even if a member comes from a fork or its origin is unknown: see docs/pull-requests.md.",
-      }),
-      serviceAccountName: kubernetesName.optional().meta({
-        defaultText: "the deployment's service account",
-        description:
-          "Service account for previews, in each deployment's namespace. It needs permission to read, and to create and patch with dry-run. With `preview.isolation: required`, a deployment without a service account is not previewed.",
-      }),
-      hosts: z.array(hostRule, { error: "must be a list" }).prefault([]).meta({
-        description:
-          "Hosts that isolated previews may reach in addition to those of the deployment's source and credentials, such as public chart repositories: `host`, `host:port` or `*.example.com`.",
-      }),
-      concurrency: integer(1, 256).optional().meta({
-        defaultText: "half the number of cores, at least 2",
-        description: "Maximum number of concurrent previews of deployments, in addition to reconciliations.",
-      }),
-      interval: duration("30s", "24h").prefault("5m").meta({
-        description: "Interval of polling forges for pull requests of lost webhooks.",
-      }),
-      runner: z
-        .strictObject({
-          address: runnerAddress.optional().meta({
-            description:
-              "Address of a `towline preview-runner`, as `host:port` or `unix:/path`. All previews are then rendered there. Not possible with `preview.isolation: off`.",
-          }),
-          token: runnerToken.optional().meta({
-            secret: true,
-            description: `Shared token of the server and its preview runner, ${shortestToken} characters or more. Use it for nothing else.`,
-          }),
-          tokenFile: path.optional().meta({ description: "File to read the preview runner's token from." }),
-          bindAddress: runnerBindAddress.prefault(":8092").meta({
-            description:
-              "Address that `towline preview-runner` listens on, as `host:port`, `:port` or `unix:/path`. Not used by the server.",
-          }),
-        })
-        .prefault({}),
-    })
-    .superRefine(({ isolation, runner: { address, token } }, ctx) => {
-      if (address === undefined) return;
-      const add = (key: string[], message: string) => ctx.addIssue({ code: "custom", path: key, message });
-      if (token === undefined)
-        add(["runner", "token"], "is missing: set it or tokenFile to the same value as at the preview runner");
-      if (isolation === "off") add(["isolation"], "is off: a preview runner needs isolation; set required or auto");
-    })
-    .prefault({}),
+  preview: previewSchema.prefault({}),
   prune: z
     .strictObject({
       confirm: flag.prefault(true).meta({

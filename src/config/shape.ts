@@ -3,7 +3,9 @@ import type { Target } from "../kit/host-rule.ts";
 import type { ForgeKind } from "../model/forge.ts";
 import type { NoticeEvent, NoticeKind, NoticeState, NotifierKind } from "../model/notification.ts";
 import type { BindAddress } from "./bind-address.ts";
-import type { leaderElections, logFormats, logLevels, pageRoles, pullRequestLinks, reportForms } from "./schema.ts";
+import type { reportForms } from "./forge-schema.ts";
+import type { pageRoles, pullRequestLinks } from "./page-schema.ts";
+import type { leaderElections, logFormats, logLevels } from "./schema.ts";
 import type { Secret } from "./secret.ts";
 
 export type LogLevel = (typeof logLevels)[number];
