@@ -11,7 +11,8 @@ import type { Freshness, GitCheckoutSource, GitRef, Heads } from "../model.ts";
 import type { Git } from "./git.ts";
 import type { FindHeads } from "./heads.ts";
 import type { SourceLimits } from "./limits.ts";
-import type { Mirrors, MirrorView, Waiting } from "./mirrors.ts";
+import type { Waiting } from "./mirror-fetch.ts";
+import type { Mirrors, MirrorView } from "./mirrors.ts";
 import type { Remote } from "./remote.ts";
 
 export interface ForwardDeps {

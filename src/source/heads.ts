@@ -6,7 +6,7 @@ import { RemoteBusyError } from "../errors.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { createShare } from "../kit/share.ts";
 import type { Freshness, Heads } from "../model.ts";
-import type { Waiting } from "./mirrors.ts";
+import type { Waiting } from "./mirror-fetch.ts";
 import type { Reader, Remote } from "./remote.ts";
 import type { Slowness } from "./slowness.ts";
 

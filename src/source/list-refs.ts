@@ -1,7 +1,7 @@
 /** Asks remotes for their refs, with `git ls-remote`. */
 import type { Heads } from "../model.ts";
 import { parseLsRemote, parseRefs } from "./ls-remote.ts";
-import type { Waiting } from "./mirrors.ts";
+import type { Waiting } from "./mirror-fetch.ts";
 import type { RemoteGit } from "./remote-git.ts";
 import type { Remote } from "./remote.ts";
 
