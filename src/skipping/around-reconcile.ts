@@ -12,7 +12,8 @@ import type { Steps } from "../reconcile/steps/steps.ts";
 import type { Validated } from "../reconcile/steps/validate.ts";
 import type { Work } from "../reconcile/work.ts";
 import { hasKnownRules, isKnownReady } from "./known-ready.ts";
-import type { InputsBefore, Skipping } from "./skipping.ts";
+import type { InputsBefore } from "./evidence.ts";
+import type { Skipping } from "./skipping.ts";
 
 export interface AroundReconcileDeps {
   readonly skipping: Pick<Skipping, "skipJob" | "during" | "begin" | "learn" | "forget" | "whyCompare">;

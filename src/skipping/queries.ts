@@ -34,7 +34,7 @@ interface Rendered {
   readonly signal: AbortSignal;
 }
 
-export interface Evidence {
+export interface Queries {
   /** A hash of all Secrets that the deployment references; it reveals only whether they are equal. */
   hashSecrets(deployment: Deployment): Promise<string>;
   /** Of the last minute, unless `maxAgeMs` says less. */
@@ -72,7 +72,7 @@ export const mostRemembered = 2_000;
 const mostDifferences = 50;
 const requestMs = 20_000;
 
-export function createQueries(deps: QueriesDeps): Evidence {
+export function createQueries(deps: QueriesDeps): Queries {
   const { sources, secrets, clock } = deps;
   const steadiness = createShare<UnsteadyFiles>({ entries: mostRemembered });
   const differences = createShare<ChangedPaths>({ entries: mostDifferences });

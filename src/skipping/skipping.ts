@@ -6,56 +6,28 @@
 import type { Logger } from "../log.ts";
 import {
   annotation,
-  type AppliedKind,
   type Deployment,
   followsGit,
-  type Freshness,
-  type GitDeployment,
   isMalformed,
   type Key,
   keyText,
   type MalformedDeployment,
 } from "../model.ts";
 import type { AppliedObjects, Clock, Deployments } from "../ports.ts";
-import { isReconciling, readyCondition } from "../reconcile/status/conditions.ts";
-import { decide } from "../reconcile/decide.ts";
-import { findSharing } from "../guards/discriminators.ts";
-import type { LoopFindings } from "../reconcile/loop.ts";
 import type { Head } from "../reconcile/parts.ts";
-import { isAsked } from "../requests/requests.ts";
 import { checkedWithinMs } from "../reconcile/freshness.ts";
 import { targetOf } from "../reconcile/keys.ts";
 import { createBoundedMap } from "../kit/bounded-map.ts";
 import { rfc3339 } from "../kit/time.ts";
-import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "./comparing.ts";
-import { createQueries, type QueriesDeps, mostRemembered, placeText } from "./queries.ts";
-import { type GitPlace, inputsOf, waitsForItems } from "../model/project-inputs.ts";
-import { compareObjects, seenObjects } from "./objects.ts";
-import { whyConcerned } from "./moves.ts";
+import { inputsOf, waitsForItems } from "../model/project-inputs.ts";
 import { wasDryRun } from "../model/last-deploy.ts";
-import { fullIntervalOf, whySettings } from "./settings.ts";
+import { checkBecause, createCheck, type SkipDecision, type SourceCheck } from "./check.ts";
+import { whyCompare, whyUnlikely } from "./comparing.ts";
+import { type CheckReason, collectEvidence, type Found, type InputsBefore, type Known } from "./evidence.ts";
+import { seenObjects } from "./objects.ts";
+import { createQueries, mostRemembered, type QueriesDeps } from "./queries.ts";
+import { fullIntervalOf } from "./settings.ts";
 import type { SkipAudit } from "./skip-audit.ts";
-
-/** Why a check is not skipped; a label of the metric. */
-export type CheckReason =
-  | "not-seen" // this server has not reconciled it yet, or its state was changed by others since
-  | "requested" // it was requested, or it is not ready
-  | "due" // a full reconciliation, a deploy or a validation
-  | "settings" // the deployment's settings make evidence impossible
-  | "project" // the project has inputs that may change anywhere, or renders differently each time
-  | "objects" // an object that it applied has changed
-  | "watch" // its objects are not watched
-  | "secrets"
-  | "refs"
-  | "cluster" // another Kubernetes version, other kinds or another schema
-  | "kluctl"; // another version or another binary
-
-export type SkipDecision =
-  /** `commit`: the current commit of its source, if it differs from the observed one. */
-  | { readonly kind: "skipped"; readonly commit?: string | undefined }
-  /** The status was changed meanwhile: the watch decides what to do next. */
-  | { readonly kind: "later" }
-  | { readonly kind: "check"; readonly reason: CheckReason; readonly why: string };
 
 export interface SkippingDeps extends QueriesDeps {
   readonly deployments: Pick<Deployments, "all" | "moveTimes">;
@@ -69,56 +41,6 @@ export interface SkippingDeps extends QueriesDeps {
   readonly observe?: { intervalCheck(reason: CheckReason | undefined): void } | undefined;
   /** Absent: no skip is audited. */
   readonly audit?: Pick<SkipAudit, "note"> | undefined;
-}
-
-/** The inputs right before kluctl ran. */
-export interface InputsBefore {
-  readonly at: number;
-  readonly secrets: string | undefined;
-  readonly cluster: string | undefined;
-  readonly kluctl: string | undefined;
-  /** The commits of the places that the project is known to include. */
-  readonly heads: ReadonlyMap<string, string> | undefined;
-}
-
-/** The result of one reconciliation. */
-export interface Found extends LoopFindings {
-  readonly deployment: Deployment;
-  readonly signal: AbortSignal;
-}
-
-/** What this server remembers about a deployment it has reconciled. */
-export interface Known extends LastSeen {
-  readonly discriminator: string;
-  readonly impersonate: string | undefined;
-  readonly kinds: readonly AppliedKind[];
-  readonly includes: readonly GitPlace[];
-  readonly evidence: Evidence | { readonly reason: CheckReason; readonly why: string };
-}
-
-interface Evidence {
-  readonly reason?: undefined;
-  readonly at: number;
-  readonly commit: string;
-  /** When the remote was queried for this commit, or later. */
-  readonly commitAt: number;
-  readonly secrets: string;
-  readonly cluster: string;
-  readonly kluctl: string;
-  readonly heads: ReadonlyMap<string, string>;
-  /**
-   * It reads nothing of its source outside its directory. False at the root of a repository and for sources other than
-   * git.
-   */
-  readonly isSelfContained: boolean;
-  /** The result of the last validation follows from the objects' recorded versions. */
-  readonly validated: boolean;
-}
-
-/** What a check knows about the deployment's source. */
-export interface SourceCheck extends Freshness {
-  /** Its current commit; absent: git is asked, unless an earlier answer is recent enough. */
-  readonly to?: Head | undefined;
 }
 
 export interface Skipping {
@@ -147,8 +69,6 @@ export interface Skipping {
 }
 
 const requestMs = 20_000;
-/** The answer's maximum age if another server has updated the observed commit, perhaps from a newer answer. */
-const freshMs = 5_000;
 /** For this long, the job queued because of a reason to check need not collect the evidence again. */
 const notSkippedMs = 60_000;
 
@@ -162,133 +82,11 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     maxAgeMs: notSkippedMs,
     now: () => clock.now(),
   });
+  const check = createCheck({
+    ...{ remembered, queries, deployments, applied, clock },
+    fullIntervalMs: () => deps.fullIntervalMs(),
+  });
   const callbacks: ((key: Key) => void)[] = [];
-
-  async function collectEvidence(
-    before: InputsBefore | undefined,
-    found: Found,
-    known: Omit<Known, "evidence">,
-  ): Promise<Known["evidence"]> {
-    const { deployment, rendered, identity, clean, deployed, checkout, validated } = found;
-    const settings = whySettings(deployment, identity);
-    if (settings !== undefined) return { reason: "settings", why: settings };
-    const inputs = inputsOf(rendered.document);
-    if (inputs.reason !== undefined) return { reason: "project", why: inputs.reason };
-    if (deployed || !clean)
-      return { reason: "requested", why: "the last reconciliation changed or reported something" };
-    if (before === undefined) return { reason: "requested", why: "the last reconciliation was requested" };
-    if (!known.complete) return { reason: "objects", why: "kluctl did not report all of its objects" };
-    if (before.secrets === undefined) return { reason: "secrets", why: "could not read its Secrets" };
-    if (before.cluster === undefined) return { reason: "cluster", why: "could not read the cluster's API resources" };
-    if (before.kluctl === undefined) return { reason: "kluctl", why: "kluctl is not available" };
-    const places = inputs.includes.map(placeText);
-    if (before.heads === undefined || places.some((place) => !before.heads?.has(place))) {
-      return { reason: "refs", why: "the project's includes were unknown before it was rendered" };
-    }
-    const commits = new Map(places.map((place) => [place, before.heads?.get(place) ?? ""]));
-    const { unsteady, isSelfContained } = await queries.findUnsteady(found, commits, inputs);
-    if (unsteady !== undefined) return { reason: "project", why: unsteady };
-    return {
-      at: before.at,
-      commit: checkout.commit,
-      commitAt: before.at,
-      secrets: before.secrets,
-      cluster: before.cluster,
-      kluctl: before.kluctl,
-      heads: commits,
-      isSelfContained,
-      validated,
-    };
-  }
-
-  async function check(
-    deployment: Deployment | MalformedDeployment,
-    { to: moved, since, maxAgeMs }: SourceCheck,
-    signal: AbortSignal,
-  ): Promise<SkipDecision> {
-    const now = clock.now();
-    const known = remembered.get(keyText(deployment.key));
-    if (known === undefined || known.uid !== deployment.uid)
-      return checkBecause("not-seen", "not reconciled by this server yet");
-    if (isMalformed(deployment) || isReconciling(deployment.status) || isAsked(deployment)) {
-      return checkBecause("requested", "it was requested, or is in progress");
-    }
-    const { status, spec, generation } = deployment;
-    if (readyCondition(status)?.status !== "True") return checkBecause("requested", "it is not ready");
-    if (deployment.deletionTimestamp !== undefined || deployment.deployRequest !== undefined)
-      return checkBecause("requested", "it is requested");
-    if (known.generation !== generation || status.observedGeneration !== generation)
-      return checkBecause("requested", "it changed");
-    const { evidence } = known;
-    if (evidence.reason !== undefined) return checkBecause(evidence.reason, evidence.why);
-
-    const fullMs = fullIntervalOf(deployment, deps.fullIntervalMs());
-    if (fullMs === undefined) return checkBecause("settings", `${annotation.fullInterval} is not a duration, e.g. 1h`);
-    if (now - evidence.at >= fullMs) return checkBecause("due", "a full reconciliation is due");
-    const same =
-      status.lastDeployResult?.id === known.deployResultId &&
-      status.lastObjectsHash === known.objectsHash &&
-      // If another server found that a move does not affect it, this server can find the same.
-      (evidence.isSelfContained || status.observedCommit === (evidence.commit || undefined)) &&
-      status.lastPrepareError === undefined &&
-      status.lastDriftDetectionResultMessage === "no drift";
-    if (!same) return checkBecause("not-seen", "another server or a user has reconciled it since");
-    const decision = decide({ spec, status, generation, now, retrying: false }, known.objectsHash);
-    if (decision.deploy !== undefined || decision.waitsForApproval)
-      return checkBecause("due", decision.deploy ?? "approval");
-    if (decision.validate && spec.validateIntervalMs !== undefined) return checkBecause("due", "a validation is due");
-    if (findSharing(deployment, status.targetKey, deployments.all()).length > 0) {
-      return checkBecause("settings", "another deployment has the same discriminator");
-    }
-
-    const { objects, unknown } = inCluster(known);
-    if (objects === undefined) return checkBecause("watch", unknown);
-    const difference = compareObjects(known.objects, objects);
-    if (difference.kind === "status") {
-      const follows = spec.validate && spec.validateIntervalMs === undefined;
-      if (follows)
-        return checkBecause("objects", `the status of ${difference.id} changed, and validation depends on it`);
-    } else if (difference.kind !== "same") return checkBecause("objects", `${difference.id}: ${difference.kind}`);
-    if (decision.validate && !evidence.validated) return checkBecause("due", "a validation is due");
-
-    if ((await queries.hashSecrets(deployment)) !== evidence.secrets)
-      return checkBecause("secrets", "a Secret that it references changed");
-    if (moved !== undefined && moved.at < evidence.commitAt) return { kind: "later" };
-    let commit: string | undefined = evidence.commit;
-    const usualMs = maxAgeMs ?? checkedWithinMs(spec);
-    if (followsGit(deployment)) {
-      const isOurs = status.observedCommit === evidence.commit;
-      const freshness = { since, maxAgeMs: isOurs ? usualMs : Math.min(usualMs, freshMs) };
-      commit = moved?.commit ?? (await queries.sourceCommit(deployment, freshness, signal));
-      const why = commit === evidence.commit ? undefined : await whyMoveMatters(deployment, evidence, commit, signal);
-      if (why !== undefined) return checkBecause("refs", why);
-    }
-    const includes = await queries.commitsOf(deployment, known.includes, { maxAgeMs: usualMs }, signal);
-    for (const [place, commit] of evidence.heads) {
-      if (includes.get(place) !== commit) return checkBecause("refs", `${place} has moved`);
-    }
-    if ((await queries.clusterFacts(maxAgeMs)) !== evidence.cluster)
-      return checkBecause("cluster", "the cluster's version, kinds or schemas changed");
-    if ((await queries.kluctl(maxAgeMs)) !== evidence.kluctl)
-      return checkBecause("kluctl", "the kluctl binary changed");
-    // What is remembered may have changed during these queries.
-    if (remembered.get(keyText(deployment.key)) !== known)
-      return checkBecause("not-seen", "it was reconciled meanwhile");
-    return { kind: "skipped", ...(commit && commit !== status.observedCommit && { commit }) };
-  }
-
-  const inCluster = (known: Known): Cluster => applied.find(known.discriminator, known);
-
-  async function whyMoveMatters(
-    deployment: GitDeployment,
-    { commit: from, isSelfContained }: Evidence,
-    to: string | undefined,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    if (to === undefined || !isSelfContained) return `the source is at ${to ?? "no commit"}`;
-    const why = whyConcerned(await queries.changes(deployment, from, to, signal), deployment);
-    return why && `the source is at ${to}: ${why}`;
-  }
 
   /** Replaces a reconciliation by one small status write; writes nothing if the status was changed meanwhile. */
   async function moveTimes(deployment: Deployment, commit: string | undefined): Promise<boolean> {
@@ -418,7 +216,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
         waits: waits || waitsForItems(rendered.document),
         includes: inputs.reason === undefined ? inputs.includes : [],
       };
-      const evidence = await collectEvidence(before, found, known).catch((error: unknown) => ({
+      const evidence = await collectEvidence(queries, before, found, known).catch((error: unknown) => ({
         reason: "project" as const,
         why: error instanceof Error ? error.message : String(error),
       }));
@@ -435,7 +233,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       if (known === undefined || observedCommit === undefined) return "not reconciled by this server yet";
       // A full interval of 0 means that the user does not trust the evidence.
       if (!fullIntervalOf(deployment, deps.fullIntervalMs())) return annotation.fullInterval;
-      const why = whyCompare(deployment, known, inCluster(known));
+      const why = whyCompare(deployment, known, applied.find(known.discriminator, known));
       if (why !== undefined) return why;
       if (!followsGit(deployment)) return "its source is not git";
       try {
@@ -459,8 +257,4 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       return hasReason ? "check" : skipCheck(deployment, asked);
     },
   };
-}
-
-function checkBecause(reason: CheckReason, why: string): SkipDecision {
-  return { kind: "check", reason, why };
 }

@@ -8,7 +8,8 @@ import type {
   UnsteadyFiles,
 } from "../../src/model.ts";
 import type { AppliedObjects } from "../../src/ports.ts";
-import { createSkipping, type CheckReason, type Found, type SkippingDeps } from "../../src/skipping/skipping.ts";
+import type { CheckReason, Found } from "../../src/skipping/evidence.ts";
+import { createSkipping, type SkippingDeps } from "../../src/skipping/skipping.ts";
 import { aDeployment, anObject, aResult, aSummary } from "./deployments.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
 import { ready } from "./reconciling.ts";

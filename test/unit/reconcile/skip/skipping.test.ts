@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotation, type Deployment } from "../../../../src/model.ts";
-import type { CheckReason, Found } from "../../../../src/skipping/skipping.ts";
+import type { CheckReason, Found } from "../../../../src/skipping/evidence.ts";
 import { anObject, aSummary, aValidation } from "../../../support/deployments.ts";
 import { findUnsteadyFiles } from "../../../../src/source/unsteady-files.ts";
 import { ready } from "../../../support/reconciling.ts";
