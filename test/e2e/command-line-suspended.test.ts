@@ -105,7 +105,7 @@ test("a push to a suspended deployment is traced as suspended, and the newer com
     "the diff",
     ({ status }) => (status?.["diffRequestResult"] as { endTime?: string })?.endTime !== undefined,
   );
-  await shop.settles(green);
+  await shop.settles();
   expect(await towline("trace", green)).toMatchObject({
     code: 1,
     out: expect.stringContaining(": suspended\n") as string,
