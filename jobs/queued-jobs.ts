@@ -184,7 +184,8 @@ function listJob(
   return { id, lane, request, subject: subjectOf(request), state, at: times[state] ?? job.timestamp, tries, why };
 }
 
-function whyDelayed(progress: Job["progress"]): string {
+/** Why a delayed job that has not failed waits. */
+export function whyDelayed(progress: unknown): string {
   if (progress === waitsForHealth) return "waiting until it is healthy";
   return whyPutOff(progress) ?? "another job holds the deployment's lease";
 }

@@ -1,14 +1,16 @@
 /** All deployments. Only visible rows are rendered, so a thousand cost as much as twenty. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { PageDeployment } from "../src/web/facts.ts";
-import { keepPicked, readPicked, useNow } from "./hooks.ts";
+import type { PageDeployment, PageNewerCommit } from "../src/web/facts.ts";
+import { keepPicked, readPicked, useFact, useNow } from "./hooks.ts";
 import { Badge } from "./parts.tsx";
-import { hasDrift, type Only, selectDeployments, worstFirst } from "./select-deployments.ts";
+import { hasDrift, type Only, selectDeployments, withNewerCommits, worstFirst } from "./select-deployments.ts";
 import { SearchField } from "./search-field.tsx";
 import { healthOf, healthWords } from "./health.ts";
 import { addressOf, ageText, driftText, keyOf, narrow, short, untilText } from "./words.ts";
 
 const rowHeights = { wide: 48, narrow: 92 };
+const newerEveryMs = 3_000;
+const none: readonly PageNewerCommit[] = [];
 /** Extra rows rendered above and below the visible ones. */
 const spare = 8;
 const isOnly = (text: string): text is Only => text === "drift" || text === "" || text in healthWords;
@@ -21,7 +23,9 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
   });
   useEffect(() => keepPicked({ search: text, only }), [text, only]);
   const now = useNow();
-  const shown = useMemo(() => selectDeployments(all ?? [], text, only), [all, text, only]);
+  const { value: newer = none } = useFact<readonly PageNewerCommit[]>("newer-commits", newerEveryMs);
+  const withNewer = useMemo(() => withNewerCommits(all ?? [], newer), [all, newer]);
+  const shown = useMemo(() => selectDeployments(withNewer, text, only), [withNewer, text, only]);
   const counts = useMemo(() => countOf(all ?? []), [all]);
   if (all === undefined) return <p class="quiet">Loading …</p>;
   return (

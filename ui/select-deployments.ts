@@ -1,11 +1,29 @@
 /** Searches and sorts the deployments. Pure. */
-import type { PageDeployment } from "../src/web/facts.ts";
+import { withNewerCommit } from "../src/views/newer-text.ts";
+import type { PageDeployment, PageNewerCommit } from "../src/web/facts.ts";
 import { type Health, healthOf } from "./health.ts";
 import { hasWords, searchWords } from "./search-words.ts";
 
 export type Only = Health | "drift" | "";
 
 export const worstFirst: readonly Health[] = ["failed", "waiting", "working", "suspended", "ready"];
+
+/** Says why newer commits wait, where they do. */
+export function withNewerCommits(
+  all: readonly PageDeployment[],
+  newer: readonly PageNewerCommit[],
+): readonly PageDeployment[] {
+  if (newer.length === 0) return all;
+  const waiting = new Map(newer.map((one) => [nameOf(one), one]));
+  return all.map((one) => {
+    const why = withNewerCommit(one, waiting.get(nameOf(one)));
+    return why === one.why ? one : { ...one, why };
+  });
+}
+
+function nameOf({ namespace, name }: Pick<PageDeployment, "namespace" | "name">): string {
+  return `${namespace}/${name}`;
+}
 
 /** What needs attention comes first: after what fails, waits or is in progress, whatever differs from git. */
 export function selectDeployments(all: readonly PageDeployment[], text: string, only: Only): readonly PageDeployment[] {
@@ -14,10 +32,10 @@ export function selectDeployments(all: readonly PageDeployment[], text: string, 
     .filter((one) => only === "" || (only === "drift" ? hasDrift(one) : healthOf(one) === only))
     .filter((one) => {
       if (words.length === 0) return true;
-      const { namespace, name, target, source, ref, path, commit, why } = one;
-      return hasWords([`${namespace}/${name}`, target, source, ref, path, commit, why].join(" "), words);
+      const { target, source, ref, path, commit, why } = one;
+      return hasWords([nameOf(one), target, source, ref, path, commit, why].join(" "), words);
     })
-    .map((one) => ({ one, rank: rankOf(one), key: `${one.namespace}/${one.name}` }))
+    .map((one) => ({ one, rank: rankOf(one), key: nameOf(one) }))
     .toSorted((a, b) => a.rank - b.rank || (a.key < b.key ? -1 : 1))
     .map(({ one }) => one);
 }

@@ -15,6 +15,7 @@ import {
   followsGit,
   isMalformed,
   type Key,
+  keyText,
   type MalformedDeployment,
   manualKinds,
   type ManualKind,
@@ -41,10 +42,12 @@ import { traceCommit } from "../views/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
 import { createKnownCommits, type KnownCommitsDeps } from "./known-commits.ts";
 import { markStale, type Report } from "../model/report.ts";
+import { createNewerCommits, type NewerCommitsDeps } from "./newer-commits.ts";
 import { showStored } from "./show-stored.ts";
 
-export interface PageFactsDeps extends KnownCommitsDeps {
+export interface PageFactsDeps extends KnownCommitsDeps, NewerCommitsDeps {
   readonly deployments: Pick<WatchedDeployments, "all" | "find">;
+  readonly sources: KnownCommitsDeps["sources"];
   readonly client: Pick<KubeClient, "list">;
   readonly resultsNamespace: string;
   readonly reports: Pick<Reports, "open" | "find" | "stale">;
@@ -91,6 +94,7 @@ export function createPageFacts(
   }
   const results = createStoredResults(client, resultsNamespace);
   const findKnownCommits = createKnownCommits(deps);
+  const findNewerCommits = createNewerCommits(deps);
 
   const unpacked = createShare<ReportManifests | undefined>({ entries: mostUnpacked, maxAgeMs: unpackedKeptMs });
   const lately = new Map<string, Promise<ShownReport | undefined>>();
@@ -143,6 +147,14 @@ export function createPageFacts(
   return {
     describe: (keys) => keys.flatMap((key) => deployments.find(key) ?? []).map(describe),
     deployments: () => deployments.all().map(describe),
+    async newerCommits() {
+      const newer = await findNewerCommits();
+      return deployments.all().flatMap((deployment) => {
+        const found = newer.get(keyText(deployment.key));
+        const { namespace, name } = deployment.key;
+        return found ? [{ namespace, name, ...found, commitUrl: urlOf(repoOf(deployment), found.commit) }] : [];
+      });
+    },
     async details(key) {
       const deployment = deployments.find(key);
       if (deployment === undefined) return undefined;

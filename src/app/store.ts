@@ -11,11 +11,12 @@ import { createReports } from "../redis/reports.ts";
 import { createFairness } from "../../jobs/fairness.ts";
 import { laneOf, lanes } from "../../jobs/lanes.ts";
 import { createQueue, type JobQueue } from "../../jobs/queue.ts";
+import { findJobs } from "../../jobs/queued.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { around } from "../kit/around.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Request } from "../model.ts";
+import type { Key, Request } from "../model.ts";
 import { fitsReports } from "../preview/fit-report.ts";
 import { findRedis, watchRedis } from "./redis.ts";
 
@@ -71,6 +72,7 @@ export async function openStore({ live, metrics, log }: StoreDeps) {
       missedPushes,
       sweepPaces,
       logLines,
+      findJobs: (deployments: readonly Key[]) => findJobs(connection, prefix, deployments),
     },
     async close(): Promise<void> {
       await Promise.all([queue.close(), deliveries.flush(), recorder.flush(), logLines.flush()]);

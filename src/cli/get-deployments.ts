@@ -6,6 +6,10 @@ import type { FluxState } from "../views/flux-state.ts";
 import { type DeploymentState, stateOf } from "../views/state.ts";
 import { type ListOptions, listAllDeployments } from "./list-deployments.ts";
 import { listFluxStates } from "./list-flux.ts";
+import type { NewerCommit } from "../views/newer-commit.ts";
+import { withNewerCommit } from "../views/newer-text.ts";
+import { type NewerCommitsOptions, readNewerCommits } from "./newer-commits.ts";
+import { openRedis } from "./redis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
@@ -31,7 +35,11 @@ With --flux, or flux.statuses in the server's configuration, Kustomizations and 
   COMMIT    The newest commit that was reconciled
   DRIFT     Differences in the live cluster: 2 chg (changed), 1 new, 1 orp (orphaned), 1 del (deleted), 1 err (errors)
   DEPLOYED  Time since the last deploy
-  WHY       What the deployment waits for, or what is wrong
+  WHY       What the deployment waits for, or what is wrong; and a newer commit that waits, with the reason
+  NEWER     With -o wide: that newer commit
+
+Whether a newer commit waits in the queue or for a retry is known if this command can reach the server's Redis
+(TOWLINE_REDIS_URL, or in the server's pod). What waits for an approval or until it is resumed is known anyway.
 
 Examples:
   towline get deployments
@@ -47,9 +55,10 @@ Exit codes:
 
 const watchEveryMs = 2_000;
 
-/** `apiVersion` is set for deployments of the legacy API only, `kind` and `appliedBy` for what Flux applies. */
+/** `newer`: a newer commit that waits. `apiVersion` is set for deployments of the legacy API only, `kind` and `appliedBy` for what Flux applies. */
 interface ShownState extends DeploymentState, Partial<Pick<FluxState, "kind" | "appliedBy">> {
   readonly apiVersion?: string | undefined;
+  readonly newer?: NewerCommit | undefined;
 }
 
 export const defineGetDeployments: Define = (command, { env, columns, out, err }) => {
@@ -65,6 +74,7 @@ export const defineGetDeployments: Define = (command, { env, columns, out, err }
       const { kubernetes, namespaces } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
+      const redis = await openRedis(cluster.config);
       try {
         const wanted = { names, selector: flags.selector, namespaces };
         const print = (states: readonly ShownState[], first: boolean) =>
@@ -72,13 +82,14 @@ export const defineGetDeployments: Define = (command, { env, columns, out, err }
         const warned = new Set<string>();
         const warnOnce = (text: string) => void (warned.has(text) || (warned.add(text), err(text)));
         const withFlux = names.length === 0 && (flags.flux ?? cluster.config.flux.statuses);
-        const read: ReadStates = () => readStates(client, { ...wanted, ...cluster, withFlux, err: warnOnce });
+        const read: ReadStates = () => readStates(client, { ...wanted, ...cluster, redis, withFlux, err: warnOnce });
         const states = await read();
         if (states.length === 0 && isForPeople(flags.output))
           out(`No KluctlDeployments${whereOf(flags, namespaces)}.\n`);
         else print(states, true);
         if (flags.watch) await untilInterrupted((signal) => watch(read, states, print, signal));
       } finally {
+        redis?.connection.disconnect();
         client.close();
       }
     });
@@ -93,14 +104,24 @@ type ReadStates = () => Promise<readonly ShownState[]>;
 
 async function readStates(
   client: Pick<KubeClient, "list" | "request">,
-  wanted: Selection & ListOptions & { readonly withFlux: boolean },
+  wanted: Selection & ListOptions & Omit<NewerCommitsOptions, "now"> & { readonly withFlux: boolean },
 ): ReturnType<ReadStates> {
   const now = Date.now();
   const found = await selectDeployments(wanted, (namespaces, selector) =>
     listAllDeployments(client, { ...wanted, namespaces, selector }),
   );
-  const flux = wanted.withFlux ? await listFluxStates(client, wanted) : [];
-  const own = found.map(({ deployment }) => ({ ...stateOf(deployment, now), apiVersion: deployment.apiVersion }));
+  const [flux, newer] = await Promise.all([
+    wanted.withFlux ? listFluxStates(client, wanted) : [],
+    readNewerCommits(
+      found.map(({ deployment }) => deployment),
+      { ...wanted, now },
+    ),
+  ]);
+  const own = found.map(({ deployment }) => ({
+    ...stateOf(deployment, now),
+    apiVersion: deployment.apiVersion,
+    newer: newer.get(keyText(deployment.key)),
+  }));
   return [...own, ...flux];
 }
 
@@ -126,21 +147,21 @@ function nameOf(state: ShownState): string {
   return `${state.kind ?? ""} ${keyText(state)}`;
 }
 
-/** The state without the field that changes with the clock only. */
+/** The state without the fields that change with the clock only. */
 function essence(state: ShownState): string {
-  return JSON.stringify({ ...state, nextCheckAt: undefined });
+  return JSON.stringify({ ...state, nextCheckAt: undefined, newer: { ...state.newer, nextAt: undefined } });
 }
 
 function toTable(states: readonly ShownState[], wide: boolean, withHead: boolean): string {
   const now = Date.now();
   const head = ["NAMESPACE", "NAME", "READY", "COMMIT", "DRIFT", "DEPLOYED"];
-  const more = ["NEXT CHECK", "TARGET", "FOLLOWS"];
+  const more = ["NEWER", "NEXT CHECK", "TARGET", "FOLLOWS"];
   const rows = states.map((state) => {
-    const { namespace, name, ready, commit, drift, deployedAt, nextCheckAt, target, source, ref, path, why } = state;
+    const { namespace, name, ready, commit, drift, deployedAt, nextCheckAt, target, source, ref, path, newer } = state;
     const age = deployedAt === undefined ? "–" : ageText(now - deployedAt);
     const next = nextCheckAt === undefined ? "–" : nextCheckAt <= now ? "now" : `in ${ageText(nextCheckAt - now)}`;
     const follows = source === undefined ? "–" : `${source}${path ? `//${path}` : ""} ${ref ?? ""}`;
-    const wideCells = wide ? [next, orDash(target), follows] : [];
+    const wideCells = wide ? [short(newer?.commit), next, orDash(target), follows] : [];
     return [
       namespace,
       `${name}${markOf(state)}`,
@@ -149,7 +170,7 @@ function toTable(states: readonly ShownState[], wide: boolean, withHead: boolean
       orDash(drift),
       age,
       ...wideCells,
-      orDash(why),
+      orDash(withNewerCommit(state, newer)),
     ].map(plain);
   });
   return table(withHead ? [[...head, ...(wide ? more : []), "WHY"], ...rows] : rows);

@@ -8,10 +8,30 @@ import { createLogger, type Logger } from "../log.ts";
 
 const orInPod = "or run the command in its pod: kubectl exec deploy/towline -- towline …";
 
+export interface OpenRedis {
+  readonly connection: Redis;
+  readonly log: Logger;
+}
+
+/** Opens the server's Redis, which may not answer; `undefined` if it is not configured here. */
+export async function openRedis(config: Config): Promise<OpenRedis | undefined> {
+  const address = await findAddress(config);
+  if (address === undefined) return undefined;
+  const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
+  const connection = connectProducer(address, log);
+  connection.on("error", () => undefined); // the commands that need it report it
+  return { connection, log };
+}
+
 /** Throws with advice if Redis is not configured or does not answer. */
 export async function withRedis<T>(config: Config, work: (redis: Redis, log: Logger) => Promise<T>): Promise<T> {
-  const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
-  const redis = connectProducer(await findAddress(config), log);
+  const opened = await openRedis(config);
+  if (opened === undefined) {
+    throw new Error(
+      `this data is in the server's Redis, which is not configured here: set TOWLINE_REDIS_URL to it, ${orInPod}`,
+    );
+  }
+  const { connection: redis, log } = opened;
   let trouble: string | undefined;
   redis.on("error", (error) => (trouble = describeRedisError(error)));
   try {
@@ -29,8 +49,5 @@ async function findAddress({ redis, dataDir }: Config) {
   const url = redis.url?.reveal();
   if (url !== undefined) return url.startsWith("unix://") ? { socket: url.slice("unix://".length) } : { url };
   const socket = await privateSocket(dataDir);
-  if (existsSync(socket)) return { socket };
-  throw new Error(
-    `this data is in the server's Redis, which is not configured here: set TOWLINE_REDIS_URL to it, ${orInPod}`,
-  );
+  return existsSync(socket) ? { socket } : undefined;
 }

@@ -1,4 +1,4 @@
-/** Finds a newer commit than the one that a deployment has, and what it waits for. Pure. */
+/** Finds newer commits than those that deployments have, and what they wait for. Pure. */
 import { commitOf, refName } from "../model/git-ref.ts";
 import type { DeliveryRecord } from "../model/delivery-record.ts";
 import { deployedCommitOf } from "../model/last-deploy.ts";
@@ -22,11 +22,20 @@ export interface NewerCommitFacts {
   readonly heads?: KnownHeads | undefined;
   /** All stored deliveries. */
   readonly deliveries: readonly DeliveryRecord[];
+  /** Those among them that may concern the deployment; absent: any. */
+  readonly pushes?: readonly DeliveryRecord[] | undefined;
   /** The deployment's job in the queue. */
   readonly job?: QueuedJob | undefined;
   /** The next retry after a failure. */
   readonly retryAt?: number | undefined;
   readonly now: number;
+}
+
+/** Of several deployments. */
+export interface NewerCommitsFacts extends Pick<NewerCommitFacts, "deliveries" | "now"> {
+  readonly jobs: ReadonlyMap<string, QueuedJob>;
+  readonly headsOf?: ((deployment: Deployment) => KnownHeads | undefined) | undefined;
+  readonly retryAtOf: (deployment: Deployment) => number | undefined;
 }
 
 interface QueuedJob {
@@ -59,23 +68,65 @@ export function findNewerCommit(deployment: AnyDeployment, facts: NewerCommitFac
     : { commit, why: "waiting for approval" };
 }
 
+/** By `namespace/name`, of those that have one. */
+export function findNewerCommits(
+  deployments: readonly AnyDeployment[],
+  { jobs, headsOf, retryAtOf, deliveries, now }: NewerCommitsFacts,
+): ReadonlyMap<string, NewerCommit> {
+  // Each delivery is searched once, not once for each deployment.
+  const pushes = deliveries.filter(({ event }) => event === "push");
+  const cut = pushes.filter(namesNotAll);
+  const naming = new Map<string, DeliveryRecord[]>();
+  for (const push of pushes) {
+    if (namesNotAll(push)) continue;
+    for (const name of push.deployments) naming.set(name, [...(naming.get(name) ?? []), push]);
+  }
+  const found = new Map<string, NewerCommit>();
+  for (const deployment of deployments) {
+    if (isMalformed(deployment)) continue;
+    const name = keyText(deployment.key);
+    const facts = { job: jobs.get(name), heads: headsOf?.(deployment), retryAt: retryAtOf(deployment) };
+    const own = [...(naming.get(name) ?? []), ...cut];
+    const newer = findNewerCommit(deployment, { ...facts, deliveries, pushes: own, now });
+    if (newer !== undefined) found.set(name, newer);
+  }
+  return found;
+}
+
+/** Whether more than its status is needed to know if a newer commit waits. */
+export function mayHaveNewerCommit(deployment: AnyDeployment, job: QueuedJob | undefined): boolean {
+  if (isMalformed(deployment) || deployment.spec.suspend) return false;
+  return job !== undefined || readyCondition(deployment.status)?.status !== "True";
+}
+
 /** The newest commit of its ref: by the last push that a webhook reported, unless git was asked since. */
-function findHead(deployment: Deployment, { heads, deliveries, now }: NewerCommitFacts): string | undefined {
+function findHead(
+  deployment: Deployment,
+  { heads, deliveries, pushes = deliveries, now }: NewerCommitFacts,
+): string | undefined {
   const { source } = deployment.spec;
   if (source.kind !== "git" || source.ref.commit !== undefined) return undefined;
-  const [push] = deliveries.filter((one) => isPushTo(one, deployment)).toSorted((a, b) => b.at - a.at);
+  const [push] = pushes.filter((one) => isPushTo(one, deployment)).toSorted((a, b) => b.at - a.at);
   if (heads !== undefined && heads.askedAt >= (push?.at ?? 0)) return commitOf(source.ref, heads.heads);
   return push === undefined || isBefore(push, deployment.status, { all: deliveries, now }) ? undefined : push.commit;
 }
 
 /** Whether the push was to what the deployment follows now, and affected it. */
-function isPushTo({ event, repoName, ref, deployments, including }: DeliveryRecord, deployment: Deployment): boolean {
-  const { key, repo, spec } = deployment;
-  const name = keyText(key);
+function isPushTo(push: DeliveryRecord, { key, repo, spec }: Deployment): boolean {
+  const { event, repoName, ref, deployments, including, ignored } = push;
   const followed = spec.source.kind === "git" ? refName(spec.source.ref, {}) : undefined;
-  const isAffected = deployments.includes(name) && including?.includes(name) !== true;
+  if (event !== "push" || (followed !== undefined && ref !== followed)) return false;
+  const name = keyText(key);
+  const isAffected = namesNotAll(push)
+    ? !ignored.some(({ deployment }) => deployment === name)
+    : deployments.includes(name);
   const isRepo = repoName !== undefined && repo?.toLowerCase().endsWith(`/${repoName.toLowerCase()}`) === true;
-  return event === "push" && isAffected && isRepo && (followed === undefined || ref === followed);
+  return isAffected && including?.includes(name) !== true && isRepo;
+}
+
+/** The record of a push to many deployments names only some of them. */
+function namesNotAll({ matched, deployments }: DeliveryRecord): boolean {
+  return matched > deployments.length;
 }
 
 const retrying = "the last reconciliation failed";

@@ -17,6 +17,11 @@ export interface PageDeployment extends DeploymentState {
   readonly deployedCommitUrl?: string | undefined;
 }
 
+/** A newer commit that waits, of one deployment of the list. */
+export interface PageNewerCommit extends Key, NewerCommit {
+  readonly commitUrl?: string | undefined;
+}
+
 /** What its author says of a commit. Plain text. */
 export interface PageCommit {
   readonly commit: string;
@@ -179,6 +184,8 @@ export interface PageDelta {
 
 export interface PageFacts {
   deployments(): readonly PageDeployment[];
+  /** Of the deployments that have one. */
+  newerCommits(): Promise<readonly PageNewerCommit[]>;
   /** `undefined` if there is no deployment with this name. */
   details(key: Key): Promise<PageDeploymentDetails | undefined>;
   result(key: Key, id: string): Promise<ShownResult | undefined>;

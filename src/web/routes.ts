@@ -120,6 +120,9 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
   router.get("/api/deployments", (_req, res) => {
     res.json(facts.deployments().filter(({ namespace }) => seesOf(res)(namespace)));
   });
+  router.get("/api/newer-commits", async (_req, res) => {
+    res.json((await facts.newerCommits()).filter(({ namespace }) => seesOf(res)(namespace)));
+  });
   router.get("/api/deployments/:namespace/:name", async (req, res) => {
     const details = await facts.details(seenKeyOf(req, res));
     if (details === undefined) throw new RequestError(404, "There is no KluctlDeployment with this name.");

@@ -42,6 +42,7 @@ export async function usePage(
 
   const facts: { -readonly [Fact in keyof PageFacts]: PageFacts[Fact] } = {
     deployments: () => [shop],
+    newerCommits: () => Promise.resolve([]),
     details: ({ name }) =>
       Promise.resolve(
         name === "prod"

@@ -3,6 +3,8 @@ import { pino } from "pino";
 import { expect, test } from "vitest";
 import { createDeliveries } from "../../../src/redis/deliveries.ts";
 import { createReports } from "../../../src/redis/reports.ts";
+import { createFairness } from "../../../jobs/fairness.ts";
+import { createQueue } from "../../../jobs/queue.ts";
 import type { PushEvent, RepoId } from "../../../src/model.ts";
 import { towline } from "../../support/command-line.ts";
 import { useFakeApiServer } from "../../support/fake-api-server.ts";
@@ -72,4 +74,50 @@ test("previews and deliveries are shown as text and as JSON, and a message says 
   });
   expect((await get("deliveries", "-o", "yaml")).out).toMatch(/^- v: 1\n/);
   expect((await get("deliveries", "-o", "json")).out).toMatch(/"at": "20\d\d-/);
+});
+
+test("a newer commit that waits in the queue is listed with its deployment", async () => {
+  const [redis, api, prefix] = [useRedisServer(), await useFakeApiServer(), uniquePrefix()];
+  await redis.start();
+  const env = {
+    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
+    TOWLINE_REDIS_PREFIX: prefix,
+    TOWLINE_KUBERNETES_KUBECONFIG: api.kubeconfig,
+    TOWLINE_GITEA_WEBHOOK_SECRET: "a-secret-of-sixteen-or-more",
+  };
+  const get = async (...argv: string[]) => (await towline(["get", "deployments", ...argv], { env })).out;
+  const [old, newer] = ["a".repeat(40), "b".repeat(40)];
+  api.add("prod", { status: { observedCommit: old } });
+  api.add("staging", { status: { observedCommit: old } });
+  const idle = await get();
+  expect(idle).toMatch(/prod +True +aaaaaaa +– +– +–\n/);
+
+  const log = pino({ level: "silent" });
+  const connection = redis.producer();
+  const queue = createQueue({ connection, prefix, fairness: createFairness(), log });
+  const key = { namespace: "shop", name: "prod" };
+  await queue.enqueue([{ kind: "reconcile", deployment: key, cause: "push" }]);
+  await queue.close();
+  const deliveries = createDeliveries({ connection, prefix, log });
+  const event: PushEvent = {
+    ...{ kind: "push", forge: "gitea", delivery: "d", repoUrls: ["https://git.example.com/shop"], repoName: "shop" },
+    ...{ ref: "refs/heads/main", change: "updated", after: newer, changed: { complete: false, paths: [] } },
+  };
+  const receipt = { delivery: "d", matched: 1, queued: 1, ignored: [], deployments: ["shop/prod"] };
+  deliveries.record({ forge: "gitea", at: Date.now(), ms: 1, status: 202, event, receipt });
+  await deliveries.flush();
+
+  expect(await get()).toMatch(/prod +True +aaaaaaa +– +– +newer commit bbbbbbb waits: queued\n.*staging .* –\n$/);
+  expect(await get("prod", "-o", "wide")).toMatch(
+    /DEPLOYED +NEWER +NEXT CHECK.*\n.* prod +True +aaaaaaa +– +– +bbbbbbb /,
+  );
+  expect(JSON.parse(await get("prod", "-o", "json"))).toMatchObject([
+    { commit: old, newer: { commit: newer, why: "queued" } },
+  ]);
+
+  // The list does not need Redis: it says what it lacks.
+  await redis.stop();
+  const without = await towline(["get", "deployments"], { env });
+  expect([without.code, without.out]).toEqual([0, idle]);
+  expect(without.err).toMatch(/^which newer commits are queued is not known: Redis did not find the jobs/);
 });

@@ -162,3 +162,14 @@ test("listeners have a limit, and end with their access", async () => {
   now = Date.now();
   await vi.waitFor(() => expect(heard.ended).toBe(true), patience);
 });
+
+test("newer commits that wait are listed for the namespaces that the user sees", async () => {
+  const { get, facts } = await usePage({}, { sight: () => Promise.resolve((namespace) => namespace === "shop") });
+  const newer = { commit: "b".repeat(40), why: "queued" };
+  const ofShop = { namespace: "shop", name: "prod", ...newer };
+  facts.newerCommits = () => Promise.resolve([ofShop, { namespace: "bank", name: "prod", ...newer }]);
+  expect((await get("/api/newer-commits")).status).toBe(401);
+  expect(await (await get("/api/newer-commits", bearer)).json()).toEqual([ofShop]);
+  facts.newerCommits = () => Promise.reject(new QueueUnavailableError("redis is down"));
+  expect((await get("/api/newer-commits", bearer)).status).toBe(503);
+});

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { stateOf } from "../../../src/views/state.ts";
-import { selectDeployments } from "../../../ui/select-deployments.ts";
+import { selectDeployments, withNewerCommits } from "../../../ui/select-deployments.ts";
 import { aDeployment } from "../../support/deployments.ts";
 
 interface Given {
@@ -47,4 +47,16 @@ test("a filter and all words of a search have to match", () => {
   expect(names(all, "", "suspended")).toEqual(["f-suspended-with-drift", "b-suspended"]);
   expect(names(all, "SHOP/ healthy", "")).toEqual(["a-healthy", "g-healthy"]);
   expect(names(all, "shop nothing", "")).toEqual([]);
+});
+
+test("a newer commit that waits is said, and found by its reason", () => {
+  const newer = { namespace: "shop", name: "a-healthy", commit: "c".repeat(40), why: "queued" };
+  const shownToo = withNewerCommits(all, [newer]);
+  expect(shownToo.map(({ why }) => why).filter((why) => why?.includes("newer"))).toEqual([
+    "newer commit ccccccc waits: queued",
+  ]);
+  expect(names(shownToo, "queued", "")).toEqual(["a-healthy"]);
+  // Nothing else about it changes: it is as healthy as before.
+  expect(names(shownToo, "", "")).toEqual(names(all, "", ""));
+  expect(withNewerCommits(all, [])).toBe(all);
 });

@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
 import type { Condition } from "../../../src/model.ts";
 import type { DeliveryRecord } from "../../../src/model/delivery-record.ts";
-import { findNewerCommit, type NewerCommitFacts } from "../../../src/views/newer-commit.ts";
+import {
+  findNewerCommit,
+  findNewerCommits,
+  mayHaveNewerCommit,
+  type NewerCommitFacts,
+} from "../../../src/views/newer-commit.ts";
+import { withNewerCommit } from "../../../src/views/newer-text.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 const [old, newer, newest] = ["a", "b", "c"].map((digit) => digit.repeat(40)) as [string, string, string];
@@ -109,4 +115,49 @@ test("a deployment that is pinned, malformed, deleted or from a registry follows
   const url = "https://git.example.com/org/shop";
   expect(find(at(old, { spec: { source: { url, ref: { commit: old }, path: "" } } }), facts)).toBeUndefined();
   expect(find(at(old, { deletionTimestamp: "2026-01-01T00:00:00Z" }), facts)).toBeUndefined();
+});
+
+test("a push to more deployments than its record names may concern any of them but those that it ignored", () => {
+  const job = { state: "waiting" } as const;
+  const push = aPush({ matched: 60, deployments: ["shop/other"] });
+  expect(find(at(old), { job, deliveries: [push] })?.commit).toBe(newer);
+  const ignored = [{ deployment: "shop/prod", reason: "suspended" }];
+  expect(find(at(old), { job, deliveries: [{ ...push, ignored }] })).toBeUndefined();
+});
+
+test("of many deployments, those are found of which each would be found alone", () => {
+  const key = (name: string) => ({ namespace: "shop", name });
+  const names = ["named", "cut", "idle", "suspended", "git"];
+  const of = (name: string) => ({ ...at(old, { spec: { suspend: name === "suspended" } }), key: key(name) });
+  const deliveries = [aPush({ deployments: ["shop/named", "shop/idle", "shop/suspended"], matched: 3 })];
+  const cut = aPush({ at: 91_000, commit: newest, deployments: ["shop/others"], matched: 9 });
+  const jobs = new Map(["named", "cut", "git"].map((name) => [`shop/${name}`, { state: "waiting" } as const]));
+  const found = (also: typeof deliveries, headsOf?: () => NewerCommitFacts["heads"]) =>
+    findNewerCommits(names.map(of), {
+      ...{ jobs, headsOf, retryAtOf: () => undefined, deliveries: [...deliveries, ...also], now },
+    });
+  expect([...found([])]).toEqual([["shop/named", { commit: newer, why: "queued" }]]);
+  expect([...found([cut]).values()].map(({ commit }) => commit)).toEqual([newest, newest, newest]);
+  expect([...found([], () => answer(newest, 95_000)).keys()]).toEqual(["shop/named", "shop/cut", "shop/git"]);
+});
+
+test("of a ready deployment without a job, and of a suspended one, the status says enough", () => {
+  const job = { state: "waiting" } as const;
+  expect(mayHaveNewerCommit(at(old), undefined)).toBe(false);
+  expect(mayHaveNewerCommit(at(old), job)).toBe(true);
+  expect(mayHaveNewerCommit(at(old, { spec: { suspend: true } }), job)).toBe(false);
+  expect(mayHaveNewerCommit(at(old, { conditions: [ready("False")] }), undefined)).toBe(true);
+});
+
+test("a list says that a newer commit waits beside what else the deployment waits for, and says nothing twice", () => {
+  const say = (why: string | undefined, what: string) =>
+    withNewerCommit({ why, commit: old }, { commit: newer, why: what });
+  expect(say(undefined, "queued")).toBe("newer commit bbbbbbb waits: queued");
+  expect(say("deploy failed", "queued")).toBe("deploy failed; newer commit bbbbbbb waits: queued");
+  expect(say("in progress: deploying", "in progress")).toBe("in progress: deploying (newer commit bbbbbbb)");
+  expect(say("suspended: bbbbbbb is not deployed", "suspended")).toBe("suspended: bbbbbbb is not deployed");
+  expect(withNewerCommit({ why: "waiting for approval of 12", commit: old }, { commit: old, why: "x" })).toBe(
+    "waiting for approval of 12",
+  );
+  expect(withNewerCommit({ why: undefined, commit: old }, undefined)).toBeUndefined();
 });
