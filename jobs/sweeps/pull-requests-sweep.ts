@@ -169,7 +169,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   /** Ids of pull requests that have moved while a preview of their old head waits for its budget: they do not wait with it. */
   async function findUnlimited(found: readonly Missed[]): Promise<ReadonlySet<string>> {
     const moved = found.filter(({ hasMoved }) => hasMoved).map(({ key }) => key);
-    const waiting = await Promise.all(moved.map(async (key) => (await reports.stale(key)) !== undefined));
+    const waiting = await Promise.all(moved.map(async (key) => (await reports.stale(key))?.until !== undefined));
     return new Set(moved.filter((_, at) => waiting[at]).map(pullRequestId));
   }
 
@@ -280,7 +280,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
   /** Whether the preview that was to replace the report should have started: the host refused it, or its job was lost. */
   async function isOverdue({ pullRequest, startedAt }: OpenReport): Promise<boolean> {
     const stale = await reports.stale(pullRequest);
-    return stale?.startedAt === startedAt && clock.now() - stale.until > unpublishedMs;
+    return stale?.startedAt === startedAt && clock.now() - (stale.until ?? Infinity) > unpublishedMs;
   }
 
   /**

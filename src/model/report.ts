@@ -241,7 +241,7 @@ export const Report = z.object({
   staleUntil: z.number().optional(),
   /**
    * What the pull request is by now, while its next preview waits for those of others. Not stored with the report: see
-   * reporting/waiting.ts.
+   * Reports, and reporting/waiting.ts.
    */
   waiting: z.object({ head: z.string(), baseBranch: z.string() }).optional(),
   /** Epoch milliseconds. */
@@ -269,9 +269,12 @@ export const followedForMs = 14 * 24 * 3_600_000;
 export interface Staleness {
   /** That of the report. */
   readonly startedAt: number;
-  readonly until: number;
+  /** When the preview that waits for its budget follows; absent if none does. */
+  readonly until?: number | undefined;
   /** The job that says so in the comment has been queued. */
   readonly reported?: boolean | undefined;
+  /** The pull request has changed, and the comment says that its preview waits for those of others. */
+  readonly waiting?: Report["waiting"];
 }
 
 export type LatestResult = z.infer<typeof LatestResult>;
@@ -330,8 +333,9 @@ export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
 
 /** The report, marked if it is the outdated one. */
 export function markStale(report: Report, stale: Staleness | undefined): Report {
-  const isStale = report.state === "done" && stale?.startedAt === report.startedAt;
-  return isStale ? { ...report, staleUntil: stale.until } : report;
+  if (stale?.startedAt !== report.startedAt) return report;
+  if (stale.waiting !== undefined) return { ...toShown(report), waiting: stale.waiting };
+  return report.state === "done" && stale.until !== undefined ? { ...report, staleUntil: stale.until } : report;
 }
 
 /** What is shown of the report: while the pull request is previewed again, what was found last. */
@@ -344,7 +348,7 @@ export function toShown(report: Report): Report {
 
 /** Whether a preview that replaces this report is queued, and waits for its time. */
 export function isPostponed(stale: Staleness | undefined, startedAt: number, now: number): boolean {
-  return stale?.startedAt === startedAt && stale.until > now;
+  return stale?.startedAt === startedAt && stale.until !== undefined && stale.until > now;
 }
 
 /**

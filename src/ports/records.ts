@@ -25,7 +25,7 @@ export interface Reports {
   /** The reports of open pull requests that propose this commit. */
   proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
   /**
-   * Records that the report that was started then is outdated, and that a preview waits in the queue until then. `undefined`: none
+   * Records that the report that was started then is outdated, and what the preview that follows waits for. `undefined`: none
    * waits any more.
    */
   setStale(key: PullRequestKey, stale: Staleness | undefined): Promise<void>;

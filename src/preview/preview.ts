@@ -79,7 +79,8 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const report = await deps.reports.find(key);
     if (report?.state !== "done") return;
     const { startedAt } = report;
-    if ((await deps.reports.stale(key))?.startedAt === startedAt) return;
+    const before = await deps.reports.stale(key);
+    if (before?.startedAt === startedAt && before.until !== undefined) return;
     await deps.reports.setStale(key, { startedAt, until: deps.clock.now() });
   }
 

@@ -10,7 +10,7 @@ import { z } from "zod";
 import { parseJson } from "../kit/json.ts";
 import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
 import { type OpenReport, toOpenReport } from "../model/open-report.ts";
-import { followedForMs, isOpen, type Report, RolloutRest } from "../model/report.ts";
+import { followedForMs, isOpen, Report, RolloutRest } from "../model/report.ts";
 import type { PublishMark, Reports } from "../ports.ts";
 import { readReport, storeReport } from "../model/stored-report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
@@ -51,7 +51,12 @@ const Status = z.object({
   shown: z.string().optional(),
 });
 
-const Stale = z.object({ startedAt: z.number(), until: z.number(), reported: z.boolean().optional() });
+const Stale = z.object({
+  startedAt: z.number(),
+  until: z.number().optional(),
+  reported: z.boolean().optional(),
+  waiting: Report.shape.waiting,
+});
 
 const keepRemakesMs = 3_600_000;
 /** More than an hour's budget. */

@@ -22,7 +22,7 @@ import { hasFinalVerdict, withoutTime } from "../comment/comment.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../access/credentials.ts";
 import { includesFrom } from "../model/includes.ts";
-import { isForeign, isOpen, isPostponed, markStale, type Report, toShown } from "../model/report.ts";
+import { isForeign, isOpen, isPostponed, markStale, type Report, type Staleness, toShown } from "../model/report.ts";
 import { unsettledRequests } from "./commit-requests.ts";
 import { createFollowMerge, type Followed, waitsFor } from "./follow-merge.ts";
 import type { Marker } from "./marker.ts";
@@ -114,11 +114,15 @@ export function createReportWriter(deps: ReportWriterDeps) {
       const stale = whyStale(report, now, await base);
       if (stale === undefined) {
         const { report: followed, againMs: laterMs } = ahead ?? (await merges.follow(report, now, signal));
-        return await write(forge, markStale(followed, outdated), { now, comments, laterMs }, signal);
+        const mark = await withoutWaiting(key, outdated);
+        return await write(forge, markStale(followed, mark), { now, comments, laterMs }, signal);
       }
       const waitedMs = stale.cause === "pull-request" ? await deps.waitedMs?.(key) : undefined;
       const waiting = markWaiting(report, now, waitedMs);
       if (waiting !== undefined) {
+        const { startedAt } = report;
+        const before = outdated?.startedAt === startedAt ? outdated : undefined;
+        await reports.setStale(key, { ...before, startedAt, waiting: waiting.waiting });
         await postComment(forge, waiting, comments, signal);
         return { outcome: { kind: "skipped", why: "its next preview waits for others" }, isOwed: true };
       }
@@ -127,6 +131,15 @@ export function createReportWriter(deps: ReportWriterDeps) {
     } catch (error) {
       return { outcome: logged(report, toForgeOutcome(error)), isOwed: true };
     }
+  }
+
+  /** The pull request is again what was compared, so that no other result is awaited. */
+  async function withoutWaiting(key: PullRequestKey, mark: Staleness | undefined): Promise<Staleness | undefined> {
+    if (mark?.waiting === undefined) return mark;
+    const { waiting: _, ...others } = mark;
+    const rest = others.until === undefined ? undefined : others;
+    await reports.setStale(key, rest);
+    return rest;
   }
 
   /** The host does not find it. If that lasts, it is believed until the sweep requests the report again. */

@@ -125,6 +125,9 @@ test("a report stays marked as outdated", async () => {
   expect(await reports.stale(aPullRequestKey())).toBeUndefined();
   await reports.setStale(aPullRequestKey(), { startedAt: 1, until: 2 });
   expect(await another().stale(aPullRequestKey(7, "ORG/shop"))).toEqual({ startedAt: 1, until: 2 });
+  const waiting = { head: "2".repeat(40), baseBranch: "main" };
+  await reports.setStale(aPullRequestKey(), { startedAt: 1, waiting });
+  expect(await another().stale(aPullRequestKey())).toEqual({ startedAt: 1, waiting });
   await another().setStale(aPullRequestKey(), undefined);
   expect(await reports.stale(aPullRequestKey())).toBeUndefined();
 });

@@ -27,6 +27,12 @@ test("readers of a pull request share what was read, and see that it is outdated
 
   await reports.setStale(pullRequest, { startedAt: report.startedAt, until: Date.UTC(2026, 4, 4) });
   await expect.poll(async () => (await facts.pullRequest(pullRequest))?.staleness).toContain("Outdated");
+  // The next one waits for others.
+  const waiting = { head: "2".repeat(40), baseBranch: "main" };
+  await reports.setStale(pullRequest, { startedAt: report.startedAt, until: Date.UTC(2026, 4, 4), waiting });
+  await expect
+    .poll(async () => (await facts.pullRequest(pullRequest))?.staleness)
+    .toContain("there is a newer commit `2222222`. Its comparison waits for those of other pull requests.");
   // Of an earlier comparison: it says nothing about this one.
   await reports.setStale(pullRequest, { startedAt: 1, until: Date.UTC(2026, 4, 4) });
   await expect.poll(async () => (await facts.pullRequest(pullRequest))?.staleness).toBeUndefined();

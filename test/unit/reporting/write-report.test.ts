@@ -195,6 +195,9 @@ test("the comment names a newer commit whose preview waits for others, once, and
   expect(forge.statuses).toHaveLength(written);
   expect(queue.requests).toEqual([]);
   expect(await owed()).toEqual([key]);
+  // So does its page.
+  const waiting = { head: newer, baseBranch: "main" };
+  expect(await reports.stale(key)).toEqual({ startedAt: aReport().startedAt, waiting });
 
   // It was aborted while it was compared, and nothing is known of the newer commit.
   await reports.save(aReport({ state: "working", previews: [], latest: latestResult(aReport(), "base") }));
@@ -202,6 +205,20 @@ test("the comment names a newer commit whose preview waits for others, once, and
   expect(bodies()).toEqual([`${headCommit} done, not ${newer}`]);
   await reports.save(aReport({ state: "working", previews: [] }));
   expect(await write()).toEqual({ kind: "skipped", why: "there is a newer head" });
+});
+
+test("a pull request that is back at what was compared waits for nothing, on its page as in its comment", async () => {
+  const { write, forge, bodies, preview, reports } = await setUp();
+  const { startedAt } = aReport();
+  await reports.setStale(key, { startedAt, until: 5 });
+  forge.put(7, { head: "2".repeat(40) });
+  preview.waitedMs = 10_000;
+  await write();
+  expect(await reports.stale(key)).toMatchObject({ until: 5, waiting: { head: "2".repeat(40) } });
+  forge.put(7, { head: headCommit });
+  await write();
+  expect(bodies()).toEqual([`${headCommit} done until 5`]);
+  expect(await reports.stale(key)).toEqual({ startedAt, until: 5 });
 });
 
 test("the base of a library is read under the URL that the shown deployment includes", async () => {
