@@ -28,7 +28,7 @@ import { digestOf, errorId } from "./reference-diff.ts";
 import { compareText } from "../kit/compare-text.ts";
 import { inThread, largeText, ThreadError } from "../kit/in-thread.ts";
 import { findRisks, lengthOfStates } from "./risks.ts";
-import { type Workloads, workloadsOf } from "./risks/budgets.ts";
+import { createNeighbours } from "./risks/budgets.ts";
 import { refusesChange } from "./risks/refused.ts";
 import { withoutSaid } from "./said-values.ts";
 import { secretKeysOf } from "./secret-keys.ts";
@@ -161,12 +161,11 @@ function describe(
     return known !== undefined && digestOf(object?.rendered) === known;
   };
   const newErrors = result.errors.filter((error) => !isOld(error) || !isUnchanged(error));
-  let known: Workloads | undefined;
-  const workloads = () => (known ??= workloadsOf(result.objects));
+  const near = createNeighbours(result.objects);
   const found = told.flatMap((object) => {
     const errors = newErrors.filter(({ ref }) => isSame(ref, object.ref));
     const action = actionOf(object, errors, prune);
-    return action === undefined ? [] : [{ object, action, risks: findRisks({ object, action, errors, workloads }) }];
+    return action === undefined ? [] : [{ object, action, risks: findRisks({ object, action, errors, near }) }];
   });
   const sorted = found.toSorted(byImportance);
   const count = (action: PreviewObject["action"]) => found.filter((each) => each.action === action).length;

@@ -5,10 +5,10 @@
 import type { ResultError, ResultObject } from "../model.ts";
 import type { PreviewObject, Risk } from "../model/report.ts";
 import { lengthOfTexts } from "../redact/weight.ts";
-import { describeBudget, isDisruptionBudget, type Workloads } from "./risks/budgets.ts";
+import { describeBudget, isDisruptionBudget, isLimit, type Neighbours } from "./risks/budgets.ts";
 import { hasImmutableFields } from "./risks/immutable.ts";
 import { lossOf } from "./risks/losses.ts";
-import { hasPods } from "./risks/pods.ts";
+import { hasPods, isScalable } from "./risks/pods.ts";
 import { describePrivileges } from "./risks/privileges.ts";
 import { reachOf } from "./risks/reach.ts";
 import { refusalOf } from "./risks/refused.ts";
@@ -22,11 +22,11 @@ interface Question {
   readonly action: PreviewObject["action"];
   /** kluctl's errors about this object. */
   readonly errors: readonly ResultError[];
-  /** The workloads of the same result. */
-  readonly workloads: () => Workloads;
+  /** What the same result has in a namespace. */
+  readonly near: (namespace: string) => Neighbours;
 }
 
-export function findRisks({ object, action, errors, workloads }: Question): Risk[] {
+export function findRisks({ object, action, errors, near }: Question): Risk[] {
   const { ref } = object;
   const states = action === "new" || action === "changed" ? statesOf(object) : noStates;
   const rights = describeRights(ref, states);
@@ -35,7 +35,7 @@ export function findRisks({ object, action, errors, workloads }: Question): Risk
     ...risks("immutable", refusalOf(object, action, errors, states)),
     ...risks("availability", ...describeStorage(ref, states)),
     ...risks("availability", ...describeWorkload(ref, states)),
-    ...risks("availability", ...describeBudget(ref, states, workloads)),
+    ...risks("availability", ...describeBudget(ref, states, near)),
     ...risks("security", ...describePrivileges(ref, states)),
     ...risks("security", ...rights),
     ...risks("far-reaching", rights.length === 0 ? reachOf(object, action) : undefined),
@@ -49,8 +49,11 @@ function risks(kind: Risk["kind"], ...texts: readonly (string | undefined)[]): R
 /** The length of the texts that are parsed to find the risks of a result. */
 export function lengthOfStates(objects: readonly ResultObject[]): number {
   const touched = objects.filter(({ new: isNew, changes }) => isNew || changes.length > 0);
-  const needsAll = touched.some(({ ref }) => isDisruptionBudget(ref));
-  const workloads = (needsAll ? objects : []).filter(({ ref }) => hasPods(ref));
+  const limits = objects.filter(({ ref }) => isLimit(ref));
+  const needsAll =
+    touched.some(({ ref }) => isDisruptionBudget(ref)) ||
+    (limits.length > 0 && touched.some(({ ref }) => isScalable(ref)));
+  const workloads = needsAll ? [...limits, ...objects.filter(({ ref }) => hasPods(ref))] : [];
   const compared = touched.filter(({ ref }) => hasPods(ref) || hasImmutableFields(ref));
   return lengthOfTexts({ objects: [...new Set([...workloads, ...compared])] });
 }

@@ -35,6 +35,13 @@ export function hasPods(ref: ObjectRef): boolean {
   return templates[idOf(ref)] !== undefined;
 }
 
+const scalable = /^(?:apps\/(?:Deployment|StatefulSet|ReplicaSet)|\/ReplicationController)$/;
+
+/** Whether it has a number of pods. */
+export function isScalable(ref: ObjectRef): boolean {
+  return scalable.test(idOf(ref));
+}
+
 /** The metadata and the spec of the pods. */
 export function templateOf(ref: ObjectRef, state: unknown): unknown {
   const path = templates[idOf(ref)];

@@ -22,7 +22,7 @@ const factors: Readonly<Record<string, number>> = {
 };
 
 /** `undefined` if it is not a quantity. */
-function parseQuantity(value: unknown): number | undefined {
+export function parseQuantity(value: unknown): number | undefined {
   if (typeof value === "number") return value;
   if (typeof value !== "string") return undefined;
   const [, digits, unit = "", exponent = "0"] = written.exec(value) ?? [];

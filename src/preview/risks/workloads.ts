@@ -6,10 +6,8 @@ import type { ObjectRef } from "../../model.ts";
 import { field, isRecord } from "../../kit/json.ts";
 import { entriesIn, idOf } from "./fields.ts";
 import { isDowngrade, startsToMove } from "./images.ts";
-import { countOf, hasPods, type Pair, podsOf } from "./pods.ts";
+import { countOf, hasPods, isScalable, type Pair, podsOf } from "./pods.ts";
 import type { States } from "./states.ts";
-
-const scalable = /^(?:apps\/(?:Deployment|StatefulSet|ReplicaSet)|\/ReplicationController)$/;
 
 /** What the change of a workload means for its availability, in words. */
 export function describeWorkload(ref: ObjectRef, states: States): string[] {
@@ -43,7 +41,7 @@ export function describeWorkload(ref: ObjectRef, states: States): string[] {
 
 /** A new workload without pods replaces nothing. */
 function describeScale(ref: ObjectRef, { before, after }: States): string[] {
-  if (!scalable.test(idOf(ref)) || before === undefined) return [];
+  if (!isScalable(ref) || before === undefined) return [];
   const [was, is] = [before, after].map((state) => field(state, "spec", "replicas"));
   if (is === 0 && was !== 0) return ["it is scaled to zero: no pod is left running"];
   return is === 1 && typeof was === "number" && was > 1 ? ["it is scaled down to one pod"] : [];

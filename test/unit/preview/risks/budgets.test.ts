@@ -77,3 +77,35 @@ test.each([
 test("a new quota is not lowered", () => {
   expect(linesOf(created("/ResourceQuota", quota({ pods: 1 })))).toEqual([]);
 });
+
+const unchangedBudget = (fields: object) => {
+  const state = JSON.stringify(budget(fields));
+  return objectOf(id, { rendered: state, remote: state, applied: state });
+};
+const scale = (before: number | undefined, after: number | undefined) =>
+  changed("apps/Deployment", workload(before), workload(after));
+const budgetOf = (lines: readonly string[]) => lines.filter((line) => line.includes("disruption budget"));
+const withSoFew =
+  "availability: with so few pods, its disruption budget allows no eviction: nodes that run them cannot be drained";
+
+test.each([
+  [{ minAvailable: 2 }, scale(3, 2), true],
+  [{ minAvailable: 1 }, scale(2, 1), true],
+  [{ minAvailable: "60%" }, scale(3, 2), true], // rounded up
+  [{ minAvailable: 1 }, scale(3, 2), false],
+  [{ minAvailable: 2 }, scale(2, 1), false], // it allowed none before
+  [{ minAvailable: 2 }, scale(1, 2), false],
+  [{ minAvailable: 2, selector: { matchLabels: { app: "api" } } }, scale(3, 2), false],
+  [{ maxUnavailable: 0 }, scale(3, 2), false],
+  [{ minAvailable: 2 }, scale(3, undefined), false], // a matter of an autoscaler
+])("a budget with %j that stays as it is, and a workload that shrinks", (fields, shrunk, blocks) => {
+  const found = budgetOf(linesOf(shrunk, { beside: [unchangedBudget(fields)] }));
+  expect(found).toEqual(blocks ? [withSoFew] : []);
+});
+
+test("a budget that changes says itself that it allows no eviction, and another workload may be enough for it", () => {
+  const beside = [changed(id, budget({ minAvailable: 1 }), budget({ minAvailable: 2 }))];
+  expect(budgetOf(linesOf(scale(3, 2), { beside }))).toEqual([]);
+  const others = [unchangedBudget({ minAvailable: 2 }), { ...running(2), ref: { ...running(2).ref, name: "other" } }];
+  expect(budgetOf(linesOf(scale(3, 2), { beside: others }))).toEqual([]);
+});

@@ -2,7 +2,7 @@
 import type { FieldChange, ResultError, ResultObject } from "../../../../src/model.ts";
 import type { PreviewObject, Risk } from "../../../../src/model/report.ts";
 import { findRisks } from "../../../../src/preview/risks.ts";
-import { workloadsOf } from "../../../../src/preview/risks/budgets.ts";
+import { createNeighbours } from "../../../../src/preview/risks/budgets.ts";
 import { anObject } from "../../../support/deployments.ts";
 
 /** `id` is group and kind, such as `apps/StatefulSet` or `/Secret`. */
@@ -25,7 +25,7 @@ export function risksOf(
   object: ResultObject,
   { action = "changed", errors = [], beside = [] }: Circumstances = {},
 ): Risk[] {
-  return findRisks({ object, action, errors, workloads: () => workloadsOf([object, ...beside]) });
+  return findRisks({ object, action, errors, near: createNeighbours([object, ...beside]) });
 }
 
 export function kindsOf(object: ResultObject, action: PreviewObject["action"]): Risk["kind"][] {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { findRisks, lengthOfStates } from "../../../../src/preview/risks.ts";
-import { workloadsOf } from "../../../../src/preview/risks/budgets.ts";
+import { createNeighbours } from "../../../../src/preview/risks/budgets.ts";
 import { cpuMs } from "../../../support/cpu-time.ts";
 import { changed, created, linesOf, objectOf } from "./find.ts";
 
@@ -126,7 +126,7 @@ test("objects of any shape are described without an exception, without a change 
     (objects, action) => {
       const before = JSON.stringify(objects);
       const risks = objects.flatMap((each) =>
-        findRisks({ object: each, action, errors: [], workloads: () => workloadsOf(objects) }),
+        findRisks({ object: each, action, errors: [], near: createNeighbours(objects) }),
       );
       expect(lengthOfStates(objects)).toBeGreaterThanOrEqual(0);
       for (const { text: words } of risks) expect(words).toMatch(/^[\w :,;.()'-]+$/);
@@ -163,7 +163,9 @@ test("huge objects take a bounded time", () => {
   const deployments = many(900, () =>
     created("apps/Deployment", { spec: { replicas: 1, template: { metadata: { labels } } } }),
   );
-  const workloads = workloadsOf(deployments);
+  const quotas = many(300, () => created("/ResourceQuota", { spec: { hard: { pods: 5, cpu: "1" } } }));
+  const kept = budgets.map((each) => ({ ...each, new: false }));
+  const near = createNeighbours([...deployments, ...quotas, ...kept]);
 
   const start = cpuMs();
   linesOf(changed("apps/Deployment", pods(containers), pods(containers.toReversed())));
@@ -172,7 +174,8 @@ test("huge objects take a bounded time", () => {
   const nested = (depth: number) => `{"spec":{"selector":${'{"a":'.repeat(depth)}1${"}".repeat(depth + 2)}`;
   const deep = { remote: nested(50_000), rendered: nested(49_999), applied: nested(49_999) };
   linesOf(changed("apps/Deployment", {}, {}, deep));
-  for (const each of budgets) findRisks({ object: each, action: "new", errors: [], workloads: () => workloads });
+  for (const each of budgets) findRisks({ object: each, action: "new", errors: [], near });
+  for (const each of deployments) findRisks({ object: each, action: "new", errors: [], near });
   expect(cpuMs() - start).toBeLessThan(2_000);
 });
 
@@ -183,4 +186,8 @@ test("what is parsed to find risks counts as work, and nothing else does", () =>
   expect(lengthOfStates([same, changed("/ConfigMap", {}, {})])).toBe(0);
   expect(lengthOfStates([changed("/PersistentVolumeClaim", {}, {})])).toBeGreaterThan(0);
   expect(lengthOfStates([same, created("policy/PodDisruptionBudget", {})])).toBeGreaterThan(0);
+  // An unchanged quota is compared with the workloads that change.
+  const quota = { ...changed("/ResourceQuota", {}, {}), changes: [] };
+  expect(lengthOfStates([deployment, quota])).toBeGreaterThan(lengthOfStates([deployment]));
+  expect(lengthOfStates([same, quota])).toBe(0);
 });
