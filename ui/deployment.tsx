@@ -189,6 +189,21 @@ function Result({ path, result, now, newest }: ResultProps) {
       {!value && <Loading problem={problem} />}
       {value && (
         <>
+          {value.renderedFrom && (
+            <details>
+              <summary class="quiet">
+                Also rendered from{" "}
+                {value.renderedFrom.length === 1 ? "another source" : `${value.renderedFrom.length} other sources`}
+              </summary>
+              <ul class="plain">
+                {value.renderedFrom.map((source) => (
+                  <li key={source} class="breaks">
+                    <code>{source}</code>
+                  </li>
+                ))}
+              </ul>
+            </details>
+          )}
           <Problems title="Errors" problems={value.errors} />
           <Problems title="Warnings" problems={value.warnings} />
           {value.objects.length === 0 ? <p class="quiet">No objects differed.</p> : <Objects {...value} />}

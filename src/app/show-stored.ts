@@ -2,6 +2,7 @@
 import { toCommandResult } from "../kluctl/result.ts";
 import type { StoredTexts } from "../kube/stored-results.ts";
 import { maskStored } from "../redact/mask-result.ts";
+import { namesInputs } from "../views/rendered-from.ts";
 import { showResult, type ShownResult } from "../views/show-result.ts";
 import { inThread, largeText } from "../kit/in-thread.ts";
 
@@ -19,7 +20,9 @@ export function showStored(texts: StoredTexts, known: readonly string[]): ShownR
  */
 export function showNow({ reducedResult, compactedObjects }: StoredTexts, known: readonly string[]): ShownResult {
   const document = { ...(parse(reducedResult) as object), compactedObjects: parse(compactedObjects) };
-  return showResult(maskStored(toCommandResult(document), known));
+  const renderedFrom = namesInputs(document);
+  const shown = showResult(maskStored(toCommandResult(document), known));
+  return renderedFrom.length === 0 ? shown : { ...shown, renderedFrom };
 }
 
 function parse(json: Uint8Array): unknown {

@@ -1,6 +1,6 @@
 /**
  * The git repositories that a project includes: as projects, variables or charts, and the OCI artifacts that it includes
- * as projects. Each deploy records them in an annotation of the deployment, so that every server knows from its watch
+ * as projects, or as charts by a tag that moves. Each deploy records them in an annotation of the deployment, so that every server knows from its watch
  * which deployments a push to such a repository, or a moved tag, concerns. Pure.
  */
 import { fieldsOf, type JsonObject, listOf } from "../kit/json.ts";
@@ -50,27 +50,52 @@ export function includesOf({ deployment }: JsonObject): Include[] {
     if (isName(name)) found.set(JSON.stringify(include), include);
   }
 
-  function addVars(value: unknown): void {
-    for (const source of listOf(value)) {
-      add(fieldsOf(source)["git"]);
-      add(fieldsOf(source)["gitFiles"]);
-    }
+  /**
+   * kluctl accepts no ranges of versions, but Helm takes `1.2` for a tag of a registry, and kluctl pulls a chart that is not in the
+   * project each time if its own version is another one.
+   */
+  function addChart(value: unknown): void {
+    const { repo, chartVersion, skipPrePull } = fieldsOf(value);
+    const isMoving = skipPrePull === true && typeof chartVersion === "string" && shortVersion.test(chartVersion);
+    if (isMoving) addArtifact({ url: repo, ref: { tag: chartVersion } });
   }
 
-  function walk(project: JsonObject): void {
-    addVars(project["vars"]);
-    for (const item of listOf(project["deployments"]).map(fieldsOf)) {
-      addVars(item["vars"]);
-      add(item["git"]);
-      addArtifact(item["oci"]);
-      add(fieldsOf(fieldsOf(item["renderedHelmChartConfig"])["helmChart"])["git"]);
-      walk(fieldsOf(item["renderedInclude"]));
-    }
-  }
-
-  walk(fieldsOf(deployment));
+  visitInputs(deployment, { git: add, artifact: addArtifact, chart: addChart });
   const moving = new Set([...found.values()].map(({ url }) => repoId(url)));
   return [...found.values(), ...[...pinned.values()].filter(({ url }) => moving.has(repoId(url)))];
+}
+
+const shortVersion = /^v?\d+(?:\.\d+)?$/;
+
+export interface InputVisitor {
+  git(value: unknown): void;
+  artifact(value: unknown): void;
+  chart(value: unknown): void;
+}
+
+/** Visits what the project of a result names elsewhere. Any value may be of another type than expected, or absent. */
+export function visitInputs(deployment: unknown, { git, artifact, chart }: InputVisitor): void {
+  function visitVars(value: unknown): void {
+    for (const source of listOf(value)) {
+      git(fieldsOf(source)["git"]);
+      git(fieldsOf(source)["gitFiles"]);
+    }
+  }
+
+  function visit(project: JsonObject): void {
+    visitVars(project["vars"]);
+    for (const item of listOf(project["deployments"]).map(fieldsOf)) {
+      visitVars(item["vars"]);
+      git(item["git"]);
+      artifact(item["oci"]);
+      const { helmChart } = fieldsOf(item["renderedHelmChartConfig"]);
+      git(fieldsOf(helmChart)["git"]);
+      chart(helmChart);
+      visit(fieldsOf(item["renderedInclude"]));
+    }
+  }
+
+  visit(fieldsOf(deployment));
 }
 
 /** `undefined`: it cannot be recorded. */

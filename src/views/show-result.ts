@@ -30,6 +30,8 @@ export interface ShownObjects {
 }
 
 export interface ShownResult extends ShownObjects {
+  /** What it was rendered from beside the deployment's own source. */
+  readonly renderedFrom?: readonly string[] | undefined;
   readonly errors: readonly ShownProblem[];
   readonly warnings: readonly ShownProblem[];
 }

@@ -14,6 +14,7 @@ import {
   type StoredCommand,
 } from "../model.ts";
 import { isReconciling, pendingCommitOf, readyCondition } from "../reconcile/status/conditions.ts";
+import { namesIncludes } from "./rendered-from.ts";
 import { stateOf } from "./state.ts";
 
 export interface TraceStep {
@@ -256,6 +257,8 @@ function endOf(
   } else if (!applied && steps.every(({ step }) => step !== "rendered") && status.lastPrepareError === undefined) {
     more.push({ step: "rendered", words: "" });
   }
+  const includes = namesIncludes(deployment);
+  if (includes.length > 0) more.push({ step: "note", words: `also rendered from ${includes.join("; ")}` });
   const state = (of: TracedDeployment["state"]) => ({ deployment: name, state: of, steps: [...steps, ...more] });
   if (ready?.status === "False") {
     more.push({ step: "failed", words: why ?? ready.message });

@@ -211,3 +211,43 @@ test("a project includes a private repository, artifact and chart with the login
     expect(told).not.toContain(secret);
   }
 });
+
+test("a chart that is pulled by a short version is deployed again when that tag moves", async () => {
+  const world = await useWorld();
+  const registry = await useGiteaRegistry(world, await useGitea());
+  const { cluster } = world;
+  const { namespace } = cluster;
+  let patch = 0;
+  const publish = async () => {
+    const chart = { name: "web", version: `1.2.${++patch}`, namespace, from: `patch ${patch}` };
+    await registry.pushChart(registry.closed, chart, "1.2");
+  };
+  await publish();
+  const url = registry.url(registry.closed, "web");
+  const helmChart = { repo: url, chartVersion: "1.2", releaseName: "it", namespace, skipPrePull: true };
+  const repo = await world.repo("shop");
+  await repo.push({
+    ".kluctl.yaml": stringify({ discriminator: namespace, targets: [{ name: "prod" }] }),
+    "deployment.yaml": stringify({ deployments: [{ path: "chart" }] }),
+    "chart/helm-chart.yaml": stringify({ helmChart }),
+  });
+  await cluster.create(aSecret("oci", { ...registry.login, plainHttp: "true" }));
+  const oci = [{ registry: registry.host, repository: "**", secretRef: { name: "oci" } }];
+  await useTowline(world, { TOWLINE_SWEEP_INTERVAL: "5s" });
+  const deployment = cluster.deployment("web");
+  await deployment.create(aSpec({ git: { url: repo.url } }, { credentials: { oci } }));
+  await deployment.reaches("Ready");
+  expect(await cluster.data("web")).toEqual({ from: "patch 1" });
+  const { metadata } = (await deployment.get()) as TestResource;
+  expect(metadata?.annotations?.[annotation.includes]).toBe(`${url} 1.2`);
+  // As above: each move after the first look is noticed.
+  await expect
+    .poll(
+      async () => {
+        await publish();
+        return (await cluster.data("web"))?.["from"];
+      },
+      { ...patience, interval: 6_000 },
+    )
+    .not.toBe("patch 1");
+});

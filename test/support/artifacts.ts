@@ -25,8 +25,8 @@ export interface TestRegistry {
   url(organization: string, name: string): string;
   /** Runs `kluctl oci push` on a working copy; returns the artifact's digest. */
   push(url: string, tag: string, projectDir: string): Promise<string>;
-  /** Pushes a chart like Helm. */
-  pushChart(organization: string, chart: Chart): Promise<void>;
+  /** Pushes a chart like Helm. `tag`: another one than its version. */
+  pushChart(organization: string, chart: Chart, tag?: string): Promise<void>;
 }
 
 export interface Chart {
@@ -34,6 +34,8 @@ export interface Chart {
   readonly version: string;
   /** Namespace of the ConfigMap that the chart consists of. */
   readonly namespace: string;
+  /** What the ConfigMap says; default: the chart's name. */
+  readonly from?: string;
 }
 
 export async function useGiteaRegistry(world: TestWorld, gitea: TestForge): Promise<TestRegistry> {
@@ -68,7 +70,7 @@ export async function useGiteaRegistry(world: TestWorld, gitea: TestForge): Prom
       const { stdout } = await run(world.kluctl, args, { env, cwd: projectDir });
       return (JSON.parse(stdout) as { digest: string }).digest;
     },
-    async pushChart(organization, chart) {
+    async pushChart(organization, chart, tag = chart.version) {
       const repository = `${organization}/${chart.name}`;
       const helm = "application/vnd.cncf.helm";
       const meta = Buffer.from(JSON.stringify(metaOf(chart)));
@@ -76,7 +78,7 @@ export async function useGiteaRegistry(world: TestWorld, gitea: TestForge): Prom
       const layer = await sendBlob(repository, `${helm}.chart.content.v1.tar+gzip`, toArchive(chart));
       const mediaType = "application/vnd.oci.image.manifest.v1+json";
       const manifest = { schemaVersion: 2, mediaType, config, layers: [layer] };
-      await send("PUT", `${repository}/manifests/${chart.version}`, Buffer.from(JSON.stringify(manifest)), mediaType);
+      await send("PUT", `${repository}/manifests/${tag}`, Buffer.from(JSON.stringify(manifest)), mediaType);
     },
   };
 }
@@ -122,8 +124,8 @@ function metaOf({ name, version }: Chart) {
 }
 
 function toArchive(chart: Chart): Buffer {
-  const { name, namespace } = chart;
-  const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data: { from: name } };
+  const { name, namespace, from = name } = chart;
+  const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data: { from } };
   return gzipSync(
     toTar({ [`${name}/Chart.yaml`]: stringify(metaOf(chart)), [`${name}/templates/it.yaml`]: stringify(object) }),
   );

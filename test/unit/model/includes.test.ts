@@ -69,6 +69,20 @@ test("artifacts are recorded with their tag, unless they are pinned to a digest"
   expect(includedBy(deployment).size).toBe(1);
 });
 
+test("charts from a registry are recorded if their version is a tag that moves, and kluctl pulls them each time", () => {
+  const chart = (fields: object) => ({ path: "chart", renderedHelmChartConfig: { helmChart: fields } });
+  const repo = "oci://registry.test/charts/web";
+  const pulled = { repo, skipPrePull: true };
+  const recorded = (fields: object) => formatIncludes(includesOf({ deployment: { deployments: [chart(fields)] } }));
+  expect(recorded({ ...pulled, chartVersion: "1.2" })).toBe(`${repo} 1.2`);
+  expect(recorded({ ...pulled, chartVersion: "v1" })).toBe(`${repo} v1`);
+  expect(recorded({ ...pulled, chartVersion: "1.2.3" })).toBeUndefined();
+  expect(recorded({ repo, chartVersion: "1.2" })).toBeUndefined(); // a copy in the project
+  const index = { repo: "https://charts.test", chartName: "web", skipPrePull: true, chartVersion: "1.2" };
+  expect(recorded(index)).toBeUndefined();
+  expect(recorded({ ...pulled, chartVersion: 1 })).toBeUndefined();
+});
+
 test("logins in URLs are not recorded", () => {
   const deployments = [{ git: { url: "https://ann:secret@git.example.com/org/library.git" } }];
   expect(formatIncludes(includesOf({ deployment: { deployments } }))).not.toMatch(/ann|secret/);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DeliveryRecord } from "../../../src/model/delivery-record.ts";
-import type { Condition, DeploymentStatus, StoredCommand } from "../../../src/model.ts";
+import { annotation, type Condition, type DeploymentStatus, type StoredCommand } from "../../../src/model.ts";
 import { traceCommit } from "../../../src/views/trace.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
@@ -27,11 +27,17 @@ function deployed(errors = 0): StoredCommand {
   return { deployment: "shop/prod", command: "deploy", commit, ...times, errors, changes: "2 changed" };
 }
 
-function trace(
-  status: Partial<DeploymentStatus>,
-  more: { results?: StoredCommand[]; deliveries?: DeliveryRecord[]; namespaces?: string[]; now?: number } = {},
-) {
+interface Given {
+  results?: StoredCommand[];
+  deliveries?: DeliveryRecord[];
+  namespaces?: string[];
+  now?: number;
+  annotations?: Record<string, string>;
+}
+
+function trace(status: Partial<DeploymentStatus>, more: Given = {}) {
   const deployment = aDeployment({
+    annotations: more.annotations ?? {},
     generation: 1,
     status: { observedGeneration: 1, conditions: [ready("True")], ...status },
   });
@@ -179,4 +185,15 @@ test("a failed deploy is not shown as unchanged, although the rendered objects a
   expect(forgotten?.steps.map(({ step, words }) => `${step} ${words}`).join("\n")).not.toContain(
     "rendered objects unchanged",
   );
+});
+
+test("a commit names what was rendered with it, as far as that is recorded", () => {
+  const annotations = { [annotation.includes]: "https://git.example.com/org/library refs/heads/main" };
+  const found = trace({ observedCommit: commit }, { results: [deployed()], annotations });
+  expect(found.deployments[0]?.steps.map(({ step, words }) => [step, words]).slice(2)).toEqual([
+    ["rendered", ""],
+    ["applied", "2 changed"],
+    ["note", "also rendered from https://git.example.com/org/library branch main"],
+    ["healthy", "Ready; validation is disabled"],
+  ]);
 });
