@@ -1,7 +1,15 @@
 import { expect, test } from "vitest";
 import { createFairness, Fairness, firstPlaceOf, moreUrgentOf, urgencyAt, urgencyOf } from "../../../jobs/fairness.ts";
 import { laneOf, lanes } from "../../../jobs/lanes.ts";
-import type { Cause, MergeGroupRequest, PreviewCause, RepoId, Request } from "../../../src/model.ts";
+import type {
+  Cause,
+  FluxFetchRequest,
+  MergeGroupRequest,
+  NotifyRequest,
+  PreviewCause,
+  RepoId,
+  Request,
+} from "../../../src/model.ts";
 import { aPreviewRequest, aPullRequestKey, aRequest } from "../../support/jobs.ts";
 
 const bullmqLargest = 2_097_152;
@@ -167,6 +175,24 @@ test("a merge group that ended goes before one that waits for its check, and rep
   expect(places).toEqual([1, 2, 1]);
 });
 
+const aNotification = (target: string): NotifyRequest => ({ kind: "notify", target });
+const aFetch = (cause: FluxFetchRequest["cause"], namespace: string): FluxFetchRequest => ({
+  kind: "flux-fetch",
+  source: { namespace, name: "shop" },
+  cause,
+});
+
+test("a fetch because of a push goes before one that a sweep found, and namespaces take turns", () => {
+  expect([aFetch("push", "a"), aFetch("sweep", "a")].map(urgencyOf)).toEqual([0, 1]);
+  const fairness = new Fairness();
+  expect(["a", "a", "b"].map((namespace) => fairness.place(aFetch("push", namespace)))).toEqual([1, 2, 1]);
+});
+
+test("targets of notifications take turns", () => {
+  const fairness = new Fairness();
+  expect(["team", "team", "mailbox"].map((target) => fairness.place(aNotification(target)))).toEqual([1, 2, 1]);
+});
+
 test("of two requests for one subject the more urgent one is used, and the later one if they are equal", () => {
   const [push, change, later] = [about("push", "a"), about("change", "a"), about("sweep", "a")];
   expect(moreUrgentOf(push, change)).toBe(push);
@@ -263,6 +289,8 @@ test.each<[string, Request, string]>([
     },
     "report",
   ],
+  ["a notification", aNotification("team"), "notify"],
+  ["a fetch of Flux", aFetch("sweep", "a"), "flux"],
 ])("%s waits in its lane", (_, request, lane) => {
   expect(laneOf(request)).toBe(lane);
 });

@@ -5,12 +5,13 @@ import {
   deployRegardless,
   hashToApprove,
   isInterrupted,
+  keptDue,
   loopTimeoutMs,
   notApproved,
   type DecisionInput,
 } from "../../../src/reconcile/decide.ts";
 import type { DeploymentSpec, DeploymentStatus } from "../../../src/model.ts";
-import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
+import { aDeployment, aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
 
 const now = Date.parse("2026-01-01T01:00:00Z");
 const deployed = aStatus({ lastDeployResult: aSummary(), lastObjectsHash: "h1", observedGeneration: 1 });
@@ -182,6 +183,34 @@ test("a validation follows every deploy, and has an interval of its own", () => 
     decide(input({ spec: aSpec({ validate: true, validateIntervalMs: 30_000 }), status: validated }), "h1").validate,
   ).toBe(true);
   expect(decide(input({ spec: aSpec({ validate: false }) }), "h2").validate).toBe(false);
+});
+
+test("a dry run applies nothing that would have to be validated", () => {
+  const lastValidateResult = aValidation({ endTime: "2026-01-01T00:58:00Z" });
+  const validates = (dryRun: boolean) => {
+    const lastDeployResult = aSummary({ endTime: "2026-01-01T00:59:00Z", document: { commandInfo: { dryRun } } });
+    const spec = aSpec({ validate: true, dryRun });
+    return decide(input({ spec, dryRun, status: { ...deployed, lastDeployResult, lastValidateResult } }), "h1")
+      .validate;
+  };
+  expect([true, false].map(validates)).toEqual([false, true]);
+});
+
+test("a changed spec that could not be rendered is deployed once it can be, with manual approval only if approved", () => {
+  const observed = (spec: Partial<DeploymentSpec>, status = deployed, generation = 2): DeploymentStatus => {
+    const deployment = { ...aDeployment({ status, generation }), spec: aSpec(spec) };
+    return { ...status, ...keptDue(deployment), observedGeneration: generation };
+  };
+  const next = (spec: Partial<DeploymentSpec>, generation?: number) => {
+    const status = observed(spec, { ...deployed, lastManualObjectsHash: "h1" }, generation);
+    return decide(input({ spec: aSpec(spec), status, generation: status.observedGeneration ?? 0 }), "h1").deploy;
+  };
+  expect(next({})).toBe("objects-changed");
+  expect(next({ manual: true, manualObjectsHash: "h1" })).toBe("approval-changed");
+  expect(next({ manual: true, manualObjectsHash: "h2" })).toBeUndefined();
+  expect(next({}, 1)).toBeUndefined(); // this spec was observed before
+  // Without a hash it would count as a deployment that has begun its first deploy.
+  expect(observed({}, aStatus({ lastObjectsHash: "h1" })).lastObjectsHash).toBe("h1");
 });
 
 test("a reconciliation times out after the user's timeout or an interval, but never in less than half a minute", () => {

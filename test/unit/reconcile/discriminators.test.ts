@@ -1,16 +1,18 @@
 import { expect, test } from "vitest";
-import type { Deployment, TargetKey } from "../../../src/model.ts";
+import type { Deployment, DeploymentStatus, TargetKey } from "../../../src/model.ts";
 import {
   findFirst,
   findRelieved,
+  findRivals,
   findSharing,
+  hasClaimed,
   isNewcomer,
   isOlder,
   mayCollide,
   refusal,
   sharingNote,
 } from "../../../src/guards/discriminators.ts";
-import { aDeployment, aSummary } from "../../support/deployments.ts";
+import { aDeployment, aStatus, aSummary } from "../../support/deployments.ts";
 
 const key: TargetKey = { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" };
 
@@ -224,6 +226,33 @@ test("two spellings of a repository's URL are one project", () => {
   expect(mayCollide(spelled, [deployed("first", { deletionTimestamp: "2026-01-01T00:00:00Z" })])).toBe(false);
 });
 
+test("deployments of OCI artifacts are of one project if they have the same URL", () => {
+  const artifact = (name: string, url: string): Deployment => {
+    const { repo: _, ...other } = fresh();
+    const source = { kind: "oci", url, ref: {}, path: "" } as const;
+    return { ...other, key: { namespace: "shop", name }, spec: { ...other.spec, source } };
+  };
+  const mine = artifact("mine", "oci://registry.example.com/shop");
+  const copy = artifact("copy", "oci://registry.example.com/shop");
+  const foreign = artifact("foreign", "oci://registry.example.com/another");
+  expect(findRivals(mine, [copy, foreign, fresh()])).toEqual([copy]);
+});
+
+test("a deployment that has deployed is no rival for the first deploy", () => {
+  const copy = aDeployment({ key: { namespace: "shop", name: "copy" } });
+  expect(findRivals(fresh(), [first, copy])).toEqual([copy]);
+});
+
+test("a claim counts once the watch shows it, for the same deployment and key", () => {
+  const mine = fresh();
+  const shown = (status: DeploymentStatus) => hasClaimed(mine, key, [first, { ...mine, status }]);
+  expect(hasClaimed(mine, key, [first])).toBe(false);
+  expect(shown(aStatus())).toBe(false);
+  expect(shown(aStatus({ targetKey: key }))).toBe(true);
+  expect(shown(aStatus({ targetKey: { ...key, discriminator: "another" } }))).toBe(false);
+  expect(shown(aStatus({ targetKey: key, lastObjectsHash: "hash" }))).toBe(false); // it has only compared
+});
+
 test("a deployment of another project is not waited for, unless it is about to delete objects", () => {
   const source = { url: "https://git.example.com/org/another", ref: {}, path: "" };
   const foreign = (over: Over = {}) => deployed("foreign", { ...over, spec: { source, delete: true } });
@@ -247,6 +276,9 @@ test("of two deployments that begin at the same moment the older one goes first,
   expect(isOlder(at("2026-01-01T00:00:00Z", "b"), [at("2026-01-01T00:00:01Z", "a")])).toBe(true);
   expect(isOlder(at("2026-01-01T00:00:01Z", "a"), [at("2026-01-01T00:00:00Z", "b")])).toBe(false);
   expect(isOlder(at("2026-01-01T00:00:00Z", "a"), [at("2026-01-01T00:00:00Z", "b")])).toBe(true);
+  expect(isOlder(at("2026-01-01T00:00:00Z", "a"), [at("2026-01-01T00:00:00Z", "a")])).toBe(false);
+  const others = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:02Z"].map((time) => at(time, "b"));
+  expect(isOlder(at("2026-01-01T00:00:01Z", "a"), others)).toBe(false);
   const status = { lastDeployResult: aSummary() };
   expect(isOlder(at("2026-01-01T00:00:00Z", "a"), [at("2026-01-01T00:00:01Z", "b", { status })])).toBe(false);
 });
