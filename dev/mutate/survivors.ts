@@ -18,7 +18,7 @@ interface Position {
 /** Mutants that no test can or should notice. */
 export interface Allowed {
   readonly why: string;
-  /** In the format of `describeMutant`. */
+  /** In the format of `describeMutant`. Each entry stands for one mutant: equal lines need one entry each. */
   readonly mutants: readonly string[];
 }
 
@@ -40,17 +40,18 @@ const statusesAlive = ["Survived", "NoCoverage"];
 const statusesKilled = ["Killed", "Timeout"];
 
 export function judge(source: string, mutants: readonly Mutant[], allowed: readonly Allowed[]): FileVerdict {
-  const mayLive = new Set(allowed.flatMap(({ mutants }) => mutants));
   const alive = mutants
     .filter(({ status }) => statusesAlive.includes(status))
     .map((mutant) => ({ line: mutant.location.start.line, mutant: describeMutant(source, mutant) }));
   const killed = mutants.filter(({ status }) => statusesKilled.includes(status)).length;
-  return {
-    killed,
-    total: killed + alive.length,
-    survivors: alive.filter(({ mutant }) => !mayLive.has(mutant)),
-    outdated: [...mayLive].filter((mutant) => !alive.some((one) => one.mutant === mutant)),
-  };
+  const survivors: Survivor[] = [];
+  const unused = allowed.flatMap(({ mutants }) => mutants);
+  for (const survivor of alive) {
+    const entry = unused.indexOf(survivor.mutant);
+    if (entry === -1) survivors.push(survivor);
+    else unused.splice(entry, 1);
+  }
+  return { killed, total: killed + alive.length, survivors, outdated: unused };
 }
 
 /**

@@ -36,6 +36,16 @@ test("an allowed survivor is not a failure, but an entry of the list that no lon
   });
 });
 
+test("an entry allows one mutant, not all that change an equal line", () => {
+  const twice = [source, source].join("\n");
+  const later = mutant("Survived", [5, 10, 5, 26], "ageMs > limitMs");
+  const entry = describeMutant(source, boundary);
+  const verdictOf = (...mutants: string[]) => judge(twice, [boundary, later], [{ why: "", mutants }]);
+  expect(verdictOf(entry)).toMatchObject({ survivors: [{ line: 5, mutant: entry }], outdated: [] });
+  expect(verdictOf(entry, entry)).toMatchObject({ survivors: [], outdated: [] });
+  expect(verdictOf(entry, entry, entry)).toMatchObject({ survivors: [], outdated: [entry] });
+});
+
 test("a mutant that cannot run does not count", () => {
   expect(judge(source, [{ ...boundary, status: "RuntimeError" }], [])).toMatchObject({ total: 0, survivors: [] });
 });
