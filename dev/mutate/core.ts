@@ -80,9 +80,9 @@ export const core: Readonly<Record<string, CoreFile>> = {
     tests: reconciling,
     mayLive: [
       {
-        why: "a deployment that waits for its health has the condition",
+        why: "only asked for a deployment that waits for its health or for a dependency, which its Ready condition says",
         mutants: [
-          'const begun = Math.min(Date.parse([-readyCondition(status)?.lastTransitionTime-]{+readyCondition(status).lastTransitionTime+} ?? ""), now);',
+          'const at = Date.parse([-readyCondition(status)?.lastTransitionTime-]{+readyCondition(status).lastTransitionTime+} ?? "");',
         ],
       },
     ],
