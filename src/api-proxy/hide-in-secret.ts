@@ -1,5 +1,6 @@
-/** Finds the values in a Secret, or in a list of Secrets, and has them replaced. Pure. */
+/** Finds the values in a Secret, or in a list of Secrets, and has them replaced. Pure, but for pauses. */
 import { z } from "zod";
+import { createPauses, type Pause } from "../kit/pauses.ts";
 
 /** Namespace and name of a Secret, followed by the path of the value in it. */
 export type Place = readonly string[];
@@ -36,20 +37,25 @@ const SecretList = z.object({
 });
 
 /** Returns `undefined` if the document is neither a Secret nor a list of Secrets. */
-export function hideInSecrets(document: unknown, toHiding: (secret: SecretDocument) => Hiding): unknown {
+export async function hideInSecrets(document: unknown, toHiding: (secret: SecretDocument) => Hiding): Promise<unknown> {
+  const pause = createPauses();
   const list = SecretList.safeParse(document).data;
-  if (list) return { ...list, items: list.items?.map((item) => hideInSecret(item, toHiding(item))) ?? [] };
+  if (list) {
+    const items: unknown[] = [];
+    for (const item of list.items ?? []) items.push(await hideInSecret(item, toHiding(item), pause));
+    return { ...list, items };
+  }
   const { data } = SecretDocument.safeParse(document);
-  return data?.kind === undefined ? undefined : hideInSecret(data, toHiding(data));
+  return data?.kind === undefined ? undefined : hideInSecret(data, toHiding(data), pause);
 }
 
-function hideInSecret(secret: SecretDocument, hiding: Hiding): unknown {
+async function hideInSecret(secret: SecretDocument, hiding: Hiding, pause: Pause): Promise<unknown> {
   const { apiVersion, kind, metadata, type, immutable, data, stringData } = secret;
   const { annotations, managedFields, ...others } = metadata;
   const { namespace, name } = others;
   const of = [namespace ?? "", name ?? ""];
   const hidden = (values: Readonly<Record<string, unknown>>, encoding: Encoding) =>
-    mapFields(values, (value, key) =>
+    mapFields(values, pause, (value, key) =>
       Buffer.from(hiding.value(toBytes(value, encoding), valueAt(of, key))).toString(encoding),
     );
   return {
@@ -59,12 +65,14 @@ function hideInSecret(secret: SecretDocument, hiding: Hiding): unknown {
       ...others,
       ...(managedFields !== undefined && !hiding.hidesOwners && { managedFields }),
       ...(annotations && {
-        annotations: mapFields(annotations, (text, key) => hiding.annotation(text, key, annotationAt(of, key))),
+        annotations: await mapFields(annotations, pause, (text, key) =>
+          hiding.annotation(text, key, annotationAt(of, key)),
+        ),
       }),
     },
     ...(immutable !== undefined && { immutable }),
-    ...(data && { data: hidden(data, "base64") }),
-    ...(stringData && { stringData: hidden(stringData, "utf8") }),
+    ...(data && { data: await hidden(data, "base64") }),
+    ...(stringData && { stringData: await hidden(stringData, "utf8") }),
     ...(type !== undefined && { type }),
   };
 }
@@ -79,9 +87,17 @@ export function toBytes(value: unknown, encoding: Encoding): Buffer {
 export const valueAt = (of: Place, key: string): Place => [...of, "data", key];
 export const annotationAt = (of: Place, key: string): Place => [...of, "annotations", key];
 
-export function mapFields<T>(
+/** A Secret may have tens of thousands of values: masking them without a pause would block the event loop for seconds. */
+export async function mapFields<T>(
   values: Readonly<Record<string, unknown>>,
+  pause: Pause,
   map: (value: unknown, key: string) => T,
-): Record<string, T> {
-  return Object.fromEntries(Object.entries(values).map(([key, value]) => [key, map(value, key)] as const));
+): Promise<Record<string, T>> {
+  const mapped: (readonly [string, T])[] = [];
+  for (const [key, value] of Object.entries(values)) {
+    const pausing = pause();
+    if (pausing) await pausing;
+    mapped.push([key, map(value, key)]);
+  }
+  return Object.fromEntries(mapped);
 }

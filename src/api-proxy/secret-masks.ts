@@ -6,9 +6,10 @@
  * masks that stay the same. What a project wrote is compared with the live value of the same place and nothing else: it
  * is not parsed, not searched, and has a mask that occurs in no other response.
  */
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac, createSecretKey, randomBytes } from "node:crypto";
 import { isUtf8 } from "node:buffer";
 import { fieldsOf, isRecord, type JsonObject } from "../kit/json.ts";
+import { createPauses } from "../kit/pauses.ts";
 import {
   annotationAt,
   type Encoding,
@@ -26,10 +27,10 @@ import { Refusal } from "./refusal.ts";
 import { hideInStatus } from "./secret-status.ts";
 
 export interface SecretMasks {
-  /** Masks the response to a read. Throws Refusal if it is not about Secrets. */
-  read(document: unknown): unknown;
-  /** Prepares the body of an attempted write: a project may have copied masks. Throws Refusal. */
-  write(document: unknown, of: SecretName): SecretWrite;
+  /** Masks the response to a read. Rejects with a Refusal if it is not about Secrets. */
+  read(document: unknown): Promise<unknown>;
+  /** Prepares the body of an attempted write: a project may have copied masks. Rejects with a Refusal. */
+  write(document: unknown, of: SecretName): Promise<SecretWrite>;
   /** The values that were masked; they must not be shown elsewhere either. */
   values(): string[];
 }
@@ -43,8 +44,8 @@ export interface SecretName {
 export interface SecretWrite {
   /** What to send to the API server. */
   readonly document: unknown;
-  /** Masks the response. Throws Refusal if it is not about a Secret. */
-  answer(document: unknown): unknown;
+  /** Masks the response. Rejects with a Refusal if it is not about a Secret. */
+  answer(document: unknown): Promise<unknown>;
 }
 
 const mask = /^masked-([0-9a-f]{32})([0-9a-f]{12})$/;
@@ -65,7 +66,7 @@ const mostLookedFor = 500;
 const leastLength = 6;
 
 export function createSecretMasks(guesses: Guesses): SecretMasks {
-  const key = randomBytes(32);
+  const key = createSecretKey(randomBytes(32)); // made once: making it takes longer than a hash
   /** Mask → the live value that it stands for. */
   const live = new Map<string, Buffer>();
   /** Mask of a live value → what is shown instead of the value. */
@@ -208,15 +209,16 @@ export function createSecretMasks(guesses: Guesses): SecretMasks {
    * Too many different texts at a place are guesses. Other texts are sent instead, so that they always differ from what
    * is live. They are not refused, because a template may make a different value in each attempt of a preview.
    */
-  function toSend(document: JsonObject, { namespace, name }: SecretName) {
+  async function toSend(document: JsonObject, { namespace, name }: SecretName) {
     const of = [namespace, name];
+    const pause = createPauses();
     const unmaskOne = unmasker();
     const isCreated = name === "";
     const isGuess = (text: Buffer, at: Place) => !isCreated && !guesses.allow(text, at);
     const decoy = () => sealed(randomBytes(16).toString("hex"));
 
     const sendAll = (values: JsonObject, encoding: Encoding) =>
-      mapFields(values, (value, key) => {
+      mapFields(values, pause, (value, key) => {
         if (value === null) return null; // removes the key
         const [plain, at] = [toBytes(value, encoding), valueAt(of, key)];
         if (isGuess(plain, at)) return Buffer.from(decoy()).toString(encoding);
@@ -227,7 +229,7 @@ export function createSecretMasks(guesses: Guesses): SecretMasks {
 
     const { metadata, data, stringData } = document;
     const annotations = fieldsOf(fieldsOf(metadata)["annotations"]);
-    const sent = mapFields(annotations, (text, key) =>
+    const sent = await mapFields(annotations, pause, (text, key) =>
       text !== null && isGuess(toBytes(text, "utf8"), annotationAt(of, key)) ? decoy() : text,
     );
     return {
@@ -236,25 +238,25 @@ export function createSecretMasks(guesses: Guesses): SecretMasks {
         ...(isRecord(metadata) && {
           metadata: { ...metadata, ...(isRecord(metadata["annotations"]) && { annotations: sent }) },
         }),
-        ...(isRecord(data) && { data: sendAll(data, "base64") }),
-        ...(isRecord(stringData) && { stringData: sendAll(stringData, "utf8") }),
+        ...(isRecord(data) && { data: await sendAll(data, "base64") }),
+        ...(isRecord(stringData) && { stringData: await sendAll(stringData, "utf8") }),
       },
       wrote: (key: string, text: unknown) => (sent[key] === text ? annotations[key] : undefined),
     };
   }
 
-  function hide(document: unknown, toHiding: (secret: SecretDocument) => Hiding): unknown {
-    const hidden = hideInStatus(document) ?? hideInSecrets(document, toHiding);
+  async function hide(document: unknown, toHiding: (secret: SecretDocument) => Hiding): Promise<unknown> {
+    const hidden = hideInStatus(document) ?? (await hideInSecrets(document, toHiding));
     if (hidden === undefined) throw new Refusal(502, "the API server's response is not a Secret");
     return hidden;
   }
 
   return {
     read: (document) => hide(document, hidingRead),
-    write(document, of) {
+    async write(document, of) {
       // Anything else could be read differently by the API server.
       if (!isRecord(document)) throw new Refusal(400, "a preview can write Secrets as JSON only");
-      const { document: sent, wrote } = toSend(document, of);
+      const { document: sent, wrote } = await toSend(document, of);
       return { document: sent, answer: (response) => hide(response, () => hidingWritten(wrote)) };
     },
     values: () =>

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import { Transform } from "node:stream";
 import { parseJson } from "../kit/json.ts";
+import { createLimit } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { ApiAccess } from "../model.ts";
 import { toDryRunDelete } from "./delete-options.ts";
@@ -32,7 +33,7 @@ export interface SessionLimits {
   readonly atOnce: number;
   /** Twice the API server's own limit. */
   readonly bodyBytes: number;
-  /** Limit of responses that must be read to the end. Masking Secrets in them blocks the event loop. */
+  /** Limit of responses that must be read to the end. Parsing them blocks the event loop. */
   readonly wholeBytes: number;
   /** Limit of responses that are streamed. */
   readonly answerBytes: number;
@@ -59,6 +60,8 @@ export interface Session {
 
 export function createSession({ access, discovery, refused, guesses, limits, now, log }: SessionDeps): Session {
   const masks = createSecretMasks(guesses);
+  /** One Secret at a time, so that a run with many of them takes no more of the event loop than one with a single one. */
+  const masking = createLimit(1);
   const openedAt = now();
   const ended = new AbortController();
   /** Rejections that are still logged: kluctl's own requests cause none, but a project could cause any number. */
@@ -107,15 +110,15 @@ export function createSession({ access, discovery, refused, guesses, limits, now
       const { status, headers: said, body: document } = await discovery.answer(access, request, openedAt);
       return send(res, status, said["content-type"], document);
     }
-    const secret = toSecretWrite(request, body);
+    const secret = await toSecretWrite(request, body);
     const upstream = await ask(request, toBody(request, body, secret), signal);
     await pass(request, upstream, res, url, secret?.answer ?? ((document) => masks.read(document)));
   }
 
-  function toSecretWrite({ method, isSecret, ...of }: Permitted, body: Buffer): SecretWrite | undefined {
+  async function toSecretWrite({ method, isSecret, ...of }: Permitted, body: Buffer): Promise<SecretWrite | undefined> {
     if (!isSecret || method === "GET") return undefined;
     const document = method === "DELETE" ? {} : parseJson(body.toString("utf8"));
-    return masks.write(document, { namespace: of.namespace ?? "", name: of.name ?? "" });
+    return masking.run(() => masks.write(document, { namespace: of.namespace ?? "", name: of.name ?? "" }));
   }
 
   function toBody({ method, deleteOptions }: Permitted, body: Buffer, secret: SecretWrite | undefined) {
@@ -150,7 +153,7 @@ export function createSession({ access, discovery, refused, guesses, limits, now
     upstream: IncomingMessage,
     res: ServerResponse,
     url: string,
-    hideSecrets: (document: unknown) => unknown,
+    hideSecrets: (document: unknown) => Promise<unknown>,
   ): Promise<void> {
     const { statusCode: status = 502, headers } = upstream;
     if (!isJson(headers["content-type"]) || (status >= 300 && status < 400) || headers["content-encoding"]) {
@@ -163,9 +166,8 @@ export function createSession({ access, discovery, refused, guesses, limits, now
     if (status === 200 && isReadList) refused.granted(access.account, url);
     if (request.isSecret || isRefusedList) {
       const { body } = await readAnswer(upstream, limits.wholeBytes);
-      const shown = request.isSecret
-        ? Buffer.from(JSON.stringify(hideSecrets(parseJson(body.toString("utf8")))))
-        : body;
+      const hidden = () => hideSecrets(parseJson(body.toString("utf8")));
+      const shown = request.isSecret ? Buffer.from(JSON.stringify(await masking.run(hidden))) : body;
       if (isRefusedList) refused.remember(access.account, url, shown);
       return send(res, status, json, shown, headers["retry-after"]);
     }
