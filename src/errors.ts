@@ -89,10 +89,10 @@ export class NeedsMoreError extends PrepareError {
   }
 }
 
-/** kluctl ended without a result: timeout, lost lease, shutdown or out of memory. */
+/** kluctl ended without a result: timeout, lost lease, shutdown, out of memory, or a preview that only waited. */
 export class KilledError extends Error {
   override name = "KilledError";
-  readonly why: "timeout" | "lease-lost" | "stopped" | "signal";
+  readonly why: "timeout" | "lease-lost" | "stopped" | "signal" | "idle";
 
   constructor(why: KilledError["why"], message: string) {
     super(message);

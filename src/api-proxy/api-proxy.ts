@@ -33,6 +33,8 @@ export interface OpenedApi {
   readonly port: number;
   /** Values of Secrets that the run got masks for; they must not be shown anywhere. */
   maskedValues(): string[];
+  /** Whether a request waits for its response. */
+  isServing(): boolean;
   close(): Promise<void>;
 }
 
@@ -125,6 +127,7 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
         kubeconfig: toKubeconfig(url),
         port,
         maskedValues: () => session.maskedValues(),
+        isServing: () => session.isServing(),
         async close() {
           sessions.delete(path);
           session.close();

@@ -55,6 +55,8 @@ export interface Session {
   handle(req: IncomingMessage, res: ServerResponse, url: string): Promise<void>;
   /** Values of Secrets that the run got masks for. */
   maskedValues(): string[];
+  /** Whether a request waits for its response. */
+  isServing(): boolean;
   close(): void;
 }
 
@@ -202,6 +204,7 @@ export function createSession({ access, discovery, refused, guesses, limits, now
   return {
     handle,
     maskedValues: () => masks.values(),
+    isServing: () => running > 0,
     close() {
       ended.abort();
       access.release();

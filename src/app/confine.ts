@@ -48,6 +48,7 @@ export function createConfine({
         env: way.env,
         ports: [cluster.port, way.port],
         maskedValues: () => cluster.maskedValues(),
+        isServing: () => cluster.isServing() || way.isServing(),
         refusals: () => way.refusals(),
         close: async () => void (await Promise.all([cluster.close(), way.close()])),
       };

@@ -66,11 +66,11 @@ export async function startPreviewRunner(
 
   async function render(
     { run, call, overrides = [] }: Task,
-    { slot, projectDir, access }: RunnerPlace,
+    { slot, projectDir, access, isServing }: RunnerPlace,
     send: (file: string) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void> {
-    if (access) accesses.set(slot, { ...access, close: () => Promise.resolve() });
+    if (access) accesses.set(slot, { ...access, isServing, close: () => Promise.resolve() });
     const sendIt: ReadResult<CommandResult> = async (file) => {
       await send(file);
       return unread;

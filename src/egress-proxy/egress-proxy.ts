@@ -31,6 +31,8 @@ export interface EgressAccess {
   /** Variables that make kluctl use the proxy. */
   readonly env: Readonly<Record<string, string>>;
   readonly port: number;
+  /** Whether it was connected or something was transferred in the last seconds. */
+  isServing(): boolean;
   /** The requests refused so far, each with advice. */
   refusals(): readonly string[];
   close(): Promise<void>;
@@ -192,6 +194,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
         // git and curl read only the lower-case names.
         env: { HTTPS_PROXY: url, HTTP_PROXY: url, https_proxy: url, http_proxy: url, NO_PROXY: "", no_proxy: "" },
         port,
+        isServing: () => run.isServing(),
         refusals: () => run.refusals(),
         close() {
           if (runs.delete(login) && run.refusals().length > 0) {

@@ -17,6 +17,8 @@ export class RefusedError extends Error {
   override name = "RefusedError";
 }
 
+/** A connection may stay open for long after it was used. */
+const servedForMs = 5_000;
 /** A hostile run could cause any number of refusals. */
 const mostRefusals = 10;
 
@@ -30,6 +32,8 @@ export interface EgressRun {
   /** Counts the bytes read from the socket, and closes it when the run ends. */
   hold(socket: Readable): void;
   refused(why: string): void;
+  /** Whether it was connected or something was transferred in the last seconds. */
+  isServing(): boolean;
   refusals(): readonly string[];
   close(): void;
 }
@@ -46,6 +50,7 @@ export function createEgressRun(
   const held = new Set<Readable>();
   const refusals = new Set<string>();
   let bytes = 0;
+  let servedAt = -Infinity;
 
   function refused(why: string): void {
     if (refusals.size < mostRefusals) refusals.add(why);
@@ -57,6 +62,7 @@ export function createEgressRun(
   }
 
   function count(more: number): void {
+    servedAt = performance.now();
     bytes += more;
     if (bytes <= limits.bytes) return;
     refused(`a preview cannot transfer more than ${Math.floor(limits.bytes / 1024 ** 2)} MiB`);
@@ -83,11 +89,13 @@ export function createEgressRun(
         throw new RefusedError(`a preview can have at most ${limits.connections} connections at once`);
       }
       entered.add(socket);
+      servedAt = performance.now();
       socket.once("close", () => entered.delete(socket));
       hold(socket);
     },
     hold,
     refused,
+    isServing: () => performance.now() - servedAt < servedForMs,
     refusals: () => [...refusals],
     close,
   };

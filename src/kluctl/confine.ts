@@ -18,6 +18,8 @@ export interface ConfinedAccess {
   readonly ports: readonly number[];
   /** Values that were masked on their way to kluctl, so that copies of them can be masked in its output. */
   maskedValues?(): readonly string[];
+  /** Whether it serves the run now: a run that waits for the cluster or a host is not idle. */
+  isServing?(): boolean;
   /** Requests that were refused, in words for users: they may explain why the run failed. */
   refusals?(): readonly string[];
   close(): Promise<void>;

@@ -10,6 +10,7 @@ import type { Confine, ConfinedAccess } from "./confine.ts";
 import type { Directories, OwnDirectory } from "./directories.ts";
 import { type Environment, toConfinedEnvironment } from "./environment.ts";
 import type { AnyRun } from "./job-files.ts";
+import { createIdleWatch } from "./idle.ts";
 import { noAccess, notIsolated } from "./offline.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
 import { readContainerMemory, watchMemory } from "./memory.ts";
@@ -19,7 +20,7 @@ import { type Binary, isSince } from "./version.ts";
 import type { RendererLimits } from "./warm/fork-server-process.ts";
 import { createJailedRenderers, type JailedPlace } from "./warm/jailed-renderers.ts";
 import type { RendererStart } from "./warm/renderers.ts";
-import type { StartWatched } from "./watched.ts";
+import { type StartWatched, startWatched, type Watched } from "./watched.ts";
 
 export interface ConfinedLimits {
   /** Private memory of kluctl, and of each renderer. */
@@ -27,6 +28,8 @@ export interface ConfinedLimits {
   readonly previewRendererBytes: number;
   /** CPU time of a renderer. */
   readonly previewRendererSeconds: number;
+  /** Total time for which a run may do nothing at all. */
+  readonly idleMs: number;
   /** Everything that a run writes. */
   readonly writtenBytes: number;
   readonly writtenFiles: number;
@@ -36,6 +39,7 @@ export const defaultConfinedLimits: ConfinedLimits = {
   kluctlBytes: 1024 ** 3,
   previewRendererBytes: 512 * 1024 ** 2,
   previewRendererSeconds: 60,
+  idleMs: 120_000,
   writtenBytes: 1024 ** 3,
   writtenFiles: 100_000,
 };
@@ -85,8 +89,10 @@ export interface ConfinedRun {
   readonly access: ConfinedAccess;
   readonly env: Readonly<Record<string, string>>;
   readonly flags: readonly string[];
-  /** Aborts when the run has written more than it may, or memory runs out. */
+  /** Aborts when the run has written more than it may or only waits, or memory runs out. */
   readonly overfull: AbortSignal;
+  /** Starts kluctl. */
+  readonly start: StartWatched;
   jailed(command: string, args: readonly string[]): { command: string; args: string[] };
   close(): Promise<void>;
 }
@@ -128,6 +134,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
   });
   const places = new Map<string, Promise<JailedPlace>>();
   const stopping = new AbortController();
+  const idle = createIdleWatch(limits.idleMs);
 
   function jailFor(
     place: JailedPlace,
@@ -152,8 +159,8 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
   }
 
   async function admit(place: JailedPlace, job: OwnDirectory, reads: readonly string[]) {
-    const { env, end } = await place.admit([...reads, ...job.included]);
-    return { env: { ...own, ...place.ways.env, ...job.env, ...env }, end };
+    const admission = await place.admit([...reads, ...job.included]);
+    return { ...admission, env: { ...own, ...place.ways.env, ...job.env, ...admission.env } };
   }
 
   /**
@@ -271,17 +278,24 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       deps.observe?.(start === "warm" ? "warm" : deps.warm ? "fallback" : "cold");
       const memory = watchMemory(deps.memory ?? readContainerMemory);
       const room = watchRoom(job.path, { bytes: limits.writtenBytes, files: limits.writtenFiles });
+      let kluctl: Watched | undefined;
+      const waiting = idle.watch({
+        groups: () => [...(kluctl?.pid === undefined ? [] : [kluctl.pid]), ...admission.renderers()],
+        isServed: () => access.isServing?.() ?? false,
+      });
       return {
         job,
         access,
         env: { ...admission.env, ...access.env },
         flags: place.ways.flags,
-        overfull: AbortSignal.any([room.signal, memory.signal]),
+        overfull: AbortSignal.any([room.signal, memory.signal, waiting.signal]),
+        start: (...spec) => (kluctl = (deps.start ?? startWatched)(...spec)),
         jailed: (command, args) => inJail(jailFor(place, binary, { job, reads, ports: access.ports }), command, args),
         async close() {
           admission.end();
           room.stop();
           memory.stop();
+          waiting.stop();
           await access.close();
         },
       };

@@ -337,7 +337,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         },
         signal: wanted,
         held: run.held,
-        start: deps.starter?.startWatched,
+        start: confined?.start ?? deps.starter?.startWatched,
         onLine(line) {
           const words = toWords(line);
           logLine(line, words);

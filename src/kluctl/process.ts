@@ -36,7 +36,7 @@ export interface Ended extends Pick<WatchedEnd, "stdout" | "stderr"> {
   readonly exitCode: number;
 }
 
-type Why = KilledError["why"];
+type Why = Exclude<KilledError["why"], "idle">;
 
 /** Resolves when the process exits by itself, whatever its exit status. Throws KilledError if a signal ended it. */
 export async function runProcess({ start = startWatched, ...spec }: ProcessSpec): Promise<Ended> {

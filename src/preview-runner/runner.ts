@@ -28,6 +28,8 @@ export interface RunnerPlace {
   readonly projectDir: string;
   /** Access through ports of the runner's own machine. `undefined`: this run has no network access. */
   readonly access: TaskAccess | undefined;
+  /** Whether something went through these ports in the last seconds. */
+  readonly isServing: () => boolean;
 }
 
 export interface RunnerDeps {
@@ -66,6 +68,8 @@ const mostConnectionsOfRun = 128;
 const mostServerConnections = 256;
 
 const refusalsEveryMs = 60_000;
+/** The longest that a run waits for a response before its waiting counts as its own. */
+const servedForMs = 30_000;
 
 export async function startRunner({ token, bind, report, concurrency, log, ...deps }: RunnerDeps): Promise<Runner> {
   const psk = toKey(token);
@@ -109,7 +113,9 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
       const answer = await ask("/task", JSON.stringify(report())).catch(() => "");
       if (answer === "") return;
       const task = taskSchema.parse(JSON.parse(answer));
-      await limit.run(() => work(task, session, ask, over.signal), { signal: over.signal });
+      const { namespace, name } = task.run.deployment;
+      const options = { of: [namespace, name], signal: over.signal };
+      await limit.run(() => work(task, session, ask, over.signal), options);
     } catch (error) {
       if (!over.signal.aborted) log.warn({ err: error }, "task failed");
     } finally {
@@ -131,8 +137,11 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
         await unpack(archive, slot, slotLimits, signal);
         await writeRepository(join(slot, root));
         const wanted = accessOf(task.call);
-        const access = wanted && (await openDoors(session, wanted, doors));
-        const place = { slot, projectDir: join(slot, task.projectDir), access };
+        let servedAt = -Infinity;
+        const onData = () => void (servedAt = performance.now());
+        const access = wanted && (await openDoors(session, wanted, doors, onData));
+        const isServing = () => performance.now() - servedAt < servedForMs;
+        const place = { slot, projectDir: join(slot, task.projectDir), access, isServing };
         const send = async (file: string) => {
           const stream = session.request({ ":path": "/result", ":method": "POST" });
           await pipeline(createReadStream(file), stream);
@@ -189,10 +198,11 @@ async function openDoors(
   session: http2.ClientHttp2Session,
   access: TaskAccess,
   doors: net.Server[],
+  onData: () => void,
 ): Promise<TaskAccess> {
   const ports = new Map<number, number>();
   for (const port of access.ports) {
-    const door = await openDoor(session, port);
+    const door = await openDoor(session, port, onData);
     doors.push(door);
     ports.set(port, (door.address() as AddressInfo).port);
   }
@@ -202,7 +212,7 @@ async function openDoors(
 }
 
 /** Opens a loopback port whose connections are tunneled to a port of the server. */
-async function openDoor(session: http2.ClientHttp2Session, port: number): Promise<net.Server> {
+async function openDoor(session: http2.ClientHttp2Session, port: number, onData: () => void): Promise<net.Server> {
   const door = net.createServer({ allowHalfOpen: true }, (socket) => {
     if (session.destroyed || session.closed) return void socket.destroy();
     const stream = session.request({ ":path": `/ports/${port}`, ":method": "POST" });
@@ -212,6 +222,8 @@ async function openDoor(session: http2.ClientHttp2Session, port: number): Promis
     };
     socket.on("error", end).on("close", end);
     stream.on("error", end).on("close", end);
+    socket.on("data", onData);
+    stream.on("data", onData);
     socket.pipe(stream).pipe(socket);
     return undefined;
   });

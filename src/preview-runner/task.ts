@@ -147,7 +147,7 @@ export type RunnerReport = z.output<typeof reportSchema>;
 export const outcomeSchema = z.union([
   z.object({ done: z.literal(true) }),
   z.object({
-    failed: z.enum(["prepare", "unavailable", "timeout", "stopped", "signal", "other"]),
+    failed: z.enum(["prepare", "unavailable", "timeout", "stopped", "signal", "idle", "other"]),
     message: z.string().max(2 * 1024 ** 2),
   }),
 ]);

@@ -44,7 +44,8 @@ export function toFailure(error: unknown): Failure {
     return { message, retry: "person" };
   }
   // What timed out once will most likely time out again: retry at the interval, not in a tight loop.
-  if (error instanceof KilledError) return { message, retry: error.why === "timeout" ? "person" : "soon" };
+  if (error instanceof KilledError)
+    return { message, retry: error.why === "timeout" || error.why === "idle" ? "person" : "soon" };
   if (error instanceof KluctlUnavailableError || error instanceof ApiError) return { message, retry: "soon" };
   return { message, retry: "soon" };
 }

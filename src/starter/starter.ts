@@ -136,7 +136,14 @@ export function startStarter(settings: StarterSettings): Starter {
           },
         },
       );
-      return { ended, beat: (at) => send({ beat: at }), kill: (signal) => send({ kill: signal }) };
+      return {
+        get pid() {
+          return pid;
+        },
+        ended,
+        beat: (at) => send({ beat: at }),
+        kill: (signal) => send({ kill: signal }),
+      };
     },
 
     // Without the process, this one removes it: the directory may hold logins.

@@ -22,6 +22,8 @@ export interface ForkServerOptions {
   readonly jail?: string | undefined;
   /** Called when the fork server refused a renderer, which then started cold. */
   readonly onRefused: (why: string) => void;
+  /** Called for each renderer of a preview, with the run that it belongs to. */
+  readonly onRenderer?: ((run: string, pid: number) => void) | undefined;
   /** Called when the fork server ended without being stopped. */
   readonly onEnded: (error: Error) => void;
 }
@@ -41,7 +43,7 @@ const graceMs = 2_000;
 
 /** Resolves when the fork server listens. */
 export async function startForkServer(options: ForkServerOptions): Promise<ForkServer> {
-  const { python, script, socket, env, cwd, limits, onRefused, onEnded } = options;
+  const { python, script, socket, env, cwd, limits, onRefused, onRenderer, onEnded } = options;
   const args = [script, socket, String(limits.rendererBytes), String(limits.rendererSeconds)];
   if (options.jail !== undefined) args.push(options.jail);
   // In a process group of its own, so that Ctrl-C reaches only the server, which ends this process when kluctl no
@@ -50,7 +52,9 @@ export async function startForkServer(options: ForkServerOptions): Promise<ForkS
   const { promise: listens, resolve: listening } = Promise.withResolvers<void>();
   const words = createTail(2_000);
   const lines = createLineReader({ lineLength: 500, lines: Infinity }, (line) => {
+    const [, run = "", pid] = /^renders (\w+) (\d+)$/.exec(line) ?? [];
     if (line === "listening") listening();
+    else if (pid !== undefined) onRenderer?.(run, Number(pid));
     else onRefused(line.replace(/^cold /, ""));
   });
   child.stdout.on("data", lines.push);

@@ -26,7 +26,8 @@ import { passVariable } from "./light-stand-in.ts";
  * Arguments: the path of the socket, the memory and the CPU seconds that a renderer may use; for previews also the
  * description of the jail. Descriptor 0 stays open as long as our process lives; for previews we write one line of JSON
  * to it when a run begins, with the paths that it may read, and when it has ended. On descriptor 1 the fork server
- * writes `listening` once, and `cold <why>` for each renderer that it refuses.
+ * writes `listening` once, `cold <why>` for each renderer that it refuses, and for previews `renders <run> <pid>` for each
+ * renderer that it takes.
  */
 export const forkServer = String.raw`
 import array, fcntl, gc, hashlib, json, marshal, os, resource, runpy, select, signal, socket, sys, types
@@ -246,6 +247,8 @@ def render(conn, request):
     if why is not None:
         os.write(report, f"cold {why}\n".encode())
         return  # the end of the connection says no
+    if jail is not None:
+        os.write(report, f"renders {run_of(environ)} {os.getpid()}\n".encode())
     os.close(report)
     try:
         conn.sendall(b"+")

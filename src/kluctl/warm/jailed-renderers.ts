@@ -45,6 +45,8 @@ export interface JailedPlace {
 /** The admission of one run. */
 export interface Admission {
   readonly env: Readonly<Record<string, string>>;
+  /** The processes of its renderers, unless they start cold. Each leads a process group. */
+  renderers(): readonly number[];
   /** Call once kluctl has ended: the run gets no more renderers. */
   end(): void;
 }
@@ -79,6 +81,8 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
   const { unpacked, env, limits, jail, warm, log } = deps;
   const [work, copies] = [createWorkDirectories(deps.workDir), createWorkDirectories(unpacked.copies)];
   const places = new Set<() => Promise<void>>();
+  /** The renderers of each admitted run. */
+  const started = new Map<string, number[]>();
 
   async function open(binary: Binary): Promise<JailedPlace> {
     const directories: string[] = [];
@@ -158,6 +162,7 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
           if (!logged) log.warn({ why }, "preview renderer starts cold, which takes longer");
           logged = true;
         },
+        onRenderer: (run, pid) => void started.get(run)?.push(pid),
         onEnded(error) {
           ended = true;
           log.warn({ error: error.message }, "preview renderers must be restarted");
@@ -193,10 +198,13 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
         admitted++;
         const pass = randomBytes(32).toString("base64url");
         const run = createHash("sha256").update(pass).digest("hex");
+        started.set(run, []);
         await server?.send({ run, reads });
         return {
           env: { [readsVariable]: reads.join("\n"), [passVariable]: pass },
+          renderers: () => started.get(run) ?? [],
           end() {
+            started.delete(run);
             void server?.send({ run });
             admitted--;
             closeIfUnused();

@@ -330,12 +330,12 @@ describe("what a hostile branch declares to kluctl itself", () => {
 describe("a branch that exhausts", () => {
   const nothing = "deployments: [{path: app}]";
 
-  async function renderAlone(found: string, options: Parameters<typeof useJail>[0] = {}) {
+  async function renderAlone(found: string, options: Parameters<typeof useJail>[0] = {}, timeoutMs = 20_000) {
     const { jailed, run, slot, cluster } = await useJail(options);
     const project = async (text: string) => {
       await rm(join(slot, "clone"), { recursive: true, force: true });
       const files = { "deployment.yaml": nothing, "app/found.yaml": configMap(cluster.namespace, text) };
-      return run({ projectDir: await createProject(join(slot, "clone"), files), timeoutMs: 20_000 });
+      return run({ projectDir: await createProject(join(slot, "clone"), files), timeoutMs });
     };
     const failure = await jailed.diff(await project(found), noDiffOptions, signal).then(
       () => undefined,
@@ -354,6 +354,18 @@ describe("a branch that exhausts", () => {
     const { failure, next } = await renderAlone(found, { ...warm, limits });
 
     expect(failure).toBeInstanceOf(Error);
+    expect(next).toBe("42");
+  });
+
+  test.each([
+    ["from the fork server", warm],
+    ["cold", {}],
+  ])("time fails without affecting others if a template only waits, %s, and the next one works", async (_name, how) => {
+    const sleep = `{{ cycler.__init__.__globals__["__builtins__"]["__import__"]("time").sleep(3600) }}`;
+    const { failure, next } = await renderAlone(sleep, { ...how, limits: { idleMs: 5_000 } }, 600_000);
+
+    expect(failure).toMatchObject({ name: "KilledError", why: "idle" });
+    expect(failure?.message).toContain("remove what makes a template wait, such as a sleep");
     expect(next).toBe("42");
   });
 

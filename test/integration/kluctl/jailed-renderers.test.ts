@@ -109,6 +109,18 @@ test("without the pass of a running preview, the fork server provides no rendere
   expect(refused).toHaveLength(1);
 });
 
+test("the processes of a run's renderers are known as long as it lasts, also that of a template that sleeps", async () => {
+  const { a, b, start } = await useRuns();
+  const { result } = await start(b.env).render(`${reach}{{ module("os").getpid() }}`);
+  expect(b.renderers()).toEqual([Number(result)]);
+  start(a.env).process.stdin.write(ask([`${reach}{{ module("time").sleep(600) }}`]));
+  const known = a.renderers().length;
+  await expect.poll(() => a.renderers().length, patience).toBe(known + 1);
+  expect(a.renderers()).not.toContain(Number(result));
+  a.end();
+  expect(a.renderers()).toEqual([]);
+});
+
 test("a renderer's memory contains neither the pass nor the files of another run", async () => {
   const { a, b, start } = await useRuns();
   const search = `${reach}{% set at = namespace(frame=module("sys")._getframe(), text="") %}
