@@ -20,7 +20,7 @@ import { findRateLimit } from "../forge/rate-limit.ts";
 import { type Rest, withRest } from "../forge/rest.ts";
 import type { WatchedDeployments } from "../apis/deployments.ts";
 import { parseManifest } from "../apis/kluctl/manifest.ts";
-import { createLimit } from "../kit/limit.ts";
+import { createLimit, type LimitOptions } from "../kit/limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { followedBranch, followsGit, type MergeGroupKey, type RepoId } from "../model.ts";
@@ -161,7 +161,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     reports,
     manifests: live.now.page && deps.manifests,
     queue,
-    limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => comparisons.run(work, options),
+    limit: <T>(work: () => Promise<T>, options: LimitOptions) => comparisons.run(work, options),
     get settings() {
       const { preview: own, dryRun } = live.now;
       return {

@@ -60,7 +60,7 @@ export interface CompareDeps {
   /** See Queue. Absent: moves of what projects include are not announced. */
   readonly lastMove?: Queue["lastMove"] | undefined;
   /** Limits how many previews this process computes at once, over all pull requests. Waits for a free place. */
-  readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
+  readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal; of?: readonly string[] }) => Promise<T>;
   readonly settings: {
     /** The service account that previews use in each deployment's namespace, instead of the deployment's own. */
     readonly serviceAccount?: string | undefined;

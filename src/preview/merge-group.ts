@@ -33,6 +33,7 @@ import { matchConsumers, mostConsumers, shownIncludesOf } from "./match-consumer
 import { type Readers, readersOf } from "./merges.ts";
 import { type GroupAtHost, isInGit, openGroup } from "./open-group.ts";
 import { compareMerges, type OpenDeps } from "./open.ts";
+import { withOwnShare } from "./own-share.ts";
 import { describeReport } from "./summary.ts";
 
 export interface MergeGroupDeps extends OpenDeps {
@@ -176,7 +177,8 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       if (opened.kind === "ended") return "ended";
       if (opened.kind === "refused") return { ...unjudged, description: `not rendered: ${opened.why}` };
       members = opened.members;
-      const unsure = await compareMerges({ ...attempt, ...opened, pullRequest, log }, findings, early, deps);
+      const own = withOwnShare(deps, group.group, group.group.branch);
+      const unsure = await compareMerges({ ...attempt, ...opened, pullRequest, log }, findings, early, own);
       signal.throwIfAborted();
       if (unsure > 0 && !lastAttempt) {
         return { retry: "soon", message: `${unsure} of ${findings.previews.length} previews failed` };

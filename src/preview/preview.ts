@@ -22,6 +22,7 @@ import { toForgeOutcome } from "./forge-outcome.ts";
 import { librariesOf } from "./match-consumers.ts";
 import { reposOfUrls } from "../model/repo-url.ts";
 import { type OpenDeps, previewOpen } from "./open.ts";
+import { withOwnShare } from "./own-share.ts";
 
 export interface PreviewDeps extends OpenDeps {
   /** False: no project is rendered, even for requests from before previews were disabled. */
@@ -112,7 +113,8 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const slow = [...readers.repos].find((repo) => deps.slowForMs?.(repo) !== undefined);
     if (slow !== undefined) return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow, slowMs).message };
     if (isRemade(remaking)) await deps.reports.addRemake(key, deps.clock.now());
-    return previewOpen({ ...readers, wantsManifests, cause, previous, ...attempt, log, save, sleep }, deps);
+    const open = { ...readers, wantsManifests, cause, previous, ...attempt, log, save, sleep };
+    return previewOpen(open, withOwnShare(deps, key, `#${key.number}`));
   }
 
   /**
