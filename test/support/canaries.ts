@@ -88,13 +88,15 @@ export interface CanaryDeps {
   readonly unpackedDir: string;
   /** Path of the server's own kubeconfig. */
   readonly kubeconfig: string;
-  /** Contains a Secret `login` whose `vars` are `found: CANARY-secret`. */
+  /** Contains a Secret `login` whose `vars` are `found: CANARY-secret`; a policy quotes them if it gets the label `quoted`. */
   readonly namespace: string;
 }
 
 const signal = new AbortController().signal;
 const run = promisify(execFile);
 const canary = "CANARY-file";
+/** Also in base64, wherever it begins in what was encoded. */
+const spellings = "CANARY|Q0FOQVJ|NBTkFSW|DQU5BUl";
 const elsewhere = "127.0.0.2";
 
 export async function tryCanaries(setting: Setting, deps: CanaryDeps): Promise<Seen> {
@@ -242,7 +244,10 @@ async function startRendering(
     const result = setting.offline
       ? await kluctl.render(rendered, { kubernetesVersion: undefined }, signal)
       : await kluctl.diff(rendered, noDiffOptions, signal);
-    return { found: dataOf(result)["found"] ?? "", all: JSON.stringify(result.objects) };
+    return {
+      found: dataOf(result)["found"] ?? "",
+      all: JSON.stringify([result.objects, result.errors, result.warnings]),
+    };
   };
   return Object.assign(render, { ports: () => ports });
 }
@@ -321,7 +326,9 @@ async function tryDeclarations(render: Rendering, deps: CanaryDeps, planted: Pla
         ({ all }) => all,
         (error: Error) => `${error.message}`,
       );
-      const got = /.{0,80}CANARY.{0,40}/s.exec(told)?.[0] ?? (planted.hits() > before ? "a connection" : undefined);
+      const got =
+        new RegExp(`.{0,80}(?:${spellings}).{0,40}`, "s").exec(told)?.[0] ??
+        (planted.hits() > before ? "a connection" : undefined);
       found[`${aim}: ${name}`] = got === undefined ? "refused" : `got ${got}`;
     }
   }
@@ -381,6 +388,11 @@ function declarationsOf(
     },
     "declared Secrets": {
       "as vars": withVars(`clusterSecret: {name: login, namespace: ${namespace}, key: vars}`),
+      "in a message of the cluster": {
+        files: {
+          "app/login.yaml": `apiVersion: v1\nkind: Secret\nmetadata: {name: login, namespace: ${namespace}, labels: {quoted: "yes"}}\n`,
+        },
+      },
     },
   };
 }

@@ -53,6 +53,7 @@ export const serverAttacks: Readonly<Record<string, () => Promise<string>>> = {
   "have a Kustomization compared with the server's own login, by one that contains itself": attackAccount,
   "read what Flux takes from a Secret, by a variable that a ConfigMap has as well": attackVariables,
   "read what Flux takes from a Secret, by the object in another Kustomization": attackOtherKustomization,
+  "read objects of another repository, by a Kustomization of the same name": attackForeign,
   "read what was encrypted, by the object in another Kustomization": attackEncrypted,
 };
 
@@ -259,6 +260,8 @@ async function attackReasons(): Promise<string> {
   );
   const comment = renderComment(report, { maxLength: 60_000, marker: "" });
   if (!comment.includes("CANARY")) throw new Error("the reason is not in the comment");
+  const stored = report.unshown?.[0]?.reason ?? "";
+  if (/[\n\u202e]/.test(stored) || stored.length > 600) return toResult("a reason as it was");
   const isMarkup = /^## CANARY|(?<!`)<img/m.test(comment) || comment.includes("\u202e");
   return toResult((isMarkup && "markup") || (comment.length > 3_000 && "a long comment"));
 }
@@ -294,10 +297,19 @@ async function attackOtherKustomization(): Promise<string> {
   const own = { app: [ownedBy("app", settings({ password: "${PASSWORD}" }))] };
   const merged = { ...own, other: [ownedBy("other", settings({ password: "x" }))] };
   const resources = [app("Secret"), aFluxResource("other", { applied: base })];
-  const { text } = await previewFlux(resources, { base: own, merged }, [
-    ownedBy("app", settings({ password: canary })),
-  ]);
-  return foundIn(text);
+  const got: string[] = [];
+  for (const appliedBy of ["app", "other"]) {
+    const live = [ownedBy(appliedBy, settings({ password: canary }))];
+    got.push(foundIn((await previewFlux(resources, { base: own, merged }, live)).text));
+  }
+  return got.find((one) => one !== refused) ?? refused;
+}
+
+async function attackForeign(): Promise<string> {
+  const hostile = [ownedBy("foreign", settings({ password: "x" }))];
+  const merged = { root: [kustomization("foreign")], foreign: hostile };
+  const live = [ownedBy("foreign", settings({ password: canary }))];
+  return foundIn((await previewFlux([rootKustomization], { base: {}, merged }, live)).text);
 }
 
 async function attackEncrypted(): Promise<string> {

@@ -6,9 +6,11 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { PatchStrategy } from "@kubernetes/client-node";
+import { expect, onTestFinished, test } from "vitest";
 import { mayLack } from "../../support/attacks.ts";
 import { type Aim, aims, type Seen, type SettingName, settings, tryCanaries } from "../../support/canaries.ts";
+import { patience } from "../../support/patience.ts";
 import { useTowlinePod, useUnpacked } from "../../support/towline-pod.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 import type { TestCluster } from "../../support/world-cluster.ts";
@@ -31,7 +33,7 @@ const rows: Readonly<Record<Aim, string>> = {
   "declared variables": "read the server's credentials by `systemEnvVars`",
   "declared programs": "have kluctl start programs that the project names (through git)",
   "declared hosts": "have kluctl connect to other hosts (`http` vars, remote kustomizations)",
-  "declared Secrets": "read the value of a Secret in the cluster by `clusterSecret`",
+  "declared Secrets": "read the value of a Secret in the cluster by `clusterSecret`, or in a message of the cluster",
   memory: "use more memory, output, CPU time or disk than a preview may",
 };
 
@@ -76,11 +78,46 @@ function toCell(aim: Aim, found: Seen["found"]): string {
   return `got ${got.map((one) => one.join(" ")).join(", ") || "nothing"}, and not ${lacking.join(", ") || "anything"}`;
 }
 
-/** A namespace with a Secret that only accounts with read access may see. */
+/**
+ * A namespace with a Secret that only accounts with read access may see, and a policy of the cluster whose message quotes it if
+ * it gets the label `quoted`.
+ */
 async function useSecret(): Promise<TestCluster> {
   const cluster = await useCluster();
-  const body = { metadata: { name: "login" }, stringData: { vars: "found: CANARY-secret\n" } };
-  await cluster.core.createNamespacedSecret({ namespace: cluster.namespace, body });
+  const { namespace } = cluster;
+  const metadata = { name: "login", namespace };
+  const body = { metadata, stringData: { vars: "found: CANARY-secret\n" } };
+  await cluster.core.createNamespacedSecret({ namespace, body });
+  const admission = { apiVersion: "admissionregistration.k8s.io/v1", metadata: { name: namespace } };
+  const policy = {
+    ...{ ...admission, kind: "ValidatingAdmissionPolicy" },
+    spec: {
+      matchConstraints: {
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+        resourceRules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["UPDATE"], resources: ["secrets"] }],
+      },
+      validations: [
+        {
+          expression: "!has(object.metadata.labels) || !('quoted' in object.metadata.labels)",
+          messageExpression: "'not with ' + string(oldObject.data.vars).substring(0, 20)",
+        },
+      ],
+    },
+  };
+  const kind = "ValidatingAdmissionPolicyBinding";
+  const binding = { ...admission, kind, spec: { policyName: namespace, validationActions: ["Deny"] } };
+  for (const object of [policy, binding]) {
+    await cluster.objects.create(object);
+    onTestFinished(async () => void (await cluster.objects.delete(object)));
+  }
+  const attempt = { apiVersion: "v1", kind: "Secret", metadata: { ...metadata, labels: { quoted: "yes" } } };
+  // It takes a moment until the policy is in force.
+  const refusal = () =>
+    cluster.objects.patch(attempt, undefined, "All", undefined, undefined, PatchStrategy.MergePatch).then(
+      () => "",
+      (error: unknown) => String(error),
+    );
+  await expect.poll(refusal, patience).toContain("CANARY-secret");
   return cluster;
 }
 
