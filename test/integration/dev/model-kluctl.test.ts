@@ -98,11 +98,18 @@ test.each(["mono-a", "mono-shared", "site-includes"])(
     expect((await bothDiff()).objects.flatMap(({ changes }) => changes)).toMatchObject([{ jsonPath: "data.color" }]);
     const again = gist(await theReal.deploy(run(project), noDeployOptions, signal));
     expect(again.objects.flatMap(({ changes }) => changes)).toMatchObject([{ newValue: "blue" }]);
-    await bothDiff();
+    const { discriminator = "" } = await bothDiff();
+    const deleting = { discriminator, dryRun: false };
+    const gone = gist(await theModel.delete(run(project), deleting, signal));
+    await theReal.deploy(run(project), noDeployOptions, signal);
+    // The real one finds objects in an order of its own, and says no more of what it has deleted.
+    const names = ({ objects }: typeof gone) =>
+      objects.map(({ ref: { kind, name }, deleted }) => ({ kind, name, deleted }));
+    expect(names(gone)).toEqual(names(gist(await theReal.delete(run(project), deleting, signal))));
     expect(journal.runs().map(({ command, wrote, exitCode }) => ({ command, wrote, exitCode }))).toEqual(
-      ["diff", "deploy", "diff", "diff", "diff"].map((command) => ({
+      ["diff", "deploy", "diff", "diff", "diff", "delete"].map((command) => ({
         command,
-        wrote: command === "deploy" ? deployed.objects.length : 0,
+        wrote: command === "diff" ? 0 : deployed.objects.length,
         exitCode: 0,
       })),
     );
