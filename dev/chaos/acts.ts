@@ -21,6 +21,7 @@ export type Act = () => Promise<boolean> | boolean;
 
 /** While the starter is frozen for longer, processes it has started cannot be ended in time. */
 const mostStarterMs = 5_000;
+const usualRestartMs = 3_000;
 /** With a longer lag, the server believes the answer of the lagging replica. */
 const mostLagMs = 2_000;
 /** Offsets to which a clock is set: back, a little ahead and far ahead. */
@@ -39,9 +40,16 @@ export function createActs(circumstances: Circumstances): Record<FaultName, Act>
 }
 
 function processActs({ stage, fault, victim, pid, lasting }: Circumstances) {
-  const { forMs } = fault;
+  const { forMs, restartsAfterMs = usualRestartMs } = fault;
+  const end = (name: "SIGKILL" | "SIGTERM") => {
+    const ended = victim.ended();
+    const isStruck = victim.kill(name);
+    const startLater = () => lasting.last(`end of ${victim.name}`, restartsAfterMs, () => restart(stage, victim));
+    if (isStruck) void ended.then(startLater);
+    return isStruck;
+  };
   const kill = () => {
-    const isStruck = victim.kill("SIGKILL");
+    const isStruck = end("SIGKILL");
     if (isStruck && fault.buries) bury(stage, victim);
     return isStruck;
   };
@@ -51,7 +59,7 @@ function processActs({ stage, fault, victim, pid, lasting }: Circumstances) {
       const isStruck = kill();
       return (await stage.redis.flush()) || isStruck;
     },
-    terminate: () => victim.kill("SIGTERM"),
+    terminate: () => end("SIGTERM"),
     freeze: () => {
       const isStruck = victim.kill("SIGSTOP");
       if (isStruck) lasting.last(`freeze ${victim.name}.${victim.pids.length}`, forMs, () => victim.kill("SIGCONT"));
@@ -240,6 +248,16 @@ function forgeActs({ stage, fault: { forMs }, victim, lasting }: Circumstances) 
 /** Marks a replica as permanently dead, unless it is the last one left. */
 function bury({ replicas, buried }: Stage, victim: Replica): void {
   if (replicas.some((other) => other !== victim && !buried.has(other))) buried.add(victim);
+}
+
+/**
+ * Starts a server again that has ended, as a Deployment does. Without sweeps, only the last one is started again: a server
+ * that starts compares everything, and so finds what the others have forgotten.
+ */
+async function restart({ replicas, buried, sweeps }: Stage, victim: Replica): Promise<void> {
+  const isLast = !replicas.some((replica) => replica.isAlive());
+  const mayStart = isLast || (sweeps && !buried.has(victim));
+  if (mayStart) await [victim, ...replicas].find((replica) => !buried.has(replica))?.start();
 }
 
 /** The real kluctl is a child of the process that the journal names. */

@@ -93,8 +93,8 @@ export async function playEpisode(options: EpisodeOptions): Promise<EpisodeRepor
     async play([chosen, commands], tryNumber) {
       const replicas = options.replicas ?? chosen.replicas;
       // Pull requests are only guaranteed to be right after a sweep has listed the open ones. Without a sweep, Redis may
-      // lose nothing, and it is for what Redis loses that servers are kept.
-      const sweeps = chosen.sweeps || traits.proposes || traits.keepsServers;
+      // lose nothing, and it is for what Redis loses that servers are kept; and no server is replaced.
+      const sweeps = chosen.sweeps || traits.proposes || traits.keepsServers || traits.replaces;
       const scene = { ...chosen, keepsServers: traits.keepsServers, replicas, sweeps, gitea };
       return play(scene, commands, options, tryNumber);
     },

@@ -59,6 +59,9 @@ export const faultNames = [
   "disk full",
 ] as const;
 
+/** They end a server, which is started again unless it is buried. */
+export const endings: readonly FaultName[] = ["kill", "kill and flush", "terminate"];
+
 /** Faults of the git host's API, for episodes with pull requests. */
 export const forgeFaultNames = [
   "forge away",
@@ -110,6 +113,8 @@ export interface Fault {
   readonly forMs?: number | undefined;
   /** A replica that this fault kills is not started again. */
   readonly buries: boolean;
+  /** A replica that this fault ends is started again so much later; see `restart` in acts.ts. */
+  readonly restartsAfterMs?: number | undefined;
   /** Strikes at the same moment, right after this one and before the run that is struck continues. */
   readonly second?: Omit<Fault, "moment" | "second"> | undefined;
 }

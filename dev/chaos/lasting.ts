@@ -14,8 +14,10 @@ interface State {
 
 export function createLasting(): Lasting {
   const states = new Map<string, State>();
+  let isStopped = false;
   return {
     last(state, forMs = Infinity, end) {
+      if (isStopped) return;
       const endsAt = performance.now() + forMs;
       const known = states.get(state);
       if (known !== undefined && known.endsAt >= endsAt) return;
@@ -27,6 +29,7 @@ export function createLasting(): Lasting {
       states.set(state, { endsAt, timer: forMs === Infinity ? undefined : setTimeout(finish, forMs) });
     },
     stop() {
+      isStopped = true;
       for (const { timer } of states.values()) clearTimeout(timer);
       states.clear();
     },

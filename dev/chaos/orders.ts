@@ -1,6 +1,15 @@
 /** What fast-check draws for the commands of an episode: pushes, pull requests, faults, and their details. */
 import fc from "fast-check";
-import { apiFaults, commentMoments, type Fault, faultNames, forgeFaultNames, moments, redisFaults } from "./faults.ts";
+import {
+  apiFaults,
+  commentMoments,
+  endings,
+  type Fault,
+  faultNames,
+  forgeFaultNames,
+  moments,
+  redisFaults,
+} from "./faults.ts";
 import { objectNames } from "./projects.ts";
 
 /** The traits of the episode that the commands are drawn for. */
@@ -55,9 +64,6 @@ const processFaults = [
   "kill starter",
   "end starter",
 ] as const satisfies readonly Fault["name"][];
-/** They end a server, which is started again. */
-const endings: readonly Fault["name"][] = ["kill", "kill and flush", "terminate"];
-
 /** Redis forgets jobs. */
 const losses = ["Redis flushed", "Redis lost", "Redis goes back"] as const satisfies readonly Fault["name"][];
 /** Nothing can be read from the API server or written to it. */
@@ -190,13 +196,14 @@ function createFaultOrders({ proposes, keepsServers }: Traits) {
     fc.constantFrom(...names.filter((name) => !keepsServers || !endings.includes(name)));
   const mostly = (chosen: readonly Fault["name"][], all: readonly Fault["name"][]) =>
     fc.oneof({ weight: 3, arbitrary: among(chosen) }, { weight: 1, arbitrary: among(all) });
-  const details = fc.record({
+  const ended = {
     victim: replica,
-    forMs: fc.option(fc.constantFrom(...usual), { nil: undefined }),
-    buries: fc.boolean(),
-  });
+    buries: fc.constantFrom(true, false, false, false),
+    restartsAfterMs: fc.integer({ min: 1 * seconds, max: 5 * seconds }),
+  };
+  const details = fc.record({ ...ended, forMs: fc.option(fc.constantFrom(...usual), { nil: undefined }) });
   // Two faults that last until everything is healed would leave no server for the pairs that follow.
-  const lastingDetails = fc.record({ victim: replica, forMs: fc.constantFrom(...lasting), buries: fc.boolean() });
+  const lastingDetails = fc.record({ ...ended, forMs: fc.constantFrom(...lasting) });
 
   const any = fc.oneof(
     { weight: 3, arbitrary: among(processFaults) },

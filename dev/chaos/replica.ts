@@ -59,6 +59,8 @@ export interface Replica {
   /** Set for episodes with pull requests. */
   readonly forge?: ForgeProxy | undefined;
   isAlive(): boolean;
+  /** Resolves when the process that runs now has ended. */
+  ended(): Promise<unknown>;
   /** Process ids of all its starts; its Leases are held under them. */
   readonly pids: readonly number[];
   start(): Promise<void>;
@@ -146,7 +148,10 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
   });
   const pids: number[] = [];
   const lives: RunningProcess[] = [];
+  /** They were told to end, perhaps before they had started. */
+  const struck = new Set<RunningProcess>();
   let running: RunningProcess | undefined;
+  let starting: Promise<void> | undefined;
   let apiIsOpen = true;
   let { clockMs } = options;
   let version = options.version;
@@ -158,6 +163,40 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       return undefined; // the process has just ended
     }
   };
+
+  async function launch(): Promise<void> {
+    if (running) return;
+    const chosen = versions[version] as Version;
+    await writeFile(configFile, JSON.stringify(toConfig(chosen)), { mode: 0o600 });
+    const started = await startProcess({
+      name,
+      command: process.execPath,
+      args: [join(chosen.dir, "src/cli.ts"), "serve", "--config", configFile],
+      logFile,
+      env: {
+        PATH: process.env["PATH"],
+        HOME: dir,
+        CHAOS_REPLICA: dataDir, // inherited by every process it starts, which are found by it
+        NODE_COMPILE_CACHE: join(cacheDir(), "compiled"),
+        ...clock.env,
+      },
+      cwd: chosen.dir,
+      leavesChildren: true,
+    });
+    running = started;
+    lives.push(started);
+    void started.exited.then(() => {
+      if (running === started) running = undefined;
+    });
+    try {
+      await started.ready(async () => node() !== undefined);
+    } catch (error) {
+      if (struck.has(started)) return;
+      throw error;
+    }
+    pids.push(node() ?? 0);
+  }
+
   const replica: Replica = {
     name,
     webhooksUrl: `http://127.0.0.1:${port}/webhooks/gitea`,
@@ -179,33 +218,8 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
     },
     pids,
     isAlive: () => running !== undefined,
-    async start() {
-      if (running) return;
-      const chosen = versions[version] as Version;
-      await writeFile(configFile, JSON.stringify(toConfig(chosen)), { mode: 0o600 });
-      const started = await startProcess({
-        name,
-        command: process.execPath,
-        args: [join(chosen.dir, "src/cli.ts"), "serve", "--config", configFile],
-        logFile,
-        env: {
-          PATH: process.env["PATH"],
-          HOME: dir,
-          CHAOS_REPLICA: dataDir, // inherited by every process it starts, which are found by it
-          NODE_COMPILE_CACHE: join(cacheDir(), "compiled"),
-          ...clock.env,
-        },
-        cwd: chosen.dir,
-        leavesChildren: true,
-      });
-      running = started;
-      lives.push(started);
-      void started.exited.then(() => {
-        if (running === started) running = undefined;
-      });
-      await started.ready(async () => node() !== undefined);
-      pids.push(node() ?? 0);
-    },
+    ended: async () => running?.exited,
+    start: () => (starting ??= launch().finally(() => (starting = undefined))),
     version: () => version,
     async roll() {
       const before = running;
@@ -225,7 +239,8 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       killed ||= signal === "SIGKILL";
       const pid = node();
       const isStruck = pid !== undefined && signalIfThere(pid, signal);
-      if (signal === "SIGKILL") running = undefined;
+      if (running && isStruck && signal !== "SIGSTOP" && signal !== "SIGCONT") struck.add(running);
+      if (isStruck && signal === "SIGKILL") running = undefined; // otherwise it has not started yet, or has ended
       return isStruck;
     },
     signalStarter(signal) {

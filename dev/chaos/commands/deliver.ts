@@ -4,7 +4,7 @@ import type { Push } from "../history.ts";
 import type { DeliveryKind } from "../orders.ts";
 import type { PullRequestEvent } from "../pull-requests.ts";
 import type { Replica } from "../replica.ts";
-import type { Real } from "./command.ts";
+import { type Real, seconds } from "./command.ts";
 
 export interface DeliveryOrder {
   readonly delivery: DeliveryKind;
@@ -17,7 +17,7 @@ export function deliver(push: Push, order: DeliveryOrder, real: Real): Promise<v
 
 async function deliverTo(
   { delivery, to }: DeliveryOrder,
-  { stage, late }: Real,
+  { stage, faults, late }: Real,
   sendTo: (replica: Replica) => Promise<number>,
 ): Promise<void> {
   const replica = stage.replicas[to % stage.replicas.length];
@@ -27,7 +27,7 @@ async function deliverTo(
   const sent = send();
   if (delivery === "killed while delivered") {
     await sleep(to * 5); // before the delivery is queued, while it is, or afterwards
-    replica.kill("SIGKILL");
+    await faults.strike({ name: "kill", victim: to, buries: false, restartsAfterMs: (1 + (to % 5)) * seconds });
   }
   await sent;
   if (delivery === "delivered twice") await send();

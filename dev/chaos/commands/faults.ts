@@ -1,6 +1,6 @@
-/** Faults, alone and at a moment of a deploy, and servers that are started and replaced. */
+/** Faults, alone and at a moment of a deploy, and servers that are replaced. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Fault } from "../faults.ts";
+import { endings, type Fault } from "../faults.ts";
 import type { PairOrder, StrikeOrder } from "../orders.ts";
 import { command, type Command, seconds } from "./command.ts";
 import { changeAll, takeBack } from "./pushes.ts";
@@ -36,24 +36,23 @@ export function toFault(order: Fault): Command {
   return command(describeFault(order), (_, { faults }) => faults.strike(order));
 }
 
-export function describeFault({ name, victim, moment, forMs, buries, second }: Fault): string {
+export function describeFault({ name, victim, moment, forMs, buries, restartsAfterMs, second }: Fault): string {
   const when = moment ? ` at ${moment.event}${moment.number || ""}` : ` of r${victim + 1}`;
   const howLong = forMs === undefined ? "" : ` for ${forMs / seconds} s`;
-  const words = `fault: ${name}${when}${howLong}${buries ? ", for good" : ""}`;
+  const restart = restartsAfterMs === undefined ? "" : `, started again after ${restartsAfterMs / seconds} s`;
+  const end = !endings.includes(name) ? "" : buries && name !== "terminate" ? ", for good" : restart;
+  const words = `fault: ${name}${when}${howLong}${end}`;
   return second ? `${words}; ${describeFault({ ...second, moment })}` : words;
 }
 
-export function toRestart(): Command {
-  return command("start replicas that are dead", async (_, { stage }) => {
-    for (const replica of stage.replicas) if (!stage.buried.has(replica)) await replica.start();
-  });
-}
-
-/** Replaces a replica as a rolling update does, with its jobs queued and running. */
+/**
+ * Replaces a replica as a rolling update does, with its jobs queued and running. Not without sweeps: the new one compares
+ * everything when it starts.
+ */
 export function toReplace(index: number): Command {
   return command(`replace r${index + 1}`, async (_, { stage, story }) => {
     const replica = stage.replicas[index % stage.replicas.length];
-    if (replica === undefined || stage.buried.has(replica)) return;
+    if (replica === undefined || stage.buried.has(replica) || !stage.sweeps) return;
     await replica.roll();
     story.push(`  ${replica.name} is of version ${replica.version()} now`);
   });

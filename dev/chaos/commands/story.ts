@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { createOrders, type Orders, type Traits } from "../orders.ts";
 import type { Command } from "./command.ts";
-import { long, short, toFault, toOutage, toPair, toReplace, toRestart, toStrike } from "./faults.ts";
+import { long, short, toFault, toOutage, toPair, toReplace, toStrike } from "./faults.ts";
 import { toApprove, toEdit, toPause, toRecreate, toRequest, toSuspend, toTamper } from "./people.ts";
 import { toClose, toMerge, toOpen, toPullStrike, toPushToPull, toRetarget } from "./pull-requests.ts";
 import { toCalmPush, toDeleteBranch, toLate, toPush, toRegret, toRewrite, toSetBack } from "./pushes.ts";
@@ -48,7 +48,6 @@ function anyCommand(orders: Orders, { isShort, replaces, proposes, keepsServers 
     { weight: 8, arbitrary: orders.strike.map(toStrike) },
     { weight: keepsServers ? 8 : 3, arbitrary: orders.pair.map(toPair) },
     { weight: 3, arbitrary: orders.fault.map(toFault) },
-    { weight: keepsServers ? 0 : 1, arbitrary: fc.constant(toRestart()) },
     { weight: 1, arbitrary: fc.constant(toPause()) },
     { weight: keepsServers ? 0 : replaces ? 6 : 1, arbitrary: orders.replica.map(toReplace) },
     { weight: 1, arbitrary: (isShort ? fc.constant(short) : fc.constantFrom(short, short, short, long)).map(toOutage) },

@@ -1,9 +1,11 @@
 /** How faults are injected, with a world of which only the parts exist that these faults reach. */
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { createFaults, type Fault } from "../../../dev/chaos/faults.ts";
 import type { Run } from "../../../dev/chaos/history.ts";
 import type { JournalEvent } from "../../../dev/chaos/journal.ts";
 import type { Stage } from "../../../dev/chaos/stage.ts";
+
+afterEach(() => void vi.useRealTimers());
 
 const run: Run = {
   id: "run-1",
@@ -22,12 +24,16 @@ function aStage({ sweeps = true, isAlive = true } = {}) {
   const done: string[] = [];
   const story: string[] = [];
   let listener: ((event: JournalEvent) => void | Promise<void>) | undefined;
-  const replicas = ["r1", "r2"].map((name) => ({
+  const names = ["r1", "r2"];
+  const alive = new Set(isAlive ? names : []);
+  const replicas = names.map((name) => ({
     name,
     api: { close: () => Promise.resolve(done.push(`${name} cannot reach the API server`)), open: () => undefined },
     redis: { cut: () => done.push(`${name} lost its connection to Redis`) },
-    isAlive: () => isAlive,
-    kill: () => isAlive,
+    isAlive: () => alive.has(name),
+    kill: () => alive.delete(name),
+    ended: () => Promise.resolve(),
+    start: () => alive.add(name),
     signalStarter: () => isAlive,
     setClock: (ms: number) => Promise.resolve(ms !== 0),
     fillDisk: () => Promise.resolve(false),
@@ -43,7 +49,7 @@ function aStage({ sweeps = true, isAlive = true } = {}) {
   const stage = { sweeps, replicas, redis, journal, gitHost: {}, onComment: () => undefined, buried: new Set() };
   const reach = async (event: JournalEvent["event"]) => listener?.({ event, number: 0, run });
   const faults = createFaults(stage as unknown as Stage, (words) => void story.push(words));
-  return { faults, done, story, reach };
+  return { faults, done, story, reach, alive };
 }
 
 const pair: Fault = {
@@ -112,4 +118,48 @@ test("each victim's clock is set to another time", async () => {
   const { faults } = aStage();
   for (const victim of [0, 1, 2]) await faults.strike({ name: "clock set", victim, buries: false });
   expect(faults.struck).toEqual(["clock set (r1)", "clock set (r2)", "clock set (r1)"]);
+});
+
+/** Ends servers, and returns those that are alive after some time, each by its name. */
+async function killed({ sweeps, faults: all }: { sweeps: boolean; faults: readonly Partial<Fault>[] }, ms: number) {
+  vi.useFakeTimers();
+  const { faults, alive } = aStage({ sweeps });
+  for (const fault of all)
+    await faults.strike({ name: "kill", victim: 0, buries: false, restartsAfterMs: 2_000, ...fault });
+  await vi.advanceTimersByTimeAsync(ms);
+  return [...alive].toSorted();
+}
+
+test.each(["kill", "kill and flush", "terminate"] as const)(
+  "after %s, a server is started again after its time",
+  async (name) => {
+    expect(await killed({ sweeps: true, faults: [{ name }] }, 1_999)).toEqual(["r2"]);
+    expect(await killed({ sweeps: true, faults: [{ name }] }, 2_000)).toEqual(["r1", "r2"]);
+  },
+);
+
+test("a server that is killed for good stays dead, unless it is the last one", async () => {
+  const both = [
+    { victim: 0, buries: true },
+    { victim: 1, buries: true },
+  ];
+  expect(await killed({ sweeps: true, faults: [{ buries: true }] }, 60_000)).toEqual(["r2"]);
+  expect(await killed({ sweeps: true, faults: both }, 60_000)).toEqual(["r2"]);
+});
+
+test("without sweeps, a killed server stays dead while another one lives, and some server always comes back", async () => {
+  const both = [{ victim: 0 }, { victim: 1 }];
+  expect(await killed({ sweeps: false, faults: [{}] }, 60_000)).toEqual(["r2"]);
+  expect(await killed({ sweeps: false, faults: both }, 60_000)).toEqual(["r1"]);
+  expect(await killed({ sweeps: false, faults: [{}, { victim: 1, buries: true }] }, 60_000)).toEqual(["r1"]);
+});
+
+test("once the faults are disarmed, no server is started by itself", async () => {
+  vi.useFakeTimers();
+  const { faults, alive } = aStage();
+  await faults.strike({ name: "kill", victim: 0, buries: false });
+  faults.disarm();
+  await faults.strike({ name: "kill", victim: 1, buries: false });
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect([...alive]).toEqual([]);
 });

@@ -13,8 +13,7 @@ function stories(traits: Partial<Traits>): string[][] {
   return fc.sample(story, { numRuns: count, seed: 1 }).map((commands) => commands.map(String));
 }
 
-const endsServer =
-  /fault: (?:kill|kill and flush|terminate) (?:at|of)|killed while delivered|^replace |^start replicas/;
+const endsServer = /fault: (?:kill|kill and flush|terminate) (?:at|of)|killed while delivered|^replace /;
 const strikesTwice = /fault: .+; fault: /;
 
 test("in an episode that keeps its servers, nothing ends or starts one", () => {
@@ -28,6 +27,20 @@ test("in an episode that keeps its servers, nothing ends or starts one", () => {
 test("in other episodes, servers end and start", () => {
   const withEnds = stories({}).filter((story) => story.some((words) => endsServer.test(words)));
   expect(withEnds.length).toBeGreaterThan(count / 2);
+});
+
+test("servers are killed for good in few of the stories, and start again after one to five seconds in the others", () => {
+  const kills = stories({})
+    .flat()
+    .flatMap((words) => [
+      ...words.matchAll(/fault: (?:kill|kill and flush) (?:at \w+|of r\d)[^;]*?(for good|after [\d.]+ s)/g),
+    ]);
+  const times = kills.flatMap(([, how = ""]) => (how === "for good" ? [] : [Number(how.split(" ")[1])]));
+  expect(times.length).toBeGreaterThan(kills.length / 2);
+  expect(times.length).toBeLessThan(kills.length);
+  expect(Math.min(...times)).toBeGreaterThanOrEqual(1);
+  expect(Math.max(...times)).toBeLessThanOrEqual(5);
+  expect(new Set(times).size).toBeGreaterThan(count);
 });
 
 test("in most episodes, two faults strike at one moment", () => {
