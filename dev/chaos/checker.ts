@@ -94,10 +94,9 @@ function unfencedWrites(history: History): string[] {
     const [writer] = writers;
     if (writer === undefined) return [];
     const { deployment } = writer;
-    const held = history.leases.findLast((one) => one.deployment === deployment && one.version < write.version);
-    const isFenced = writers.some(({ holder }) => holder === held?.holder && holder !== "");
-    if (held === undefined || isFenced) return [];
-    const what = `${write.name} was ${write.deleted ? "deleted" : "written"} under the Lease of ${held.holder || "nobody"}`;
+    const held = history.leases.findLast((one) => one.deployment === deployment && one.version < write.version)?.holder;
+    if (writers.some(({ holder }) => holder === held && holder !== "")) return [];
+    const what = `${write.name} was ${write.deleted ? "deleted" : "written"} under the Lease of ${held || "nobody"}`;
     return [`${what}; ${describe(writer)} began under that of ${writer.holder || "nobody"}`];
   });
 }

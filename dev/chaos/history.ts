@@ -11,10 +11,7 @@ export interface Run {
   readonly commit: string;
   /** The run may write to the cluster. */
   readonly mutating: boolean;
-  /**
-   * The holder of the deployment's Lease at the start, according to the API server: empty if there was none, absent if
-   * the API server did not answer.
-   */
+  /** The holder of the deployment's Lease at the start: empty if there was none, absent until it is read. */
   readonly holder?: string | undefined;
   readonly startedAt: number;
   readonly endedAt?: number | undefined;

@@ -35,11 +35,14 @@ export interface JournalOptions {
   readonly replicaOf: (server: string) => string;
   /** Returns the deployment with this discriminator, because the command line of a delete names no project. */
   readonly deploymentOf: (discriminator: string) => string;
+  /** Reads the present holder of a deployment's Lease, by a way that no fault reaches. */
+  readonly holderOf: (deployment: string) => Promise<string>;
 }
 
 type Growing = { -readonly [Field in keyof Run]: Run[Field] };
 
-export async function startJournal({ socket: path, replicaOf, deploymentOf }: JournalOptions): Promise<Journal> {
+export async function startJournal(options: JournalOptions): Promise<Journal> {
+  const { socket: path, replicaOf, deploymentOf, holderOf } = options;
   const runs: Growing[] = [];
   const listeners: ((event: JournalEvent) => void | Promise<void>)[] = [];
   const sockets = new Set<Socket>();
@@ -57,7 +60,6 @@ export async function startJournal({ socket: path, replicaOf, deploymentOf }: Jo
         : (text("deployment").split("/")[1] ?? ""),
       commit: text("commit"),
       mutating: said["mutating"] === true,
-      holder: said["holder"] as string | undefined,
       startedAt: Date.now(),
       wrote: 0,
     };
@@ -71,6 +73,7 @@ export async function startJournal({ socket: path, replicaOf, deploymentOf }: Jo
     const hear = async (line: string) => {
       const said = JSON.parse(line) as Words;
       run ??= begin(said);
+      if (said.event === "start") run.holder = await holderOf(run.deployment);
       if (said.event === "rendered") run.hash = String(said["hash"]);
       if (said.event === "patched") run.wrote++;
       if (said.event === "end") run.exitCode = Number(said["exitCode"]);

@@ -14,6 +14,8 @@ export interface Ledger {
   /** The last write of each object that exists. */
   liveObjects(): ReadonlyMap<string, ObjectWrite>;
   liveStatuses(): ReadonlyMap<string, StatusWrite>;
+  /** Reads the holder of a deployment's Lease, which a watch may report too late; empty if there is none. */
+  holderOf(deployment: string): Promise<string>;
   /** Called for each status write as it is observed. */
   onStatus(listener: (status: StatusWrite) => void): void;
   stop(): Promise<void>;
@@ -70,7 +72,7 @@ export async function startLedger(kubeconfig: string, namespace: string): Promis
     watch(`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`, (type, object) => {
       const { name } = object.metadata;
       if (!name.startsWith(leasePrefix)) return;
-      const holder = type === "DELETED" ? "" : String(object.spec?.["holderIdentity"] ?? "");
+      const holder = toHolder(type === "DELETED" ? undefined : object);
       leases.push({ ...written(object), deployment: name.slice(leasePrefix.length), holder });
     }),
     watch(`/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`, (type, object) => {
@@ -87,12 +89,23 @@ export async function startLedger(kubeconfig: string, namespace: string): Promis
     statuses,
     liveObjects: () => lastOf(objects, ({ name }) => name),
     liveStatuses: () => lastOf(statuses, ({ deployment }) => deployment),
+    async holderOf(deployment) {
+      const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${leasePrefix}${deployment}`;
+      const lease = await client.request({ method: "GET", path }).catch((error: { status?: number }) => {
+        if (error.status !== 404) throw error as Error;
+      });
+      return toHolder(lease as Live | undefined);
+    },
     onStatus: (listener) => void listeners.push(listener),
     async stop() {
       await Promise.all(watches.map((one) => one.stop()));
       client.close();
     },
   };
+}
+
+function toHolder(lease: Live | undefined): string {
+  return String(lease?.spec?.["holderIdentity"] ?? "");
 }
 
 function lastOf<T extends { readonly deleted: boolean }>(writes: readonly T[], nameOf: (write: T) => string) {

@@ -95,7 +95,6 @@ async function main(): Promise<number> {
   const { deployment } = (args ? JSON.parse(readFileSync(args, "utf8")) : {}) as { deployment?: string };
   const discriminator = flags.get("discriminator");
   const id = randomUUID().slice(0, 8);
-  const lease = deployment === undefined ? undefined : await api.findHolder(deployment).catch(() => undefined);
   await journal.say({
     event: "start",
     id,
@@ -106,7 +105,6 @@ async function main(): Promise<number> {
     discriminator,
     commit: discriminator === undefined ? headOf(projectDir) : "",
     mutating,
-    holder: lease,
   });
   let code: number;
   try {
@@ -225,18 +223,7 @@ function createApi({ clusters: [{ cluster }], users: [{ user }] }: Kubeconfig) {
       const { items } = (await ask("GET", `/api/v1/configmaps?labelSelector=${selector}`)) as { items: LiveObject[] };
       return items.map((item) => ({ ...item, apiVersion: "v1" as const, kind: "ConfigMap" as const }));
     },
-    /** The holder of the Lease under which a server works on the deployment. */
-    async findHolder(deployment: string) {
-      const { namespace, name } = parseKey(deployment);
-      const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/towline-${name}`;
-      return (await find<{ spec?: { holderIdentity?: string } }>(path))?.spec?.holderIdentity ?? "";
-    },
   };
-}
-
-function parseKey(key: string) {
-  const [namespace = "", name = ""] = key.split("/");
-  return { namespace, name };
 }
 
 async function model(id: string, journal: Journal, api: Api): Promise<number> {

@@ -151,17 +151,17 @@ export async function startStage(options: StageOptions): Promise<Stage> {
 
     const replicas: Replica[] = [];
     const commentListeners: CommentListener[] = [];
+    const ledger = await startLedger(kubeconfig, namespace);
+    stops.push(() => ledger.stop());
     const journal = await startJournal({
       socket: join(dir, "journal.sock"),
       replicaOf: (address) => replicas.find(({ api }) => api.server === address)?.name ?? address,
       deploymentOf: (discriminator) => discriminator.slice(namespace.length + 1),
+      holderOf: ledger.holderOf,
     });
     stops.push(() => journal.stop());
     const kluctl = join(dir, "kluctl");
     await writeModelKluctl(kluctl, { socket: journal.socket, pauseMs: options.pauseMs, real: options.kluctl });
-    const ledger = await startLedger(kubeconfig, namespace);
-    stops.push(() => ledger.stop());
-
     for (let i = 0; i < options.replicas; i++) {
       const replica: Replica = await createReplica({
         name: `r${i + 1}`,

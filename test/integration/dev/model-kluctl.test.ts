@@ -45,6 +45,7 @@ test.each(["mono-a", "mono-shared", "site-includes"])(
       socket: join(dir, "journal"),
       replicaOf: (server) => server,
       deploymentOf: (discriminator) => discriminator,
+      holderOf: () => Promise.resolve(""),
     });
     onTestFinished(() => journal.stop());
     const model = join(dir, "model");
@@ -129,6 +130,7 @@ test.each([
     socket: join(dir, "journal"),
     replicaOf: (server) => server,
     deploymentOf: (discriminator) => discriminator,
+    holderOf: () => Promise.resolve(""),
   });
   onTestFinished(() => journal.stop());
   const [accepting, model, kubeconfig] = ["accepting", "model", "kubeconfig"].map((name) => join(dir, name)) as [

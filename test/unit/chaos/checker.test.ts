@@ -207,6 +207,20 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
         ],
       }),
     ],
+    ["nobody ever took the Lease", aHistory({ runs: [aRun({ holder: "" })], leases: [] })],
+    [
+      "a delete went on after another took the Lease",
+      aHistory({
+        runs: [aRun(), aRun({ id: "run-2", command: "delete", startedAt: 250, endedAt: 400, holder: "r1-again" })],
+        objects: [aWrite(), aWrite({ version: 30, at: 310, run: undefined, deleted: true })],
+        leases: [
+          { version: 10, at: 90, deployment: "shop", holder: "r1-holder" },
+          { version: 21, at: 240, deployment: "shop", holder: "r1-again" },
+          { version: 29, at: 305, deployment: "shop", holder: "r2-holder" },
+        ],
+        statuses: [aStatus({ deleted: true })],
+      }),
+    ],
     [
       "an object was pruned after another took the Lease",
       aHistory({
