@@ -7,6 +7,7 @@ import {
   isRefused,
   lastWrites,
   liveObjectsOf,
+  ownerOf,
   possibleWriters,
   present,
   pushesOf,
@@ -120,7 +121,8 @@ function goingBack(history: History): string[] {
   });
 }
 
-function repeats({ runs, deployments, statuses, objects }: History): string[] {
+function repeats(history: History): string[] {
+  const { runs, deployments, statuses, objects } = history;
   return deployments.flatMap(({ name }) => {
     const deploys = runs.filter((run) => run.deployment === name && run.command === "deploy" && run.mutating);
     const theirs = statuses.filter((status) => status.deployment === name);
@@ -130,9 +132,19 @@ function repeats({ runs, deployments, statuses, objects }: History): string[] {
       if (first.commit !== run.commit || first.hash !== run.hash) return [];
       const between = theirs.filter(({ at }) => at >= (first.endedAt ?? first.startedAt) && at <= run.startedAt);
       const recorded = between.find(({ status }) => isRecorded(status) && status.observedCommit === first.commit);
-      const isAskedFor = between.some((one, k) => one.requested || isOther(one, between[k - 1] ?? recorded));
+      // A request that the first one carried out is no reason for a second one, even if its result is missing.
+      const carriedOut = theirs.findLast(({ at }) => at < (first.endedAt ?? first.startedAt))?.requests.taken ?? [];
+      const isNew = (request: string) => !carriedOut.includes(request);
+      const isAskedFor = between.some(
+        (one, k) =>
+          [...one.requests.pending, ...one.requests.taken].some(isNew) || isOther(one, between[k - 1] ?? recorded),
+      );
       const touched = objects.some(
-        ({ run: by, at }) => by === "person" && at >= first.startedAt && at <= run.startedAt,
+        (write) =>
+          write.run === "person" &&
+          ownerOf(history, write) === name &&
+          write.at >= first.startedAt &&
+          write.at <= run.startedAt,
       );
       if (recorded === undefined || isAskedFor || touched) return [];
       return [`${describe(run)} repeats ${describe(first)}, whose end was recorded at ${time(recorded.at)}`];

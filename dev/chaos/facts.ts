@@ -22,7 +22,7 @@ export function liveObjectsOf(history: History, deployment: string): ObjectWrite
 }
 
 /** The deployment whose name the object bears. */
-function ownerOf({ deployments }: History, { name }: Pick<ObjectWrite, "name">): string | undefined {
+export function ownerOf({ deployments }: History, { name }: Pick<ObjectWrite, "name">): string | undefined {
   const owners = deployments.map((one) => one.name).filter((one) => name.startsWith(`${one}-`));
   return owners.toSorted((a, b) => b.length - a.length)[0];
 }

@@ -55,8 +55,7 @@ export interface StatusWrite extends Written {
     readonly manual: boolean;
     readonly manualObjectsHash?: string | undefined;
   };
-  /** A request by annotation is pending, or was accepted and has no result yet. */
-  readonly requested: boolean;
+  readonly requests: Requests;
   readonly status: {
     readonly observedCommit?: string | undefined;
     readonly observedGeneration?: number | undefined;
@@ -67,6 +66,14 @@ export interface StatusWrite extends Written {
     readonly ready?: Condition | undefined;
     readonly reconciling: boolean;
   };
+}
+
+/** Requests by annotation, each by its kind and value. */
+export interface Requests {
+  /** No server has taken them yet. */
+  readonly pending: readonly string[];
+  /** A server has taken them, and they have no result yet. */
+  readonly taken: readonly string[];
 }
 
 export interface Condition {

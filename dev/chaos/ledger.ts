@@ -120,10 +120,6 @@ function lastOf<T extends { readonly deleted: boolean }>(writes: readonly T[], n
 function toStatus({ metadata, spec = {}, status = {} }: Live) {
   const conditions = (status["conditions"] ?? []) as readonly (Condition & { readonly type: string })[];
   const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
-  const requested = manualKinds.some((kind) => {
-    const result = status[`${kind}RequestResult`] as { endTime?: string } | undefined;
-    return metadata.annotations?.[`kluctl.io/request-${kind}`] || (result !== undefined && !result.endTime);
-  });
   const deployed = status["lastDeployResult"] as { errors?: readonly unknown[] | null } | undefined;
   return {
     deployment: metadata.name,
@@ -135,7 +131,13 @@ function toStatus({ metadata, spec = {}, status = {} }: Live) {
       manual: spec["manual"] === true,
       manualObjectsHash: text(spec["manualObjectsHash"]),
     },
-    requested,
+    requests: {
+      pending: manualKinds.flatMap((kind) => toRequest(kind, metadata.annotations?.[`kluctl.io/request-${kind}`])),
+      taken: manualKinds.flatMap((kind) => {
+        const result = status[`${kind}RequestResult`] as { endTime?: string; request?: object } | undefined;
+        return result === undefined || result.endTime ? [] : toRequest(kind, JSON.stringify(result.request));
+      }),
+    },
     status: {
       observedCommit: text(status["observedCommit"]),
       observedGeneration: status["observedGeneration"] as number | undefined,
@@ -147,4 +149,10 @@ function toStatus({ metadata, spec = {}, status = {} }: Live) {
       reconciling: conditions.some(({ type, status: is }) => type === "Reconciling" && is === "True"),
     },
   };
+}
+
+/** The kind and the value of a request, whose annotation is written as the status repeats it. */
+function toRequest(kind: string, text: string | undefined): string[] {
+  if (!text) return [];
+  return [`${kind} ${(JSON.parse(text) as { requestValue: string }).requestValue}`];
 }

@@ -57,7 +57,7 @@ function aStatus({ status, spec, ...write }: StatusOverrides = {}): StatusWrite 
     generation: 1,
     deleted: false,
     deleting: false,
-    requested: false,
+    requests: { pending: [], taken: [] },
     spec: { suspend: false, manual: false, ...spec },
     status: {
       observedCommit: red,
@@ -180,6 +180,13 @@ function anAcceptedDelivery(history: Partial<History> = {}): History {
   });
 }
 
+/** The commit that is deployed is deployed again later. */
+const again = aRun({ id: "run-2", startedAt: 400, endedAt: 500, wrote: 0 });
+function deployedTwice({ statuses = [aStatus()], ...history }: Partial<History> = {}): History {
+  return aHistory({ runs: [aRun(), again], statuses: [...statuses, aStatus({ at: 510 })], ...history });
+}
+const asked: StatusOverrides = { requests: { pending: [], taken: ["deploy 1"] } };
+
 /** The histories that violate an invariant, and no other, by the name of the invariant. */
 const planted: Readonly<Record<string, readonly (readonly [string, History, Rest?])[]>> = {
   "no two mutating runs of one deployment overlap": [
@@ -278,8 +285,40 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
         statuses: [aStatus(), aStatus({ at: 510 })],
       }),
     ],
+    ["a request is carried out twice", deployedTwice({ statuses: [aStatus({ at: 90, ...asked }), aStatus(asked)] })],
+    [
+      "a request is carried out twice, although its result was recorded",
+      deployedTwice({ statuses: [aStatus({ at: 90, ...asked }), aStatus(), aStatus({ at: 350, ...asked })] }),
+    ],
+    [
+      "another deployment changed meanwhile",
+      deployedTwice({
+        deployments: [aDeployment(), aDeployment({ name: "site" })],
+        runs: [aRun(), aRun({ id: "run-3", deployment: "site", wrote: 0, hash: "hash-site" }), again],
+        objects: [aWrite(), aWrite({ name: "site-a", version: 30, at: 310, run: "person" })],
+        statuses: [
+          aStatus(),
+          aStatus({ at: 310, deployment: "site", requests: { pending: ["deploy 2"], taken: [] } }),
+          aStatus({ at: 320, deployment: "site", generation: 2, status: { observedGeneration: 2 } }),
+        ],
+      }),
+    ],
   ],
   "whoever is called ready at a commit has what it renders": [
+    [
+      "it had the content of another commit",
+      aHistory({ objects: [aWrite({ run: "run-0", data: { color: "blue" } }), aWrite({ version: 25, run: "run-0" })] }),
+    ],
+    [
+      "an object was gone for a while",
+      aHistory({
+        objects: [
+          aWrite(),
+          aWrite({ version: 15, run: undefined, deleted: true }),
+          aWrite({ version: 25, run: "run-0" }),
+        ],
+      }),
+    ],
     [
       "it was called ready before it was deployed",
       aHistory({ statuses: [aStatus({ version: 5 }), aStatus({ version: 20 })] }),
@@ -473,7 +512,18 @@ const allowed: readonly (readonly [string, History, Rest?])[] = [
     "a commit is deployed again because somebody asked for it",
     aHistory({
       runs: [aRun(), aRun({ id: "run-2", startedAt: 400, endedAt: 500, wrote: 0 })],
-      statuses: [aStatus(), aStatus({ at: 350, requested: true }), aStatus({ at: 510 })],
+      statuses: [aStatus(), aStatus({ at: 350, requests: { pending: ["deploy 1"], taken: [] } }), aStatus({ at: 510 })],
+    }),
+  ],
+  [
+    "a commit is deployed again because somebody asked for it while the first request was carried out",
+    deployedTwice({
+      statuses: [
+        aStatus({ at: 90, ...asked }),
+        aStatus({ at: 150, requests: { pending: ["deploy 2"], taken: ["deploy 1"] } }),
+        aStatus({ requests: { pending: ["deploy 2"], taken: [] } }),
+        aStatus({ at: 350, requests: { pending: [], taken: ["deploy 2"] } }),
+      ],
     }),
   ],
   [
