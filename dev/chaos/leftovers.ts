@@ -9,7 +9,11 @@ import type { Replica } from "./replica.ts";
 const betweenLooksMs = 20_000;
 
 /** Processes of all lives that have ended, and work directories that belong to no run. */
-export async function findLeftovers(replicas: readonly Replica[], journal: Journal): Promise<string[]> {
+export async function findLeftovers(
+  replicas: readonly Pick<Replica, "name" | "dataDir" | "orphans" | "isAlive">[],
+  journal: Pick<Journal, "runs">,
+  secondLookAfterMs = betweenLooksMs,
+): Promise<string[]> {
   const processes = replicas.flatMap((replica) =>
     replica.orphans().map(({ pid, command }) => `${replica.name}: process ${pid}: ${command.slice(0, 100)}`),
   );
@@ -25,7 +29,7 @@ export async function findLeftovers(replicas: readonly Replica[], journal: Journ
   let left = alive > 0 ? [] : await findDirectories();
   if (left.length > 0) {
     // A check that audits a skip may be about to start: it has a directory before the journal knows of it.
-    await sleep(betweenLooksMs);
+    await sleep(secondLookAfterMs);
     const still = await findDirectories();
     left = left.filter((one) => still.includes(one));
   }

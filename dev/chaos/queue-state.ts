@@ -13,7 +13,11 @@ export interface BegunJob {
 }
 
 /** `sinceMs`: how long ago an attempt may have begun. `mayLeaveCauses`: see `isStray`. */
-export async function readQueue(redis: EpisodeRedis, sinceMs: number, mayLeaveCauses: boolean): Promise<QueueState> {
+export async function readQueue(
+  redis: Pick<EpisodeRedis, "ask">,
+  sinceMs: number,
+  mayLeaveCauses: boolean,
+): Promise<QueueState> {
   const found = await redis.ask(async (client): Promise<QueueState> => {
     const keys = await client.keys("chaos:*");
     const queued: string[] = [];
