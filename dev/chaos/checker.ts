@@ -225,7 +225,8 @@ function unfollowed(history: History): string[] {
 function isNamed(history: History, { repo, commit, at }: Delivery, deployment: DeploymentFacts): boolean {
   const theirs = pushesOf(history, repo);
   const push = theirs[pushIndex(theirs, commit, at)];
-  return push?.commit !== undefined && repo === deployment.repo && concerns(push, deployment);
+  if (push?.commit === undefined) return false;
+  return repo === deployment.includes || (repo === deployment.repo && concerns(push, deployment));
 }
 
 /** Whether nothing kept the deployment from being reconciled after the delivery. */
@@ -236,17 +237,24 @@ function isFree({ statuses }: History, { at }: Delivery, { name, dependsOn }: De
   return first !== -1 && dependsOn === undefined && !theirs.slice(first).some(isKept);
 }
 
-function isFollowed(history: History, { repo, commit, at }: Delivery, { name }: DeploymentFacts): boolean {
+function isFollowed(history: History, { repo, commit, at }: Delivery, { name, includes }: DeploymentFacts): boolean {
   const theirs = pushesOf(history, repo);
   const index = pushIndex(theirs, commit, at);
   const since = theirs[index]?.at ?? at;
   const isAbout = (one: string | undefined, then: number) => then >= since && pushIndex(theirs, one, then) >= index;
+  // A run does not say which commit of another repository it read: what git had when it started, or newer.
+  const reads = ({ commit: read, startedAt }: Run) =>
+    repo === includes ? startedAt >= since : isAbout(read, startedAt);
+  const commitsOf = ({ observedCommit, includedCommits }: StatusWrite["status"]) =>
+    repo === includes ? includedCommits : [observedCommit];
   const before = history.statuses.findLast((one) => one.deployment === name && one.at <= at)?.status;
   // The branch was deleted, and is back as it was.
-  if (before?.observedCommit === commit && !before?.reconciling) return true;
+  if (before !== undefined && !before.reconciling && commitsOf(before).includes(commit ?? "")) return true;
   return (
-    history.runs.some((run) => run.deployment === name && isAbout(run.commit, run.startedAt)) ||
-    history.statuses.some((one) => one.deployment === name && isAbout(one.status.observedCommit, one.at))
+    history.runs.some((run) => run.deployment === name && reads(run)) ||
+    history.statuses.some(
+      (one) => one.deployment === name && commitsOf(one.status).some((read) => isAbout(read, one.at)),
+    )
   );
 }
 

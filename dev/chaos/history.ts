@@ -58,6 +58,8 @@ export interface StatusWrite extends Written {
   readonly requests: Requests;
   readonly status: {
     readonly observedCommit?: string | undefined;
+    /** Commits of other repositories that it rendered, according to the server's annotation. */
+    readonly includedCommits: readonly string[];
     readonly observedGeneration?: number | undefined;
     readonly lastObjectsHash?: string | undefined;
     readonly lastPrepareError?: string | undefined;
@@ -108,7 +110,7 @@ export interface DeploymentFacts {
   readonly path: string;
   /** Deployments of one group share a discriminator: only the first one is deployed. */
   readonly group?: string | undefined;
-  /** Another repository whose files the project includes. */
+  /** Another repository of which the project includes files, or reads variables. */
   readonly includes?: string | undefined;
   /** The deployment is checked every few seconds, so that drift is found soon. */
   readonly often: boolean;
@@ -149,7 +151,7 @@ export interface History {
   readonly statuses: readonly StatusWrite[];
   readonly pushes: readonly Push[];
   readonly deliveries: readonly Delivery[];
-  /** What each deployment renders to, by commit; only deployments that do not include other repositories. */
+  /** What each deployment renders to, by commit; only deployments whose objects are all of their own repository. */
   readonly rendered: ReadonlyMap<string, ReadonlyMap<string, Expected>>;
   /** Log lines of the servers that report a wrong skip. */
   readonly wrongSkips: readonly string[];

@@ -156,3 +156,4 @@ function toRequest(kind: string, text: string | undefined): string[] {
   if (!text) return [];
   return [`${kind} ${(JSON.parse(text) as { requestValue: string }).requestValue}`];
 }
+      includedCommits: (metadata.annotations?.["towline.dev/included-commits"] ?? "").match(/[0-9a-f]{40}$/gm) ?? [],

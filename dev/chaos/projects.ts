@@ -32,7 +32,7 @@ const libraryDir = "part";
 
 /** With this interval only a change triggers a reconciliation, so that a lost change stays lost. */
 const daily = "24h";
-/** Changes in included repositories are found only by interval checks. */
+/** Drift is found by interval checks. */
 const often = "10s";
 
 export function createPlan(namespace: string, urlOf: (repo: string) => string): Plan {
@@ -61,7 +61,7 @@ export function createPlan(namespace: string, urlOf: (repo: string) => string): 
   const deployments = [
     plan("mono-a", "mono"),
     plan("mono-b", "mono", { spec: { validate: true } }),
-    plan("mono-shared", "mono", { reads: "shared/mono-shared", spec: { interval: often } }),
+    plan("mono-shared", "mono", { reads: "shared/mono-shared", includes: library }),
     plan("mono-manual", "mono", { spec: { manual: true } }),
     plan("shop-prod", "shop", { group: "shop" }),
     plan("shop-staging", "shop", { spec: { interval: often } }),
@@ -72,7 +72,7 @@ export function createPlan(namespace: string, urlOf: (repo: string) => string): 
     plan("shop-clash", "shop", { group: "shop" }),
     plan("base", library),
     plan("site", "site", { spec: { delete: true } }),
-    plan("site-includes", "site", { includes: library, spec: { interval: often } }),
+    plan("site-includes", "site", { includes: library }),
     plan("site-prune", "site", { spec: { prune: true } }),
   ];
 

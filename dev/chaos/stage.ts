@@ -254,7 +254,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         deliveries,
         rendered: new Map(
           plan.deployments
-            .filter(({ includes }) => includes === undefined)
+            .filter(({ includes, reads }) => includes === undefined || reads !== undefined)
             .map((one) => [one.name, new Map(pushes.flatMap((push) => renderedAt(one, push)))]),
         ),
         wrongSkips: replicas.flatMap((replica) =>

@@ -25,11 +25,11 @@ export function toPush(order: PushOrder): Command {
  */
 export function toCalmPush(drawn: PushOrder): Command {
   const order: PushOrder = { ...drawn, kind: drawn.kind === "change included" ? drawn.kind : "change" };
-  const words = `when nothing happens any more, push ${order.kind} of ${order.deployment} among those checked often (${order.delivery})`;
+  const words = `when nothing happens any more, push ${order.kind} of ${order.deployment} among those checked often or reading elsewhere (${order.delivery})`;
   return command(words, async (model, real) => {
     await waitForSilence(real);
-    const often = real.stage.plan.deployments.filter((deployment) => deployment.often);
-    const chosen = often[order.deployment % often.length] as DeploymentPlan;
+    const skipped = real.stage.plan.deployments.filter(({ often, includes }) => often || includes !== undefined);
+    const chosen = skipped[order.deployment % skipped.length] as DeploymentPlan;
     const deployment = real.stage.plan.deployments.indexOf(chosen);
     await toPush({ ...order, deployment }).run(model, real);
   });

@@ -61,6 +61,7 @@ function aStatus({ status, spec, ...write }: StatusOverrides = {}): StatusWrite 
     spec: { suspend: false, manual: false, ...spec },
     status: {
       observedCommit: red,
+      includedCommits: [],
       observedGeneration: 1,
       lastObjectsHash: "hash",
       drift: "no drift",
@@ -201,6 +202,19 @@ function deployedTwice({ statuses = [aStatus()], ...history }: Partial<History>,
 }
 const changed: StatusOverrides = { generation: 2, status: { observedGeneration: 2 } };
 const asked: StatusOverrides = { requests: { pending: [], taken: ["deploy 1"] } };
+
+/** The same of a repository that the deployment includes. */
+function anAcceptedInclude(history: Partial<History> = {}): History {
+  return anAcceptedDelivery({
+    deployments: [aDeployment({ includes: "base" })],
+    pushes: [aPush(), aPush({ repo: "base", commit: red, at: 60 }), aPush({ repo: "base", commit: blue, at: 310 })],
+    deliveries: [{ repo: "base", commit: blue, at: 320, status: 202 }],
+    statuses: [included(red), included(red, { at: 400_000, spec: { suspend: true } })],
+    ...history,
+  });
+}
+const included = (commit: string, status: StatusOverrides = {}) =>
+  aStatus({ ...status, status: { includedCommits: [commit] } });
 
 /** The histories that violate an invariant, and no other, by the name of the invariant. */
 const planted: Readonly<Record<string, readonly (readonly [string, History, Rest?])[]>> = {
@@ -379,6 +393,7 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
   ],
   "every 202 is followed by its work": [
     ["the deployment had minutes, and never read the commit", anAcceptedDelivery()],
+    ["the same of a repository that it includes", anAcceptedInclude()],
     [
       "only another deployment read the commit",
       anAcceptedDelivery({
@@ -711,6 +726,28 @@ const allowed: readonly (readonly [string, History, Rest?])[] = [
       pushes: [aPush(), aPush({ commit: blue, at: 310 }), aPush({ at: 330 })],
       statuses: [aStatus(), aStatus({ at: 340 }), aStatus({ at: 400_000, spec: { suspend: true } })],
     }),
+  ],
+  [
+    "a delivery about an included repository was accepted, and a run read what git had",
+    anAcceptedInclude({
+      runs: [aRun(), aRun({ id: "run-2", command: "diff", mutating: false, startedAt: 330, wrote: 0 })],
+    }),
+  ],
+  [
+    "a delivery about an included repository was accepted, and its commit was recorded",
+    anAcceptedInclude({
+      statuses: [included(red), included(blue, { at: 340 }), included(blue, { at: 400_000, spec: { suspend: true } })],
+    }),
+  ],
+  [
+    "a delivery about an included repository was accepted, of which the deployment had the commit before",
+    anAcceptedInclude({
+      statuses: [included(blue), included(blue, { at: 315 }), included(blue, { at: 400_000, spec: { suspend: true } })],
+    }),
+  ],
+  [
+    "a delivery about a repository that it does not include was accepted",
+    anAcceptedInclude({ deployments: [aDeployment()] }),
   ],
   [
     "a delivery was accepted about the commit that was read before",
