@@ -85,17 +85,13 @@ export async function playEpisode(options: EpisodeOptions): Promise<EpisodeRepor
   const traits = traitsOf(options);
   const gitea = traits.proposes ? await options.findGitea?.() : undefined;
   const tried = await tryStories<[Settings, readonly Command[]], Played>({
-    stories: fc.tuple(settings, aStory(traits)),
+    stories: storiesOf(traits),
     seed: seedOf(options),
     path: options.path,
     shrinks: options.shrinks === true,
     isFailure: ({ folder }) => folder !== undefined,
     async play([chosen, commands], tryNumber) {
-      const replicas = options.replicas ?? chosen.replicas;
-      // Pull requests are only guaranteed to be right after a sweep has listed the open ones. Without a sweep, Redis may
-      // lose nothing, and it is for what Redis loses that servers are kept; and no server is replaced.
-      const sweeps = chosen.sweeps || traits.proposes || traits.keepsServers || traits.replaces;
-      const scene = { ...chosen, keepsServers: traits.keepsServers, replicas, sweeps, gitea };
+      const scene = { ...toScene(chosen, traits, options), gitea };
       return play(scene, commands, options, tryNumber);
     },
   });
@@ -109,7 +105,31 @@ export async function playEpisode(options: EpisodeOptions): Promise<EpisodeRepor
   return { ...report, ...measured, ...(folder !== undefined && { replay }) };
 }
 
-function traitsOf(options: EpisodeOptions): Traits {
+type DrawOptions = Pick<
+  EpisodeOptions,
+  "seed" | "episode" | "replicas" | "isShort" | "findGitea" | "versions" | "kluctl"
+>;
+
+/** What `playEpisode` plays with these options. */
+export function drawEpisode(options: DrawOptions): { readonly scene: Scene; readonly commands: readonly Command[] } {
+  const traits = traitsOf(options);
+  const [story] = fc.sample(storiesOf(traits), { seed: seedOf(options), numRuns: 1 });
+  const [chosen, commands] = story as [Settings, readonly Command[]];
+  return { scene: toScene(chosen, traits, options), commands };
+}
+
+const storiesOf = (traits: Traits) => fc.tuple(settings, aStory(traits));
+
+/**
+ * Pull requests are only guaranteed to be right after a sweep has listed the open ones, and without sweeps no server is
+ * replaced.
+ */
+function toScene(chosen: Settings, { proposes, replaces, keepsServers }: Traits, options: DrawOptions): Scene {
+  const sweeps = chosen.sweeps || proposes || replaces;
+  return { ...chosen, keepsServers, replicas: options.replicas ?? chosen.replicas, sweeps };
+}
+
+function traitsOf(options: DrawOptions): Traits {
   const seed = seedOf(options);
   const replaces = options.versions.length > 1;
   return {
@@ -122,7 +142,7 @@ function traitsOf(options: EpisodeOptions): Traits {
 }
 
 /** Derives the seed of an episode from its number, so that it can be replayed without those before it. */
-function seedOf({ seed, episode }: EpisodeOptions): number {
+function seedOf({ seed, episode }: Pick<EpisodeOptions, "seed" | "episode">): number {
   return createHash("sha256").update(`${seed} ${episode}`).digest().readInt32BE(0);
 }
 

@@ -96,8 +96,10 @@ export interface Push {
 /** A webhook delivery and the server's answer. */
 export interface Delivery {
   readonly repo: string;
-  /** Absent if the branch was deleted. */
+  /** Absent if the branch was deleted, and for pull requests. */
   readonly commit: string | undefined;
+  /** The action and the number, if it is about a pull request: what follows of it is judged by the comment at the end. */
+  readonly pullRequest?: string | undefined;
   readonly at: number;
   /** HTTP status; 0 if there was no answer. */
   readonly status: number;

@@ -209,9 +209,13 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       sweeps: options.sweeps,
       isReal: options.kluctl !== undefined,
       deliver,
-      deliverPullRequest: ({ action, number, pullRequest, repository: { name } }, to) => {
+      async deliverPullRequest({ action, number, pullRequest, repository: { name } }, to) {
         const names = { url: urlOf(name), repoName: `${gitHost.prefix}${name}` };
-        return send(createPullRequestDelivery({ ...names, action, number, pullRequest }, webhookSecret), to);
+        const at = Date.now();
+        const delivery = createPullRequestDelivery({ ...names, action, number, pullRequest }, webhookSecret);
+        const status = await send(delivery, to);
+        deliveries.push({ repo: name, commit: undefined, pullRequest: `${action} #${number}`, at, status });
+        return status;
       },
       onComment: (listener) => void commentListeners.push(listener),
       countDescriptors() {

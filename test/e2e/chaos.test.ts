@@ -1,18 +1,16 @@
 /**
- * Two fixed, short episodes of `npm run chaos`, without outages that last minutes. Both end with two faults at one moment. One has pull
- * requests, and restarts no server. The other one has no sweep, kills servers, and deletes a deployment with its objects.
+ * Two fixed, short episodes of `npm run chaos`, without outages that last minutes. test/unit/chaos/short-episodes.test.ts says what
+ * they contain.
  */
 import { expect, test } from "vitest";
 import { playEpisode } from "../../dev/chaos/episode.ts";
 import { findTools } from "../../dev/tools.ts";
+import { shortEpisodes } from "../support/short-episodes.ts";
 import { useCluster, useGitea, useTempDir } from "../support/world.ts";
 
 const root = process.cwd();
 
-test.each([
-  { seed: 1300, episode: 97 },
-  { seed: 1300, episode: 260 },
-])(
+test.each(shortEpisodes)(
   "no push is lost in episode $episode of seed $seed",
   async ({ seed, episode }) => {
     const [{ kubeconfig }, dir, tools] = await Promise.all([
