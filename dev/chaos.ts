@@ -65,7 +65,8 @@ process.exit();
 
 async function main(): Promise<void> {
   if (process.platform !== "linux") throw new Error("The chaos tests read /proc, so they need Linux.");
-  if (options.path !== undefined && options.episode === undefined) fail("--path needs --seed and --episode");
+  if (options.path !== undefined && (options.seed === undefined || options.episode === undefined))
+    fail("--path needs --seed and --episode: it is the path to a shorter story of that episode");
   const signal = endOfRun();
   const progress = { say: (line: string) => void process.stderr.write(`${line}\n`) };
   const tools = await findTools(options.real ? ["redis-server", "kluctl"] : ["redis-server"], progress);
@@ -121,7 +122,7 @@ async function playEpisodes(world: World, tools: Tools, signal: AbortSignal): Pr
     if (report === undefined) break;
     reports.push(report);
     const failed = report.folder !== undefined;
-    say(describe(episode, report, Math.max(0, left())));
+    say(`seed ${seed} ${describe(episode, report, Math.max(0, left()))}`);
     if (failed) process.exitCode ||= 1;
     if (only !== undefined || (failed && !options["keep-going"])) break;
   }
@@ -155,12 +156,13 @@ async function toVersion(dir: string): Promise<Version> {
 
 function describe(
   episode: number,
-  { violations, broken, faults, traits, commands, deploys, seconds, load, folder, replay }: EpisodeReport,
+  { violations, checked, broken, faults, traits, commands, deploys, seconds, load, folder, replay }: EpisodeReport,
   leftMs: number,
 ): string {
   const verdict = broken === undefined ? (violations.length === 0 ? "ok" : "VIOLATED") : "BROKEN";
   const facts = [
     ...traits,
+    `${checked} of ${invariants} invariants checked`,
     `${commands} commands`,
     `${deploys} deploys`,
     `${Math.round(seconds)} s`,

@@ -5,7 +5,7 @@ import { loadavg } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import type { GiteaLogin } from "../parts/gitea.ts";
-import { always, atRest, type Violation } from "./checker.ts";
+import { always, atRest, checkAlways, type Violation } from "./checker.ts";
 import type { Command, Real } from "./commands/command.ts";
 import { aStory } from "./commands/story.ts";
 import { readMe, writeEvidence } from "./evidence.ts";
@@ -37,6 +37,8 @@ export interface EpisodeOptions extends Pick<StageOptions, "kubeconfig" | "redis
 
 export interface EpisodeReport {
   readonly violations: readonly Violation[];
+  /** Number of invariants that were checked. */
+  readonly checked: number;
   /** Why the episode could not be played to its end; the result then does not judge the server. */
   readonly broken?: string | undefined;
   readonly commands: number;
@@ -165,6 +167,7 @@ async function play(
   let faults: readonly string[] = [];
   let violations: Violation[] = [];
   let broken: string | undefined;
+  let checked = 0;
   const strays = collectStrays();
   try {
     stage = await startStage({ ...options, ...chosen, gitea, dir: folder, namespace });
@@ -180,8 +183,13 @@ async function play(
     await stage.heal();
     await Promise.all(real.pending);
     violations = await settle(stage, signal);
+    checked = invariants;
   } catch (error) {
     broken = describeError(error);
+  }
+  if (stage && broken !== undefined) {
+    violations = checkAlways(stage.history()); // it never came to rest
+    checked = always.length;
   }
   const deploys = stage?.journal.runs().filter((run) => run.mutating).length ?? 0;
   if (strays.errors.length > 0) broken = [...(broken === undefined ? [] : [broken]), ...strays.errors].join("\n");
@@ -194,6 +202,7 @@ async function play(
   if (signal?.aborted) return undefined;
   const report = {
     violations,
+    checked,
     commands: commands.length,
     faults,
     traits: describeScene(chosen, stage?.pullRequests?.all.length),
