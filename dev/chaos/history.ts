@@ -33,7 +33,10 @@ export interface ObjectWrite extends Written {
   readonly name: string;
   readonly deleted: boolean;
   readonly data: Readonly<Record<string, string>>;
-  /** The run of kluctl that wrote it; `person` for a user; absent if unknown, as with the real kluctl and for deletions. */
+  /**
+   * The run of kluctl that wrote it; `person` for a user; absent if unknown, as with the real kluctl and for deletions; the
+   * name of no run if the time of the write is unknown too.
+   */
   readonly run?: string | undefined;
 }
 

@@ -35,8 +35,13 @@ interface Live {
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
-type EventType = "ADDED" | "MODIFIED" | "DELETED";
+/** `GONE`: deleted, which only a new list shows. */
+type EventType = "ADDED" | "MODIFIED" | "DELETED" | "GONE";
 
+const isDeletion = (type: EventType) => type === "DELETED" || type === "GONE";
+
+/** Stands for the run that made a write of which nobody knows when it was, so that no run is blamed for it. */
+const unseen = "unseen";
 const leasePrefix = "towline-";
 const manualKinds = ["diff", "deploy", "prune", "validate", "reconcile"] as const;
 
@@ -48,15 +53,10 @@ export async function startLedger(kubeconfig: string, namespace: string): Promis
   const statuses: StatusWrite[] = [];
   const listeners: ((status: StatusWrite) => void)[] = [];
 
-  const watch = (path: string, see: (type: EventType, object: Live) => void) =>
-    startWatch({
-      client,
-      path,
-      what: path,
-      log,
-      onList: (all) => all.forEach((one) => see("ADDED", one as Live)),
-      onEvent: (type, object) => see(type, object as Live),
-    });
+  const watch = (path: string, see: (type: EventType, object: Live) => void) => {
+    const { onList, onEvent } = createSight(see);
+    return startWatch({ client, path, what: path, log, onList, onEvent });
+  };
   const written = ({ metadata }: Live) => ({ version: Number(metadata.resourceVersion), at: Date.now() });
 
   const writerOf = createWriters();
@@ -65,18 +65,19 @@ export async function startLedger(kubeconfig: string, namespace: string): Promis
     watch(`/api/v1/namespaces/${namespace}/configmaps`, (type, object) => {
       const { name, annotations } = object.metadata;
       if (name === "kube-root-ca.crt") return;
-      const deleted = type === "DELETED";
-      const run = writerOf({ name, text: annotations?.[stamp], version: object.metadata.resourceVersion, deleted });
+      const deleted = isDeletion(type);
+      const by = writerOf({ name, text: annotations?.[stamp], version: object.metadata.resourceVersion, deleted });
+      const run = type === "GONE" ? (by ?? unseen) : by;
       objects.push({ ...written(object), name, deleted, data: object.data ?? {}, run });
     }),
     watch(`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`, (type, object) => {
       const { name } = object.metadata;
       if (!name.startsWith(leasePrefix)) return;
-      const holder = toHolder(type === "DELETED" ? undefined : object);
+      const holder = toHolder(isDeletion(type) ? undefined : object);
       leases.push({ ...written(object), deployment: name.slice(leasePrefix.length), holder });
     }),
     watch(`/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`, (type, object) => {
-      const status = { ...written(object), deleted: type === "DELETED", ...toStatus(object) };
+      const status = { ...written(object), deleted: isDeletion(type), ...toStatus(object) };
       statuses.push(status);
       for (const listener of listeners) listener(status);
     }),
@@ -100,6 +101,32 @@ export async function startLedger(kubeconfig: string, namespace: string): Promis
     async stop() {
       await Promise.all(watches.map((one) => one.stop()));
       client.close();
+    },
+  };
+}
+
+/**
+ * Passes each write on once, also if it is listed again, and the deletions that only a new list shows, before what that
+ * list adds. Their versions are unknown: they get the newest one that was seen before.
+ */
+export function createSight(see: (type: EventType, object: Live) => void) {
+  const live = new Map<string, Live>();
+  let newest = 0;
+  function onEvent(type: EventType, object: unknown): void {
+    const { name, resourceVersion } = (object as Live).metadata;
+    const isKnown = live.get(name)?.metadata.resourceVersion === resourceVersion;
+    newest = Math.max(newest, Number(resourceVersion));
+    if (type === "ADDED" || type === "MODIFIED") live.set(name, object as Live);
+    else live.delete(name);
+    if (!isKnown || !live.has(name)) see(type, object as Live);
+  }
+  return {
+    onEvent,
+    onList(listed: readonly unknown[]) {
+      const uids = new Set((listed as readonly Live[]).map(({ metadata }) => metadata.uid));
+      for (const { metadata, ...rest } of [...live.values()].filter((one) => !uids.has(one.metadata.uid)))
+        onEvent("GONE", { ...rest, metadata: { ...metadata, resourceVersion: String(newest) } });
+      for (const one of listed) onEvent("ADDED", one);
     },
   };
 }
@@ -140,6 +167,7 @@ function toStatus({ metadata, spec = {}, status = {} }: Live) {
     },
     status: {
       observedCommit: text(status["observedCommit"]),
+      includedCommits: (metadata.annotations?.["towline.dev/included-commits"] ?? "").match(/[0-9a-f]{40}$/gm) ?? [],
       observedGeneration: status["observedGeneration"] as number | undefined,
       lastObjectsHash: text(status["lastObjectsHash"]),
       lastPrepareError: text(status["lastPrepareError"]),
@@ -156,4 +184,3 @@ function toRequest(kind: string, text: string | undefined): string[] {
   if (!text) return [];
   return [`${kind} ${(JSON.parse(text) as { requestValue: string }).requestValue}`];
 }
-      includedCommits: (metadata.annotations?.["towline.dev/included-commits"] ?? "").match(/[0-9a-f]{40}$/gm) ?? [],
