@@ -12,12 +12,15 @@ export interface Circumstances {
   /** The run of kluctl to strike, if one is alive. */
   readonly pid: number | undefined;
   readonly lasting: Lasting;
+  /** Called by acts that strike later than they begin, once they do. */
+  readonly onStrike: () => void;
   /** Called with functions that end false answers of the API server. */
   readonly onAnswer: (end: () => void) => void;
 }
 
-/** Returns whether there was anything to strike. */
-export type Act = () => Promise<boolean> | boolean;
+/** Returns whether there was anything to strike, or that this is only known later. */
+export type Act = () => Promise<Struck> | Struck;
+export type Struck = boolean | "later";
 
 /** While the starter is frozen for longer, processes it has started cannot be ended in time. */
 const mostStarterMs = 5_000;
@@ -101,7 +104,7 @@ function strikeConnection(victim: Replica, strike: () => void): Act {
   };
 }
 
-function redisActs({ stage: { redis }, fault: { forMs }, victim, lasting }: Circumstances) {
+function redisActs({ stage: { redis }, fault: { forMs }, victim, lasting, onStrike }: Circumstances) {
   const kill = (loses: boolean) => async () => {
     const isStruck = await redis.kill({ loses });
     if (isStruck) lasting.last("Redis away", forMs, () => redis.start());
@@ -124,8 +127,12 @@ function redisActs({ stage: { redis }, fault: { forMs }, victim, lasting }: Circ
     },
     "Redis goes back": async () => {
       const goBack = await redis.remember();
-      if (goBack) lasting.last(`Redis goes back ${performance.now()}`, forMs ?? 3_000, goBack);
-      return goBack !== undefined;
+      if (!goBack) return false;
+      lasting.last(`Redis goes back ${performance.now()}`, forMs ?? 3_000, async () => {
+        await goBack();
+        onStrike();
+      });
+      return "later";
     },
     "Redis read-only": async () => {
       const isStruck = await redis.demote(true);

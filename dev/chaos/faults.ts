@@ -161,10 +161,12 @@ export function createFaults(stage: Stage, say: (words: string) => void = () => 
     const { moment } = fault;
     const name = stage.sweeps ? fault.name : (harmless[fault.name] ?? fault.name);
     const onAnswer = (end: () => void) => void answers.push(end);
-    const acts = createActs({ stage, fault, victim, pid, lasting, onAnswer });
     const what = `${name} (${victim.name}${moment ? ` at ${moment.event}${moment.number || ""}` : ""})`;
-    if (await acts[name]()) struck.push(what);
-    else say(`  ${what}: nothing to strike`);
+    const onStrike = () => void struck.push(what);
+    const acts = createActs({ stage, fault, victim, pid, lasting, onStrike, onAnswer });
+    const isStruck = await acts[name]();
+    if (isStruck === true) onStrike();
+    if (!isStruck) say(`  ${what}: nothing to strike`);
     if (fault.second) await act({ ...fault.second, moment }, victim, pid);
   }
 

@@ -18,7 +18,7 @@ export interface EpisodeRedis {
   freeze(): boolean;
   thaw(): void;
   flush(): Promise<boolean>;
-  /** With `true`, refuses writes until it is called with `false`. */
+  /** With `true`, refuses writes until it is called with `false`. Counts only if a write was refused. */
   fill(on: boolean): Promise<boolean>;
   /**
    * Saves the present data; the returned function restores it, like a failover to a lagging replica. `undefined` while
@@ -138,7 +138,7 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
     freeze: () => signal("SIGSTOP"),
     thaw: () => void signal("SIGCONT"),
     flush: async () => isDone(await ask((client) => client.flushall())),
-    fill: async (on) => isDone(await ask((client) => client.config("SET", "maxmemory", on ? "1mb" : "0"))),
+    fill: async (on) => (await ask((client) => (on ? fill(client) : empty(client)))) === true,
     async stop() {
       if (!running) return;
       signal("SIGCONT");
@@ -146,6 +146,24 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
       running = undefined;
     },
   };
+}
+
+/** Lowers the limit below what Redis uses, and tries whether that makes it refuse a write. */
+async function fill(client: Redis): Promise<boolean> {
+  const used = Number(/^used_memory:(\d+)/m.exec(await client.info("memory"))?.[1]);
+  await client.config("SET", "maxmemory", Math.floor(used / 2));
+  const isRefused = await client.set("probe", "1").then(
+    () => false,
+    (error: Error) => error.message.startsWith("OOM"),
+  );
+  if (!isRefused) await empty(client);
+  return isRefused;
+}
+
+async function empty(client: Redis): Promise<boolean> {
+  const answer = await client.config("SET", "maxmemory", "0");
+  await client.del("probe");
+  return isDone(answer);
 }
 
 /** Whether Redis answered that it carried out the command. */

@@ -43,7 +43,7 @@ function aStage({ sweeps = true, isAlive = true } = {}) {
   const redis = {
     flush: () => act("Redis is empty"),
     kill: () => act("Redis is dead"),
-    remember: () => Promise.resolve(undefined),
+    remember: () => Promise.resolve(isAlive ? () => act("Redis is as it was") : undefined),
   };
   const journal = { onEvent: (given: typeof listener) => (listener = given), runs: () => [] };
   const stage = { sweeps, replicas, redis, journal, gitHost: {}, onComment: () => undefined, buried: new Set() };
@@ -162,4 +162,20 @@ test("once the faults are disarmed, no server is started by itself", async () =>
   await faults.strike({ name: "kill", victim: 1, buries: false });
   await vi.advanceTimersByTimeAsync(60_000);
   expect([...alive]).toEqual([]);
+});
+
+test("Redis that goes back counts once it is back, and not if everything is healed before", async () => {
+  vi.useFakeTimers();
+  const [back, healed] = [aStage(), aStage()];
+  for (const { faults } of [back, healed])
+    await faults.strike({ name: "Redis goes back", victim: 0, forMs: 2_000, buries: false });
+  await vi.advanceTimersByTimeAsync(1_999);
+  expect(back.faults.struck).toEqual([]);
+  healed.faults.disarm();
+  await vi.advanceTimersByTimeAsync(1);
+  expect({ done: back.done, struck: back.faults.struck }).toEqual({
+    done: ["Redis is as it was"],
+    struck: ["Redis goes back (r1)"],
+  });
+  expect({ done: healed.done, struck: healed.faults.struck }).toEqual({ done: [], struck: [] });
 });
