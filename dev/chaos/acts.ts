@@ -20,7 +20,7 @@ export interface Circumstances {
 
 /** Returns whether there was anything to strike, or that this is only known later. */
 export type Act = () => Promise<Struck> | Struck;
-export type Struck = boolean | "later";
+type Struck = boolean | "later";
 
 /** While the starter is frozen for longer, processes it has started cannot be ended in time. */
 const mostStarterMs = 5_000;

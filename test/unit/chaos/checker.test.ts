@@ -703,6 +703,13 @@ const allowed: readonly (readonly [string, History, Rest?])[] = [
     aRest({ failed: [aFailure({ subject: "copy", reason: "failed permanently: a change is needed" })] }),
   ],
   [
+    "a deployment with another discriminator is deployed as well",
+    withSite({
+      deployments: [aDeployment({ group: "shops" }), aDeployment({ name: "copy", path: "copy", group: "shops" }), site],
+      statuses: [aStatus(), aStatus({ deployment: "copy", ...refused }), aStatus({ deployment: "site" })],
+    }),
+  ],
+  [
     "a delivery was accepted, and the deployment was suspended soon",
     anAcceptedDelivery({
       statuses: [aStatus(), aStatus({ at: 1_000, spec: { suspend: true } })],
