@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// maxAnswerBytes bounds the objects of all Kustomizations together.
+// maxAnswerBytes bounds all objects of an answer together.
 const maxAnswerBytes = 32 << 20
 
 // answer collects the results in the order of the request.
@@ -30,12 +30,20 @@ func newAnswer(maxBytes int) *answer {
 }
 
 func (a *answer) add(objects []*unstructured.Unstructured, files []string) error {
-	result, err := json.Marshal(rendered{Objects: objects, Files: files})
+	return a.addBounded(rendered{Objects: objects, Files: files}, "Kustomizations")
+}
+
+func (a *answer) addRelease(result any) error {
+	return a.addBounded(result, "HelmReleases")
+}
+
+func (a *answer) addBounded(value any, what string) error {
+	result, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
 	if len(result) > a.left {
-		a.addError(fmt.Errorf("the objects of all Kustomizations together are larger than %d MiB, which is the limit of a preview", maxAnswerBytes>>20))
+		a.addError(fmt.Errorf("the objects of all %s together are larger than %d MiB, which is the limit of a preview", what, maxAnswerBytes>>20))
 		return nil
 	}
 	a.left -= len(result)

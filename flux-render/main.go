@@ -1,5 +1,5 @@
-// The program renders Flux's Kustomizations as kustomize-controller would build them, from files alone: one JSON request on
-// stdin, one JSON answer on stdout. It needs no network, no cluster and no place to write to.
+// The program renders Flux's Kustomizations as kustomize-controller would build them, and charts as helm-controller would
+// render them, from files alone: one JSON request on stdin, one JSON answer on stdout. It needs no network, no cluster and no place to write to.
 package main
 
 import (
@@ -54,6 +54,15 @@ func run(input io.Reader, output io.Writer) error {
 			continue
 		}
 		if err := answer.add(objects, files); err != nil {
+			return err
+		}
+	}
+	for _, item := range request.Releases {
+		if err != nil {
+			answer.addError(fmt.Errorf("failed to read the source: %w", err))
+			continue
+		}
+		if err := answer.addRelease(renderRelease(artifact, item)); err != nil {
 			return err
 		}
 	}

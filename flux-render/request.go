@@ -19,6 +19,8 @@ type request struct {
 	// Ignore is `spec.ignore` of the GitRepository.
 	Ignore         *string    `json:"ignore"`
 	Kustomizations []toRender `json:"kustomizations"`
+	// Releases are answered after the Kustomizations.
+	Releases []releaseToRender `json:"releases"`
 }
 
 type toRender struct {

@@ -21,7 +21,8 @@ const mount = "/artifact"
 // view is the artifact as the file system of one build. It is read-only, and remembers which files were read.
 type view struct {
 	artifact *artifact
-	read     map[string]bool
+	// names are those of the files that were read.
+	names map[string]bool
 	// refused is why the build must not go on. kustomize hides some errors of reading a file.
 	refused error
 }
@@ -29,12 +30,12 @@ type view struct {
 var _ filesys.FileSystem = (*view)(nil)
 
 func newView(artifact *artifact) *view {
-	return &view{artifact: artifact, read: map[string]bool{}}
+	return &view{artifact: artifact, names: map[string]bool{}}
 }
 
 // filesRead returns the paths of the files that were read, sorted.
 func (v *view) filesRead() []string {
-	return append([]string{}, slices.Sorted(maps.Keys(v.read))...)
+	return append([]string{}, slices.Sorted(maps.Keys(v.names))...)
 }
 
 // toName translates a path of the build to a name in the artifact.
@@ -60,13 +61,8 @@ func (v *view) ReadFile(at string) ([]byte, error) {
 	if v.artifact.shown[name] {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is a directory")}
 	}
-	content, err := fs.ReadFile(v.artifact, name)
+	content, err := v.read(name, 0)
 	if err != nil {
-		return nil, err
-	}
-	v.read[name] = true
-	if err := refuseBomb(name, content); err != nil {
-		v.refused = err
 		return nil, err
 	}
 	if slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
@@ -74,6 +70,27 @@ func (v *view) ReadFile(at string) ([]byte, error) {
 			v.refused = err
 			return nil, err
 		}
+	}
+	return content, nil
+}
+
+// read returns the content of a file, and remembers its name. A limit of 0 is none.
+func (v *view) read(name string, maxBytes int64) ([]byte, error) {
+	info, err := v.artifact.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if maxBytes > 0 && info.Size() > maxBytes {
+		return nil, fmt.Errorf("cannot load file %s as file size (%d) exceeds limit (%d)", name, info.Size(), maxBytes)
+	}
+	content, err := fs.ReadFile(v.artifact, name)
+	if err != nil {
+		return nil, err
+	}
+	v.names[name] = true
+	if err := refuseBomb(name, content); err != nil {
+		v.refused = err
+		return nil, err
 	}
 	return content, nil
 }

@@ -12,7 +12,7 @@ const longestMs = 10_000;
  */
 export async function findFluxRefusal(
   { flux, preview, dataDir }: Pick<Config, "flux" | "preview" | "dataDir">,
-  renderer: FluxRenderer,
+  renderer: Pick<FluxRenderer, "render">,
   log: Logger,
 ): Promise<string | undefined> {
   if (!flux.previews || !preview.enabled) return undefined;

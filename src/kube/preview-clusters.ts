@@ -3,11 +3,12 @@
  * masked (src/api-proxy): whatever this client sends, no more than a dry run comes of it.
  */
 import { createLimit } from "../kit/limit.ts";
-import { isRecord, type JsonObject } from "../kit/json.ts";
+import { compareText } from "../kit/compare-text.ts";
+import { field, isRecord, type JsonObject, listOf } from "../kit/json.ts";
 import { isPathSegment } from "../kit/path-segment.ts";
 import { ApiError } from "../errors.ts";
 import type { Identity } from "../model.ts";
-import type { DryRun, FoundObject, PreviewCluster, PreviewClusters } from "../ports.ts";
+import type { ClusterCapabilities, DryRun, FoundObject, PreviewCluster, PreviewClusters } from "../ports.ts";
 import { createKubeClient, type KubeClient, type KubeClientOptions } from "./client.ts";
 import { rootOf } from "./kind.ts";
 import { readOrNothing } from "./read-or-nothing.ts";
@@ -84,7 +85,38 @@ function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): Pre
     return { path: `${rootOf(apiVersion)}${place}/${resource.name}/${encodeURIComponent(name)}` };
   }
 
+  async function readCapabilities(signal: AbortSignal): Promise<ClusterCapabilities> {
+    const read = (path: string) => ask(() => readOrNothing(client, path, signal), signal);
+    const [version, core, others] = await Promise.all([read("/version"), read("/api"), read("/apis")]);
+    const groups = listOf(field(others, "groups")).flatMap((group) => listOf(field(group, "versions")));
+    const versions = [...listOf(field(core, "versions")), ...groups.map((one) => field(one, "groupVersion"))];
+    const names = versions.filter((name) => typeof name === "string").filter((name) => versionPattern.test(name));
+    const kinds = await Promise.all(names.map((name) => kindsIfAny(name, signal)));
+    const ofKinds = names.flatMap((name, at) => (kinds[at]?.resources ?? []).map(({ kind }) => `${name}/${kind}`));
+    return {
+      kubeVersion: String(field(version, "gitVersion") ?? ""),
+      apiVersions: [...new Set([...names, ...ofKinds])].sort(compareText),
+    };
+  }
+
+  /** Like Helm, without those of an extension of the API server that does not answer. */
+  async function kindsIfAny(apiVersion: string, signal: AbortSignal): Promise<ResourceList | undefined> {
+    try {
+      return await kindsOf(apiVersion, signal);
+    } catch (error) {
+      if (error instanceof ApiError) return undefined;
+      throw error;
+    }
+  }
+
+  let capabilities: Promise<ClusterCapabilities> | undefined;
+
   return {
+    async capabilities(signal) {
+      const reading = (capabilities ??= readCapabilities(signal));
+      reading.catch(() => (capabilities = undefined));
+      return reading;
+    },
     async find(object, signal): Promise<FoundObject> {
       const at = await pathOf(object, signal);
       if ("problem" in at) return at;

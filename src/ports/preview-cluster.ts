@@ -18,11 +18,21 @@ export interface PreviewCluster {
    * run. An object that the API server refuses is an answer; throws ApiError if it does not answer.
    */
   dryRun(object: JsonObject, fieldManager: string, signal: AbortSignal): Promise<DryRun>;
+  /** Read once. Throws ApiError. */
+  capabilities(signal: AbortSignal): Promise<ClusterCapabilities>;
   /** Values of Secrets that were masked; they must not be shown anywhere. */
   maskedValues(): readonly string[];
   /** How many requests were made. */
   requests(): number;
   close(): Promise<void>;
+}
+
+/** What a chart may ask of the cluster, as Helm names it. */
+export interface ClusterCapabilities {
+  /** `v1.32.2` */
+  readonly kubeVersion: string;
+  /** `apps/v1`, `apps/v1/Deployment` */
+  readonly apiVersions: readonly string[];
 }
 
 export type FoundObject =

@@ -3,10 +3,11 @@
  * controller's name, no object changes: neither a field that only the controller set nor one that only we render.
  */
 import { execFile } from "node:child_process";
-import { mkdir, symlink } from "node:fs/promises";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { parseAllDocuments, stringify } from "yaml";
 import { fluxNamespace } from "../../dev/parts/flux.ts";
 import { packageRoot } from "../../dev/package-root.ts";
 import { findTools } from "../../dev/tools.ts";
@@ -28,7 +29,7 @@ import {
 } from "../support/flux-render-cases.ts";
 import { errorOf, objectsOf, toRender, useFluxRenderer } from "../support/flux-renderer.ts";
 import { becomes, type ForeignDesk, useForeignDesk } from "../support/foreign-desk.ts";
-import { useGitServer, useTempDir } from "../support/world.ts";
+import { useFiles, useGitServer, useTempDir } from "../support/world.ts";
 
 const run = promisify(execFile);
 const { signal } = new AbortController();
@@ -71,14 +72,90 @@ test("what is rendered is what kustomize-controller applies, or fails in the sam
   }
 });
 
-test("the program is built from the modules of kustomize-controller, and its own tests pass", patient, async () => {
-  const tools = await findTools(["towline-flux", "kustomize-controller"], { say: () => undefined });
+test("the program is built from the modules of Flux's controllers, and its own tests pass", patient, async () => {
+  const tools = await findTools(["towline-flux", "kustomize-controller", "helm-controller"], { say: () => undefined });
   const own = await modulesOf(tools["towline-flux"]);
-  const controller = await modulesOf(tools["kustomize-controller"]);
-  const others = [...own].filter(([module, version]) => controller.has(module) && controller.get(module) !== version);
+  const controllers = [await modulesOf(tools["kustomize-controller"]), await modulesOf(tools["helm-controller"])];
+  const others = [...own].filter(([module, version]) => {
+    const known = controllers.flatMap((modules) => modules.get(module) ?? []);
+    return known.length > 0 && !known.includes(version);
+  });
   expect(others).toEqual([]);
   await run("go", ["test", "-vet=off", "./..."], { cwd: join(packageRoot, "flux-render") });
 });
+
+test(
+  "a chart renders what `helm template` renders, besides the labels that helm-controller adds",
+  patient,
+  async () => {
+    const { helm4 } = await findTools(["helm4"], { say: () => undefined });
+    const root = await useFiles(aChart);
+    await writeFile(join(root, "own.yaml"), stringify({ level: "own", nested: { b: null, c: [3] } }));
+    const { stdout } = await run(helm4, ["template", "web", join(root, "charts/web"), "--namespace", "shop", "--is-upgrade", "--include-crds", "--no-hooks", "--skip-tests", "--values", join(root, "own.yaml"), "--kube-version", "1.32.2"], { env: { HOME: root } }); // prettier-ignore
+    const expected = parseAllDocuments(stdout).map((document): unknown => document.toJS());
+    const renderer = await useFluxRenderer();
+    const sourceRef = { kind: "GitRepository", name: "shop" };
+    const resource = {
+      ...{ apiVersion: "helm.toolkit.fluxcd.io/v2", kind: "HelmRelease", metadata: { name: "web", namespace: "shop" } },
+      spec: {
+        ...{ interval: "1m", chart: { spec: { chart: "charts/web", sourceRef } } },
+        values: { level: "own", nested: { b: null, c: [3] } },
+      },
+    };
+    const capabilities = { kubeVersion: "v1.32.2", apiVersions: [] };
+    const releases = [{ resource, objects: [], isUpgrade: true, capabilities }];
+    const [rendered] = await renderer.renderReleases({ root, releases }, signal);
+    if (rendered === undefined || "error" in rendered) throw new Error(rendered?.error);
+    const objects = [...rendered.crds, ...rendered.objects].map(withoutOrigin);
+    expect(sorted(objects)).toEqual(sorted(expected));
+    const names = expected.map((one) => (one as Rendered).metadata.name);
+    expect(names.toSorted()).toEqual(["part", "things.example.com", "web-0", "web-1"]);
+  },
+);
+
+function withoutOrigin(object: Readonly<Record<string, unknown>>): unknown {
+  const { labels = {}, ...metadata } = object["metadata"] as { labels?: Record<string, string> };
+  const own = Object.entries(labels).filter(([name]) => !name.startsWith("helm.toolkit.fluxcd.io/"));
+  return { ...object, metadata: { ...metadata, ...(own.length > 0 && { labels: Object.fromEntries(own) }) } };
+}
+
+function sorted(objects: readonly unknown[]): readonly string[] {
+  return objects.map((object) => stringify(object, { sortMapEntries: true })).sort();
+}
+
+const aChart = {
+  "charts/web/Chart.yaml": stringify({
+    ...{ apiVersion: "v2", name: "web", version: "0.1.0", appVersion: "7" },
+    dependencies: [{ name: "part", version: "1.0.0", condition: "part.enabled" }, { name: "unused", version: "1.0.0", condition: "unused.enabled" }], // prettier-ignore
+  }),
+  "charts/web/values.yaml": stringify({ level: "chart", nested: { a: 1, b: 2, c: [1, 2] }, part: { size: 3 }, unused: { enabled: false } }), // prettier-ignore
+  "charts/web/templates/_helpers.tpl":
+    '{{- define "web.labels" }}\nchart: {{ .Chart.Name }}-{{ .Chart.Version }}\n{{- end }}',
+  "charts/web/templates/all.yaml": `{{- range $i := until 2 }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ $.Release.Name }}-{{ $i }}
+  labels: {{- include "web.labels" $ | nindent 4 }}
+data:
+  values.yaml: |
+    {{- toYaml $.Values.nested | nindent 4 }}
+  level: {{ tpl "{{ .Values.level }}" $ | quote }}
+  upgrade: {{ $.Release.IsUpgrade | quote }}
+  kubernetes: {{ $.Capabilities.KubeVersion.Version }}
+  found: {{ lookup "v1" "Secret" $.Release.Namespace "none" | toJson | quote }}
+{{- end }}
+`,
+  "charts/web/templates/test.yaml":
+    'apiVersion: v1\nkind: Pod\nmetadata: {name: check, annotations: {"helm.sh/hook": test}}\n',
+  "charts/web/crds/thing.yaml": stringify({ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition", metadata: { name: "things.example.com" }, spec: { group: "example.com" } }), // prettier-ignore
+  "charts/web/charts/part/Chart.yaml": stringify({ apiVersion: "v2", name: "part", version: "1.0.0" }),
+  "charts/web/charts/part/templates/a.yaml":
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: part}\ndata: {size: {{ .Values.size | quote }}}\n",
+  "charts/web/charts/unused/Chart.yaml": stringify({ apiVersion: "v2", name: "unused", version: "1.0.0" }),
+  "charts/web/charts/unused/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: unused}\n",
+};
 
 /** Returns the checkout that the source-controller fetches. */
 async function useSource(desk: ForeignDesk): Promise<string> {

@@ -1,7 +1,15 @@
 /** Flux's resources in a cluster, what its code would render of two commits, and a cluster that is only asked. */
 import { type JsonObject, isRecord } from "../../src/kit/json.ts";
 import { type ObjectRef, refId } from "../../src/model.ts";
-import type { DryRun, FluxRendered, FluxRenderer, PreviewClusters, RefusedApply } from "../../src/ports.ts";
+import type {
+  DryRun,
+  FluxRendered,
+  FluxRenderer,
+  PreviewClusters,
+  RefusedApply,
+  ReleaseToRender,
+  RenderedRelease,
+} from "../../src/ports.ts";
 import type { FluxPreviewsDeps } from "../../src/preview/flux/compare-flux.ts";
 import { refOf } from "../../src/preview/flux/manifests.ts";
 import { parseKustomization } from "../../src/apis/flux/kustomization.ts";
@@ -66,6 +74,8 @@ type RendersOf = Readonly<Record<string, readonly JsonObject[] | string>>;
 export interface PlayedRenders {
   base: RendersOf;
   merged: RendersOf;
+  /** Of a HelmRelease; without it, no chart can be rendered. */
+  release?: (root: string, release: ReleaseToRender) => RenderedRelease;
   /** Of a Kustomization, besides what is given above: as its spec and its variables have it. */
   render?: (resource: JsonObject, variables: Readonly<Record<string, string>>) => FluxRendered | undefined;
 }
@@ -97,6 +107,10 @@ export function fakeFluxPreviews(resources: readonly JsonObject[], renders: Play
         }),
       );
     },
+    renderReleases({ root, releases }) {
+      const unknown = { error: "no chart found", isUnsupported: false, files: [] };
+      return Promise.resolve(releases.map((one) => renders.release?.(root, one) ?? unknown));
+    },
   };
   const clusters: PreviewClusters = {
     open({ impersonate }) {
@@ -113,6 +127,7 @@ export function fakeFluxPreviews(resources: readonly JsonObject[], renders: Play
           if (refusal) return Promise.resolve({ refusal });
           return Promise.resolve({ applied: applied(live.get(idOf(object)), object) });
         },
+        capabilities: () => Promise.resolve({ kubeVersion: "v1.32.2", apiVersions: ["v1", "v1/ConfigMap"] }),
         maskedValues: () => [],
         requests: () => asked.length,
         close: () => Promise.resolve(),

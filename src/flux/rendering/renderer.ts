@@ -1,10 +1,10 @@
-/** Renders Flux's Kustomizations: starts the program `towline-flux` in a jail and reads its answer. */
+/** Renders Flux's Kustomizations and charts: starts the program `towline-flux` in a jail and reads its answer. */
 import { FluxRenderError, FluxRendererUnavailableError, PreviewRefusedError } from "../../errors.ts";
 import { kluctlFilter } from "../../jail/filter.ts";
 import { type Demands, inJail, type Jail, notJailed } from "../../jail/jail.ts";
 import { findProgram } from "../../kit/find-program.ts";
-import type { FluxRenderer, FluxRenderInput } from "../../ports.ts";
-import { parseAnswer } from "./answer.ts";
+import type { FluxRenderer, FluxRenderInput, ReleaseRenderInput } from "../../ports.ts";
+import { parseAnswer, parseReleases } from "./answer.ts";
 import { explainExit, findRendering } from "./explain-exit.ts";
 
 export interface FluxRendererDeps {
@@ -70,36 +70,46 @@ export function createFluxRenderer(deps: FluxRendererDeps): FluxRenderer {
     );
   }
 
+  /** Returns what the program printed. */
+  async function start(root: string, request: unknown, signal: AbortSignal): Promise<string> {
+    const refusal = deps.refusal();
+    if (refusal !== undefined) throw new PreviewRefusedError(refusal);
+    const program = await find();
+    const { demands } = deps;
+    const started = demands ? inJail(toJail(program, root, demands, limits), program, []) : { command: program, args: [] }; // prettier-ignore
+    let rendering: string | undefined;
+    const onLine = (line: string) => (rendering = findRendering(line) ?? rendering);
+    try {
+      const { timeoutMs, outputBytes } = limits;
+      const ended = await deps.run(
+        {
+          ...{ name: "towline-flux", ...started, env: {}, cwd: "/", input: JSON.stringify(request) },
+          ...{ timeoutMs, outputBytes, onLine },
+        },
+        signal,
+      );
+      if (ended.exitCode === notJailed) throw new PreviewRefusedError(`Flux's Kustomizations are not rendered here: ${ended.stderr.trim()}`); // prettier-ignore
+      if (ended.exitCode !== 0) throw new FluxRenderError(explainExit(ended, limits));
+      return ended.stdout;
+    } catch (error) {
+      throw signal.aborted || rendering === undefined ? error : withPlace(error as Error, rendering);
+    }
+  }
+
   return {
     async render(input, signal) {
-      const refusal = deps.refusal();
-      if (refusal !== undefined) throw new PreviewRefusedError(refusal);
-      const program = await find();
-      const { demands } = deps;
-      const started = demands ? inJail(toJail(program, input, demands, limits), program, []) : { command: program, args: [] }; // prettier-ignore
-      let rendering: string | undefined;
-      const onLine = (line: string) => (rendering = findRendering(line) ?? rendering);
-      try {
-        const { timeoutMs, outputBytes } = limits;
-        const ended = await deps.run(
-          {
-            ...{ name: "towline-flux", ...started, env: {}, cwd: "/", input: JSON.stringify(toRequest(input)) },
-            ...{ timeoutMs, outputBytes, onLine },
-          },
-          signal,
-        );
-        if (ended.exitCode === notJailed) throw new PreviewRefusedError(`Flux's Kustomizations are not rendered here: ${ended.stderr.trim()}`); // prettier-ignore
-        if (ended.exitCode !== 0) throw new FluxRenderError(explainExit(ended, limits));
-        return parseAnswer(ended.stdout, input.kustomizations.length, limits);
-      } catch (error) {
-        throw signal.aborted || rendering === undefined ? error : withPlace(error as Error, rendering);
-      }
+      const printed = await start(input.root, toRequest(input), signal);
+      return parseAnswer(printed, { count: input.kustomizations.length, outputBytes: limits.outputBytes });
+    },
+    async renderReleases(input, signal) {
+      const printed = await start(input.root, toReleaseRequest(input), signal);
+      return parseReleases(printed, { count: input.releases.length, outputBytes: limits.outputBytes });
     },
   };
 }
 
 /** It may read the checkout and execute itself, and nothing else: it is linked statically and writes no files. */
-function toJail(program: string, { root }: FluxRenderInput, demands: Demands, limits: FluxRendererLimits): Jail {
+function toJail(program: string, root: string, demands: Demands, limits: FluxRendererLimits): Jail {
   return {
     read: [root],
     execute: [program],
@@ -124,6 +134,15 @@ function toRequest({ root, ignore, kustomizations }: FluxRenderInput): FluxRende
     ...(ignore !== undefined && { ignore }),
     kustomizations: kustomizations.map(({ resource, variables }) => ({ resource, variables })),
   };
+}
+
+function toReleaseRequest({ root, ignore, releases }: ReleaseRenderInput) {
+  return { root, ...(ignore !== undefined && { ignore }), kustomizations: [], releases: releases.map(toReleaseItem) };
+}
+
+function toReleaseItem(release: ReleaseRenderInput["releases"][number]) {
+  const { resource, objects, isUpgrade, versionMetadata, capabilities, onlyFiles } = release;
+  return { resource, objects, isUpgrade, versionMetadata, ...capabilities, onlyFiles };
 }
 
 /** Keeps the class of the error, by which callers decide. */
