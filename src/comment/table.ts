@@ -217,6 +217,7 @@ export function describeLimits(preview: Preview): string[] {
   const { counts, suspended, approval, concealed } = preview;
   const limits = [
     preview.kind !== undefined && "applied by Flux",
+    preview.noUpgrade === true && "no upgrade",
     preview.isolated === true && "without the cluster",
     suspended && "suspended: merging deploys nothing here",
     approval === "pending" && "waiting for approval",

@@ -54,7 +54,7 @@ const Key = z.object({ namespace: kubernetesName, name: kubernetesName });
 
 const Preview = z.object({
   /** The resource of Flux that it is; absent for a KluctlDeployment. */
-  kind: z.literal("Kustomization").optional(),
+  kind: z.enum(["Kustomization", "HelmRelease"]).optional(),
   deployment: Key,
   target: z.string().optional(),
   cluster: z.string(),
@@ -114,6 +114,8 @@ const Preview = z.object({
   at: z.object({ path: z.string(), line: z.int().positive() }).optional(),
   /** `render`: the merge cannot be rendered. `run`: something else failed, and the change is not to blame. */
   failed: z.enum(["render", "run"]).optional(),
+  /** For a HelmRelease: nothing of what Flux upgrades a release for changes. */
+  noUpgrade: z.literal(true).optional(),
   /** Why only counts are shown: values could not be distinguished from secrets. */
   concealed: z.string().optional(),
 });

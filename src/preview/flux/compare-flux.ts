@@ -24,6 +24,9 @@ import { createObjectBudget } from "./compare-objects.ts";
 import { createPlaceholders } from "./placeholders.ts";
 import { ancestors, type RenderedTree, renderTree, type TreeInput } from "./render-tree.ts";
 import { readRenderedObjects } from "./rendered-objects.ts";
+import { isPruned } from "./manifests.ts";
+import { compareRelease, toFailedRelease, toWorkingRelease } from "./releases/compare-release.ts";
+import { type RenderedPair, renderReleases, type ReleasesInput } from "./releases/render-releases.ts";
 
 export interface FluxPreviewsDeps {
   readonly sources: Pick<FluxSources, "following" | "find" | "resource">;
@@ -72,10 +75,19 @@ export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFin
       isSourceKnown: (key: FluxKustomization["key"]) => flux.sources.find(key) !== undefined,
       ...{ renderer: flux.renderer, cluster: pool.of, placeholders, limit: deps.limit, signal },
     };
-    const [base, merged] = await renderBoth(read, merge, shared);
+    const [before, after] = await Promise.all([merge.project("", signal, merge.base), merge.project("", signal)]);
+    const roots = { base: before.projectDir, merged: after.projectDir };
+    const [base, merged] = await renderBoth(read, roots, shared);
     const { concerned, ignored } = pairTrees(base, merged, known, merge.changed);
+    const trees = { base, merged };
+    const clusterOf = (name: string) => {
+      const { all } = merged.all.has(name) ? merged : base;
+      return pool.of({ name }, ancestors(all.get(name)?.parent, all));
+    };
+    const releases = await renderReleases({ ...shared, trees, roots, changed: merge.changed, cluster: clusterOf });
     const comparing: FluxComparing = {
-      ...{ trees: { base, merged }, objects: readRenderedObjects(base, merged), budget: createObjectBudget() },
+      ...{ trees, objects: readRenderedObjects(base, merged), budget: createObjectBudget() },
+      whyUnrendered: releases.whyUnrendered,
       ...{ base: merge.base, clusterName: input.clusterName, placeholders, log, signal },
       cluster: (pair) => pool.of(pair, parentsOf(pair, { base, merged })),
       isSourceSuspended: ({ source }) => source !== undefined && read.sources.get(keyText(source))?.suspended === true,
@@ -85,27 +97,60 @@ export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFin
         parentsOf(pair, { base, merged }).some((name) => known.get(name)?.suspended),
       serverSecrets: settings.serverSecrets ?? [],
     };
-    const previews = concerned.map((pair) => toWorkingFlux(pair, comparing));
+    const comparingReleases = { ...comparing, cluster: clusterOf, known: (name: string) => known.get(name) };
+    const pairs = releases.pairs.filter(
+      (pair) => pair.merged !== undefined || isUninstalled(pair, trees, known, concerned),
+    );
+    const tasks = [
+      ...concerned.map((pair) => ({
+        preview: toWorkingFlux(pair, comparing),
+        compare: () => compareKustomization(pair, comparing),
+      })),
+      ...pairs.map((pair) => ({
+        preview: toWorkingRelease(pair, comparing),
+        compare: () => compareRelease(pair, comparingReleases),
+      })),
+    ];
+    const previews = tasks.map(({ preview }) => preview);
     input.onPreviews(previews);
     const results = await Promise.all(
-      concerned.map(async (pair, at) => {
-        const result = await compareKustomization(pair, comparing);
+      tasks.map(async ({ compare }, at) => {
+        const result = await compare();
         previews[at] = result.preview;
         return result;
       }),
     );
+    const failedReleases = await Promise.all(
+      releases.failed.map(({ pair, failure }) => toFailedRelease(pair, failure, comparingReleases)),
+    );
     const { failed, unshown } = sortUnshown({ base, merged }, input.clusterName);
     return {
-      previews: [...previews, ...failed],
-      ignored: [...read.ignored, ...ignored],
-      unshown: [...read.unshown, ...(await redactReasons(unshown, comparing))],
+      previews: [...previews, ...failed, ...failedReleases],
+      ignored: [...read.ignored, ...ignored, ...releases.ignored],
+      unshown: [...read.unshown, ...(await redactReasons([...unshown, ...releases.unshown], comparing))],
       unsure: results.filter(({ retry }) => retry === "soon").length,
-      mendable: base.mendable || merged.mendable || results.some(({ mendable }) => mendable),
+      mendable: base.mendable || merged.mendable || releases.mendable || results.some(({ mendable }) => mendable),
     };
   } finally {
     await pool.close();
     log.info({ kustomizations: known.size, requests: pool.requests() }, "Kustomizations compared");
   }
+}
+
+/** Whether Flux uninstalls a release that the merge does not contain any more: it deletes the HelmRelease, which is not suspended. */
+function isUninstalled(
+  { base, live }: RenderedPair,
+  trees: FluxComparing["trees"],
+  known: ReadonlyMap<string, FluxKustomization>,
+  concerned: readonly KustomizationPair[],
+): boolean {
+  const parent = base && trees.base.all.get(base.parent)?.kustomization;
+  if (parent === undefined || live.resource === undefined || live.suspended) return false;
+  if (!isPruned(live.resource, parent.key)) return false;
+  const now = trees.merged.all.get(parent.name);
+  if (now !== undefined) return !("error" in now.rendered) && now.kustomization.prunes;
+  const isRemoved = concerned.some((pair) => pair.name === parent.name && pair.isRemoved === true);
+  return isRemoved && known.get(parent.name)?.takesObjects === true;
 }
 
 /**
@@ -114,17 +159,15 @@ export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFin
  */
 async function renderBoth(
   { kustomizations }: Pick<ReadCandidates, "kustomizations">,
-  merge: Merged,
+  checkouts: ReleasesInput["roots"],
   shared: Omit<TreeInput, "root" | "roots">,
 ): Promise<readonly [RenderedTree, RenderedTree]> {
-  const { signal } = shared;
   const names = new Set(kustomizations.map(({ name }) => name));
   const isRoot = ({ name, owner }: FluxKustomization) => owner === undefined || owner === name || !names.has(owner);
-  const [before, after] = await Promise.all([merge.project("", signal, merge.base), merge.project("", signal)]);
   const renderFrom = (roots: readonly FluxKustomization[]) =>
     Promise.all([
-      renderTree({ ...shared, root: before.projectDir, roots }),
-      renderTree({ ...shared, root: after.projectDir, roots }),
+      renderTree({ ...shared, root: checkouts.base, roots }),
+      renderTree({ ...shared, root: checkouts.merged, roots }),
     ]);
   const [base, merged] = await renderFrom(kustomizations.filter(isRoot));
   const isFound = ({ name }: FluxKustomization) => base.all.has(name) || merged.all.has(name);

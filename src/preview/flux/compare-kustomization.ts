@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { ApiError, PreviewRefusedError, UnreadableResultError } from "../../errors.ts";
 import { field, type JsonObject } from "../../kit/json.ts";
 import type { Logger } from "../../log.ts";
-import { annotation, type CommandResult, keyText } from "../../model.ts";
+import { annotation, type CommandResult, type Key, keyText } from "../../model.ts";
 import { countUncounted, type Preview } from "../../model/report.ts";
 import type { PreviewCluster } from "../../ports.ts";
 import { toFailure } from "../../reconcile/failures.ts";
@@ -13,9 +13,10 @@ import { describeSafely } from "../describe-diff.ts";
 import { toReferenceDiff } from "../reference-diff.ts";
 import { cutLine, redactVisibly } from "../visible-text.ts";
 import { isEncrypted, withPlaceholders } from "./ciphertext.ts";
-import { compareObjects, compareRemoved, type ObjectBudget } from "./compare-objects.ts";
+import type { Applier } from "./compare-object.ts";
+import { compareObjects, compareRemoved, type ObjectBudget, type ObjectsInput } from "./compare-objects.ts";
 import type { FluxKustomization } from "./kustomization.ts";
-import { idOf, isOfAnother } from "./manifests.ts";
+import { idOf, isLeftAlone, isOfAnother, isPruned, isReplaced } from "./manifests.ts";
 import type { Placeholders } from "./placeholders.ts";
 import type { RenderedKustomization, RenderedTree } from "./render-tree.ts";
 import type { RenderedObjects } from "./rendered-objects.ts";
@@ -36,6 +37,7 @@ export interface FluxComparing {
   readonly trees: { readonly base: RenderedTree; readonly merged: RenderedTree };
   readonly objects: RenderedObjects;
   readonly budget: ObjectBudget;
+  readonly whyUnrendered: ObjectsInput["whyUnrendered"];
   /** The commit of the base. */
   readonly base: string;
   readonly cluster: (pair: KustomizationPair) => Promise<PreviewCluster>;
@@ -111,7 +113,15 @@ async function compareResults(pair: KustomizationPair, comparing: FluxComparing)
   if (merged === undefined) {
     const prunes = pair.isRemoved === true && known?.takesObjects === true;
     const cluster = await comparing.cluster(pair);
-    const result = await compareRemoved({ cluster, inventory, owner, prunes, isElsewhere, budget, signal });
+    const result = await compareRemoved({
+      cluster,
+      applier: applierOf(owner, false),
+      inventory,
+      prunes,
+      isElsewhere,
+      budget,
+      signal,
+    });
     return { result, references: undefined };
   }
   const before = pair.baseError === undefined ? objectsOf(base) : undefined;
@@ -120,10 +130,11 @@ async function compareResults(pair: KustomizationPair, comparing: FluxComparing)
   const cluster = await comparing.cluster(pair);
   const { isLiveHidden, shown, isIncomplete, isNameUnknown } = hidingIn(pair, comparing);
   const compared = await compareObjects({
-    ...{ cluster, base: before, merged: after, inventory, owner, isElsewhere, budget, signal },
+    ...{ cluster, base: before, merged: after, inventory, isElsewhere, budget, signal },
     ...{ isLiveHidden, shown, isIncomplete, isNameUnknown },
     prunes: merged.kustomization.prunes,
-    forces: merged.kustomization.forces,
+    applier: applierOf(owner, merged.kustomization.forces),
+    whyUnrendered: comparing.whyUnrendered,
     defined: objects.defined,
     namespaces: objects.namespaces,
   });
@@ -137,9 +148,18 @@ async function compareResults(pair: KustomizationPair, comparing: FluxComparing)
   };
 }
 
-const emptyResult: CommandResult = { document: {}, objects: [], errors: [], warnings: [], objectsHash: "" };
+function applierOf(owner: Key, forces: boolean): Applier {
+  return {
+    fieldManager: "kustomize-controller",
+    leavesAlone: isLeftAlone,
+    replaces: (desired, live) => isReplaced(forces, desired, live),
+    deletes: (live) => isPruned(live, owner),
+  };
+}
 
-function named(errors: CommandResult["errors"], { namedText }: Placeholders): CommandResult["errors"] {
+export const emptyResult: CommandResult = { document: {}, objects: [], errors: [], warnings: [], objectsHash: "" };
+
+export function named(errors: CommandResult["errors"], { namedText }: Placeholders): CommandResult["errors"] {
   return errors.map(({ ref, message }) => ({ ref, message: namedText(message) }));
 }
 
@@ -234,4 +254,4 @@ export function toFailedFlux(
   };
 }
 
-const noCounts: Preview["counts"] = { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
+export const noCounts: Preview["counts"] = { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 };

@@ -4,10 +4,19 @@ import type { ObjectRef, ResultError, ResultObject } from "../../model.ts";
 import type { DryRun, PreviewCluster, RefusedApply } from "../../ports/preview-cluster.ts";
 import { changesBetween } from "../render-diff.ts";
 import { refusesChange } from "../risks/refused.ts";
-import { isLeftAlone, isReplaced, toApply, withoutServerFields } from "./manifests.ts";
+import { toApply, withoutServerFields } from "./manifests.ts";
 
-/** The name under which Flux's kustomize-controller writes objects. */
-const fieldManager = "kustomize-controller";
+/** The controller of Flux that applies the objects. */
+export interface Applier {
+  /** The name under which it writes objects. */
+  readonly fieldManager: string;
+  /** Whether it does not apply the object, so that it stays as it is. */
+  readonly leavesAlone: (desired: JsonObject, live: JsonObject | undefined) => boolean;
+  /** Whether it deletes an object that cannot be changed, and creates it again. */
+  readonly replaces: (desired: JsonObject, live: JsonObject | undefined) => boolean;
+  /** Whether it deletes the live object when it is no longer rendered. */
+  readonly deletes: (live: JsonObject) => boolean;
+}
 
 export interface ObjectPair {
   readonly ref: ObjectRef;
@@ -19,7 +28,7 @@ export interface ObjectPair {
 
 export interface ObjectSurroundings {
   readonly cluster: Pick<PreviewCluster, "find" | "dryRun">;
-  readonly forces: boolean;
+  readonly applier: Applier;
   /** `group/kind` of the definitions, and the namespaces, that the merge renders. */
   readonly defined: ReadonlySet<string>;
   readonly namespaces: ReadonlySet<string>;
@@ -54,7 +63,7 @@ const untouched = { changes: [], new: false, orphan: false, deleted: false, hook
 /** Throws ApiError. */
 export async function compareObject(pair: ObjectPair, around: ObjectSurroundings): Promise<ComparedObject> {
   const { ref, base, merged } = pair;
-  const { cluster, shown, signal } = around;
+  const { cluster, applier, shown, signal } = around;
   const found = await cluster.find(merged, signal);
   if ("problem" in found) {
     if (found.problem === "unserved" && around.defined.has(`${ref.group ?? ""}/${ref.kind}`)) return asNew(pair, shown);
@@ -67,11 +76,11 @@ export async function compareObject(pair: ObjectPair, around: ObjectSurroundings
     return { errors: [{ ref, message }], baseErrors: isSame ? [{ ref, message }] : [] };
   }
   const { live } = found;
-  if (isLeftAlone(merged, live)) return none;
+  if (applier.leavesAlone(merged, live)) return none;
   if (around.isLiveHidden(pair, live)) return compareRenders(pair, live, around);
   const [after, before] = await Promise.all([
-    cluster.dryRun(toApply(merged), fieldManager, signal),
-    base === undefined ? undefined : cluster.dryRun(toApply(base), fieldManager, signal),
+    cluster.dryRun(toApply(merged), applier.fieldManager, signal),
+    base === undefined ? undefined : cluster.dryRun(toApply(base), applier.fieldManager, signal),
   ]);
   if ("refusal" in after && isInNewNamespace(pair, after.refusal, around)) return asNew(pair, shown);
   const baseResult = before && base && toResult(ref, base, live, before);
@@ -86,12 +95,12 @@ function describe(
   { ref, merged }: ObjectPair,
   live: JsonObject | undefined,
   after: DryRun,
-  { forces }: ObjectSurroundings,
+  { applier }: ObjectSurroundings,
 ): Pick<ComparedObject, "merged" | "errors" | "isReplaced"> {
   const result = toResult(ref, merged, live, after);
   if ("applied" in after) return { merged: result, errors: [] };
   const error = toError(ref, after.refusal);
-  if (isReplaced(forces, merged, live) && isImmutable(after.refusal))
+  if (applier.replaces(merged, live) && isImmutable(after.refusal))
     return { merged: { ...result, deleted: true }, errors: [], isReplaced: true };
   return { merged: result, errors: [error] };
 }
@@ -114,7 +123,7 @@ function toResult(ref: ObjectRef, rendered: JsonObject, live: JsonObject | undef
 async function compareRenders(
   { ref, base, merged }: ObjectPair,
   live: JsonObject | undefined,
-  { cluster, shown, isIncomplete, signal }: ObjectSurroundings,
+  { cluster, applier, shown, isIncomplete, signal }: ObjectSurroundings,
 ): Promise<ComparedObject> {
   const [before, after] = [base && shown(base), shown(merged)];
   const reference = before ?? nameOnly(merged);
@@ -125,7 +134,7 @@ async function compareRenders(
   });
   const result = { merged: of(after), ...(before && { base: of(before) }), baseErrors: [], isBaseOnly: true };
   if (isIncomplete(merged)) return { ...result, errors: [], unvalidated: "incomplete" };
-  const dryRun = await cluster.dryRun(toApply(merged), fieldManager, signal);
+  const dryRun = await cluster.dryRun(toApply(merged), applier.fieldManager, signal);
   // The message may quote the live object.
   const refused = "refusal" in dryRun ? [{ ref, message: hiddenMessage(dryRun.refusal) }] : [];
   return { ...result, errors: refused };

@@ -8,7 +8,8 @@ import { plural } from "../summary.ts";
 import { isGenerated } from "./ciphertext.ts";
 import { type ComparedObject, compareObject, type ObjectPair, type ObjectSurroundings } from "./compare-object.ts";
 import type { InventoryEntry } from "./kustomization.ts";
-import { isPruned, refOf } from "./manifests.ts";
+import { releaseTitle } from "./releases/release.ts";
+import { refOf } from "./manifests.ts";
 
 export interface ObjectsInput extends ObjectSurroundings {
   readonly cluster: PreviewCluster;
@@ -17,13 +18,16 @@ export interface ObjectsInput extends ObjectSurroundings {
   readonly merged: readonly JsonObject[];
   /** What Flux has applied; objects that neither the base nor the merge has are left out, if the base can be rendered. */
   readonly inventory: readonly InventoryEntry[];
-  readonly owner: { readonly name: string; readonly namespace: string };
   readonly prunes: boolean;
   /** Whether the name of a rendered object is not known. */
   readonly isNameUnknown: (object: JsonObject) => boolean;
   /** Whether another Kustomization of the merge has an object, which then moves there. */
   readonly isElsewhere: (id: string) => boolean;
   readonly budget: ObjectBudget;
+  /** Why objects are compared with the base branch instead of the cluster; absent: they may have secret values. */
+  readonly whyBaseOnly?: string | undefined;
+  /** Why the chart of a HelmRelease is not rendered; `undefined`: it is, and has a preview of its own. */
+  readonly whyUnrendered?: ((release: string) => string | undefined) | undefined;
 }
 
 export interface ComparedObjects {
@@ -78,7 +82,10 @@ export async function compareObjects(input: ObjectsInput): Promise<ComparedObjec
   ]);
   const leftOut = pairs.length - nameless + gone.length - shown.length - goneShown.length;
   const objects = [...compared.flatMap((one) => one.merged ?? []), ...removed.flatMap((one) => one ?? [])];
-  const notes = [...describe(compared, shown, { leftOut, nameless }), ...describeUnrendered(objects)];
+  const notes = [
+    ...describe(compared, shown, { leftOut, nameless, why: input.whyBaseOnly }),
+    ...describeUnrendered(objects, input),
+  ];
   return {
     merged: toCommandResult(
       objects,
@@ -97,7 +104,7 @@ export async function compareObjects(input: ObjectsInput): Promise<ComparedObjec
 
 /** Of a Kustomization that the merge removes: what becomes of the objects that Flux has applied of it. Throws ApiError. */
 export async function compareRemoved(
-  input: Pick<ObjectsInput, "cluster" | "inventory" | "owner" | "prunes" | "isElsewhere" | "budget" | "signal">,
+  input: Pick<ObjectsInput, "cluster" | "applier" | "inventory" | "prunes" | "isElsewhere" | "budget" | "signal">,
 ): Promise<CommandResult> {
   const limit = createLimit(atOnce);
   const shown = input.inventory.slice(0, input.budget.take(input.inventory.length));
@@ -115,12 +122,12 @@ export async function compareRemoved(
 
 async function findRemoved(
   { ref, apiVersion }: InventoryEntry,
-  { cluster, owner, prunes, isElsewhere, signal }: Omit<Parameters<typeof compareRemoved>[0], "budget">,
+  { cluster, applier, prunes, isElsewhere, signal }: Omit<Parameters<typeof compareRemoved>[0], "budget">,
 ): Promise<ResultObject | undefined> {
   if (isElsewhere(refId(ref))) return undefined;
   const { kind, name, namespace } = ref;
   const found = await cluster.find({ apiVersion, kind, metadata: { name, namespace } }, signal);
-  if ("problem" in found || found.live === undefined || !isPruned(found.live, owner)) return undefined;
+  if ("problem" in found || found.live === undefined || !applier.deletes(found.live)) return undefined;
   const remote = JSON.stringify(found.live);
   return { ref, changes: [], new: false, deleted: prunes, orphan: !prunes, hook: false, remote };
 }
@@ -139,7 +146,11 @@ const nothing: ObjectRef = { kind: "", name: "" };
 function describe(
   compared: readonly ComparedObject[],
   pairs: readonly ObjectPair[],
-  { leftOut, nameless }: { readonly leftOut: number; readonly nameless: number },
+  {
+    leftOut,
+    nameless,
+    why = "the cluster may have values that are encrypted or come from a Secret",
+  }: { readonly leftOut: number; readonly nameless: number; readonly why?: string | undefined },
 ): readonly ResultError[] {
   const count = (why: ComparedObject["unvalidated"]) => compared.filter((one) => one.unvalidated === why).length;
   const [incomplete, defined] = [count("incomplete"), count("defined by the merge")];
@@ -151,7 +162,7 @@ function describe(
     incomplete > 0 &&
       `${plural(incomplete, "object")} ${were(incomplete)} not validated, because values are encrypted or come from a Secret`,
     baseOnly > 0 &&
-      `${plural(baseOnly, "object")} ${were(baseOnly)} compared with the base branch, not with the cluster, because the cluster may have values that are encrypted or come from a Secret`,
+      `${plural(baseOnly, "object")} ${were(baseOnly)} compared with the base branch, not with the cluster, because ${why}`,
     nameless > 0 &&
       `${plural(nameless, "object")} ${were(nameless)} not compared, because a variable from a Secret is part of the name`,
     pairs.some(({ merged }) => isGenerated(merged)) &&
@@ -168,16 +179,19 @@ function describe(
   ];
 }
 
-/** What comes from a changed HelmRelease is not shown. */
-function describeUnrendered(objects: readonly ResultObject[]): readonly ResultError[] {
+/** What comes of a changed HelmRelease has a preview of its own, unless its chart is not rendered. */
+function describeUnrendered(
+  objects: readonly ResultObject[],
+  { whyUnrendered }: Pick<ObjectsInput, "whyUnrendered">,
+): readonly ResultError[] {
   const isTouched = ({ changes, new: isNew, deleted }: ResultObject) => changes.length > 0 || isNew || deleted;
-  const releases = objects.filter(
-    (object) => object.ref.group === "helm.toolkit.fluxcd.io" && object.ref.kind === "HelmRelease" && isTouched(object),
-  );
-  return releases.map(({ ref }) => ({
-    ref,
-    message: "its chart is not rendered: only the HelmRelease itself is compared, not the objects of the release",
-  }));
+  return objects.filter(isTouched).flatMap(({ ref }) => {
+    if (ref.group !== "helm.toolkit.fluxcd.io" || ref.kind !== "HelmRelease") return [];
+    const reason = whyUnrendered?.(releaseTitle({ namespace: ref.namespace ?? "", name: ref.name }));
+    if (reason === undefined) return [];
+    const message = `its chart is not rendered: ${reason}; only the HelmRelease itself is compared, not the objects of the release`;
+    return [{ ref, message }];
+  });
 }
 
 function toCommandResult(

@@ -236,3 +236,84 @@ test("what Flux's own code renders of two commits is compared with the cluster, 
     { deployment: { name: "nested" }, state: "done", counts: { changed: 0, new: 1, errors: 0 } },
   ]);
 });
+
+const chart = (port: number, version: string) => ({
+  "charts/web/Chart.yaml": `apiVersion: v2\nname: web\nversion: ${version}\n`,
+  "charts/web/values.yaml": "level: '1'\npassword: ''\n",
+  "charts/web/templates/service.yaml": `apiVersion: v1\nkind: Service\nmetadata: {name: {{ .Release.Name }}, labels: {served: '{{ .Capabilities.APIVersions.Has "apps/v1/Deployment" }}'}}\nspec: {selector: {app: web}, ports: [{port: ${port}}]}\n`,
+  "charts/web/templates/login.yaml":
+    "apiVersion: v1\nkind: Secret\nmetadata: {name: web-login}\nstringData: {token: {{ randAlphaNum 12 }}, level: {{ .Values.level | quote }}}\n",
+});
+
+test("the chart of a HelmRelease is compared with what Helm has applied, and random values are not shown", async () => {
+  const world = await useFlux(() => ({ base: {}, merged: {} }));
+  const { namespace, kubeconfig } = world.cluster;
+  await installFlux(kubeconfig);
+  await allow(world.cluster, { apiGroups: ["helm.toolkit.fluxcd.io"], resources: ["helmreleases"] });
+  const release = (level: string) => ({
+    ...{ apiVersion: "helm.toolkit.fluxcd.io/v2", kind: "HelmRelease", metadata: { name: "web", namespace } },
+    spec: {
+      interval: "1m",
+      chart: {
+        spec: { chart: "./charts/web", sourceRef: { kind: "GitRepository", name: "shop", namespace: "flux-system" } },
+      },
+      values: { level },
+    },
+  });
+  const files = (level: string) => ({
+    "apps/kustomization.yaml": kustomization(["release.json"]),
+    "apps/release.json": JSON.stringify(release(level)),
+  });
+  const roots = {
+    base: await useFiles({ ...files("1"), ...chart(80, "0.1.0") }),
+    merged: await useFiles({ ...files("2"), ...chart(8080, "0.2.0") }),
+  };
+  world.sources.nextMerge.changed = {
+    complete: true,
+    paths: ["apps/release.json", "charts/web/templates/service.yaml"],
+  };
+  const renderer = await useFluxRenderer();
+  const rootOf = (root: string) => (root.startsWith("/base") ? roots.base : roots.merged);
+  world.flux.deps.renderer.render = (input, signal) => renderer.render({ ...input, root: rootOf(input.root) }, signal);
+  world.flux.deps.renderer.renderReleases = (input, signal) =>
+    renderer.renderReleases({ ...input, root: rootOf(input.root) }, signal);
+  const marks = {
+    labels: {
+      "app.kubernetes.io/managed-by": "Helm",
+      "helm.toolkit.fluxcd.io/name": "web",
+      "helm.toolkit.fluxcd.io/namespace": namespace,
+      served: "true",
+    },
+    annotations: { "meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": namespace },
+  };
+  const service = { selector: { app: "web" }, ports: [{ port: 80 }] };
+  const live = { apiVersion: "v1", kind: "Service", metadata: { name: "web", namespace, ...marks }, spec: service };
+  const apply = (object: object, manager: string) =>
+    world.cluster.objects.patch(object as KubernetesObject, undefined, undefined, manager, true, PatchStrategy.ServerSideApply); // prettier-ignore
+  await apply(live, "helm-controller");
+  await apply(release("1"), "kustomize-controller");
+  const conditions = [{ type: "Ready", status: "True" }];
+  const client = createKubeClient({ kubeconfig });
+  onTestFinished(() => client.close());
+  await client.request({
+    ...{ method: "PATCH", patch: "apply", query: { fieldManager: "helm-controller", force: true } },
+    path: `/apis/helm.toolkit.fluxcd.io/v2/namespaces/${namespace}/helmreleases/web/status`,
+    body: { ...release("1"), status: { observedGeneration: 1, conditions } },
+  });
+
+  expect(await world.run()).toEqual({ kind: "done" });
+
+  const preview = world.previews().find(({ kind }) => kind === "HelmRelease");
+  expect(preview).toMatchObject({ deployment: { namespace, name: "web" }, state: "done" });
+  const objectOf = (kind: string) => preview?.objects.find(({ ref }) => ref.kind === kind);
+  expect(objectOf("Service")?.diff).toContain("8080");
+  expect(objectOf("Service")?.diff).not.toContain("labels");
+  // The Secret with the random value, and not the Service.
+  expect(preview?.warnings.map(({ message }) => message).join()).toContain(
+    "1 object was compared with the base branch",
+  );
+  expect(objectOf("Secret")?.secretKeys).toEqual(
+    expect.arrayContaining([expect.objectContaining({ key: "level" }), expect.objectContaining({ key: "token" })]),
+  );
+  expect(await world.cluster.data("web-login")).toBeUndefined();
+});

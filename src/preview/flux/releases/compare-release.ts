@@ -1,0 +1,331 @@
+/** One HelmRelease: what an upgrade by Flux would do to the objects of its chart if the pull request were merged. */
+import { isDeepStrictEqual } from "node:util";
+import { ApiError } from "../../../errors.ts";
+import { field, type JsonObject } from "../../../kit/json.ts";
+import { annotation, type CommandResult, type ResultError, type ResultObject } from "../../../model.ts";
+import type { Preview } from "../../../model/report.ts";
+import type { RenderedRelease } from "../../../ports/flux-renderer.ts";
+import type { PreviewCluster } from "../../../ports/preview-cluster.ts";
+import { toFailure } from "../../../reconcile/failures.ts";
+import type { PreviewResult } from "../../compare.ts";
+import { describeSafely } from "../../describe-diff.ts";
+import { toReferenceDiff } from "../../reference-diff.ts";
+import { changesBetween } from "../../render-diff.ts";
+import { redactVisibly } from "../../visible-text.ts";
+import { emptyResult, type FluxComparing, named, noCounts } from "../compare-kustomization.ts";
+import type { Applier } from "../compare-object.ts";
+import { type ComparedObjects, compareObjects, type ObjectsInput } from "../compare-objects.ts";
+import type { FluxKustomization, InventoryEntry } from "../kustomization.ts";
+import { definedKinds, idOf, refOf } from "../manifests.ts";
+import type { ReleasePair } from "./pair-releases.ts";
+import { ownershipOf, toHelmObjects } from "./helm-objects.ts";
+import { foldRandom } from "./random.ts";
+import type { FluxRelease } from "./release.ts";
+import { objectsOf, type RenderedPair } from "./render-releases.ts";
+
+export interface ReleaseComparing extends Pick<
+  FluxComparing,
+  "base" | "budget" | "clusterName" | "log" | "objects" | "placeholders" | "serverSecrets" | "signal"
+> {
+  readonly cluster: (kustomization: string) => Promise<PreviewCluster>;
+  /** The Kustomization in the cluster. */
+  readonly known: (kustomization: string) => FluxKustomization | undefined;
+}
+
+export function toWorkingRelease(pair: ReleasePair, { clusterName }: Pick<ReleaseComparing, "clusterName">): Preview {
+  const release = releaseOf(pair);
+  return {
+    ...{ kind: "HelmRelease", deployment: release?.key ?? { namespace: "", name: "" }, cluster: clusterName },
+    ...{ state: "working", suspended: release?.suspended === true, counts: noCounts },
+    ...{ drift: 0, objects: [], objectsLeftOut: 0, errors: [], warnings: [] },
+  };
+}
+
+function releaseOf({ base, merged }: ReleasePair): FluxRelease | undefined {
+  return (merged ?? base)?.release;
+}
+
+/** Of one that cannot be rendered at all. */
+export async function toFailedRelease(
+  pair: ReleasePair,
+  failure: string,
+  comparing: ReleaseComparing,
+  how: Preview["failed"] = "run",
+): Promise<Preview> {
+  const text = comparing.placeholders.namedText(await redactVisibly(failure, comparing.serverSecrets));
+  return { ...toWorkingRelease(pair, comparing), state: "failed", failure: text, failed: how };
+}
+
+/** Never rejects, unless the signal aborts. */
+export async function compareRelease(pair: RenderedPair, comparing: ReleaseComparing): Promise<PreviewResult> {
+  const { signal, log, serverSecrets } = comparing;
+  const working = { ...toWorkingRelease(pair, comparing), suspended: isSuspended(pair) };
+  const failed = async (failure: string, how: Preview["failed"], rest: Partial<PreviewResult> = {}) => {
+    const preview = { ...(await toFailedRelease(pair, failure, comparing, how)), suspended: working.suspended };
+    log.warn({ ...working.deployment, error: preview.failure }, "preview of a HelmRelease failed");
+    return { ...rest, preview };
+  };
+  try {
+    const { before, after } = pair;
+    if (after === undefined && before !== undefined && "error" in before)
+      return await failed(`The chart cannot be rendered without the pull request: ${before.error}`, "run");
+    if (after !== undefined && "error" in after) {
+      const failure = `The chart cannot be rendered: ${after.error}`;
+      if (before === undefined || !("error" in before)) return await failed(failure, after.isUnsupported ? "run" : "render"); // prettier-ignore
+      return await failed(`The chart cannot be rendered without the pull request either.\n\n${before.error}`, "run");
+    }
+    const { result, references, mendable } = await compareResults(pair, comparing);
+    const ignoreChanges = releaseOf(pair)?.annotations[annotation.ignoreChanges];
+    const hiding = { knownSecrets: serverSecrets, maskedValues: result.maskedValues, prune: false };
+    const found = await describeSafely(result, { ...hiding, ignoreChanges, references }, signal);
+    const { manifests: _, ...described } = found;
+    const unattributed = before !== undefined && "error" in before ? oneLine(before.error) : undefined;
+    return {
+      preview: {
+        ...{ ...working, ...described, state: "done" },
+        ...(isNotUpgraded(pair) && { noUpgrade: true }),
+        ...(unattributed !== undefined && { unattributed }),
+      },
+      mendable,
+    };
+  } catch (error) {
+    signal.throwIfAborted();
+    const { message, retry } = toFailure(error);
+    return failed(message, "run", { retry });
+  }
+}
+
+const longestError = 500;
+const oneLine = (text: string) => text.replaceAll(/\s+/g, " ").trim().slice(0, longestError);
+
+/** As a person has suspended it in the cluster, unless the pull request resumes it. */
+function isSuspended({ base, merged, live }: RenderedPair): boolean {
+  if (merged?.release.suspended) return true;
+  const resumes =
+    merged !== undefined &&
+    (base?.release.suspended === true || field(merged.release.resource, "spec", "suspend") === false);
+  return live.suspended && !resumes;
+}
+
+interface ComparedRelease {
+  readonly result: CommandResult;
+  readonly references: Parameters<typeof describeSafely>[1]["references"];
+  readonly mendable?: boolean;
+}
+
+async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): Promise<ComparedRelease> {
+  const { base, merged, before, after } = pair;
+  const { placeholders, signal } = comparing;
+  const release = releaseOf(pair);
+  const parent = (merged ?? base)?.parent ?? "";
+  const notes = describeRelease(pair);
+  const isSame = before !== undefined && isDeepStrictEqual(contentOf(before), contentOf(after));
+  if (release === undefined || isSame) return { result: { ...emptyResult, warnings: notes }, references: undefined };
+  const cluster = await comparing.cluster(parent);
+  const input = await toInput(pair, release, cluster, comparing);
+  const { compared, refusal } = await compareOrRenders(input, signal);
+  const hooks = compareHooks(pair, input);
+  const refused = refusal === undefined ? [] : [toNote(`it is compared with the base branch only: ${refusal}`)];
+  const warnings = [...compared.merged.warnings, ...input.randomNotes, ...notes, ...refused];
+  const result = {
+    ...compared.merged,
+    objects: [...compared.merged.objects, ...hooks],
+    warnings,
+    errors: named(compared.merged.errors, placeholders),
+  };
+  const mendable = refusal !== undefined;
+  if (input.base === undefined) return { result, references: undefined, mendable };
+  const reference = toReferenceDiff({ ...compared.base, errors: named(compared.base.errors, placeholders) });
+  const isDeployed = comparing.known(parent)?.applied === comparing.base && pair.live.isOpen;
+  return { result, references: { base: reference, deployed: isDeployed ? reference : undefined }, mendable };
+}
+
+function contentOf(rendered: RenderedRelease | undefined): unknown {
+  return rendered === undefined || "error" in rendered
+    ? []
+    : [rendered.objects, rendered.crds, rendered.hooks.map(({ object }) => object)];
+}
+
+/** Whether helm-controller sees nothing that differs from what it has released. */
+function isNotUpgraded({ base, merged, before, after, haveValuesChanged }: RenderedPair): boolean {
+  if (before === undefined || "error" in before || after === undefined || "error" in after || haveValuesChanged)
+    return false;
+  const causes = (release: FluxRelease | undefined) =>
+    ["values", "valuesFrom", "postRenderers", "commonMetadata"].map((name) => field(release?.resource, "spec", name));
+  const isSame = isDeepStrictEqual(contentOf(before), contentOf(after)) && isDeepStrictEqual(before.chart, after.chart);
+  return isSame && merged?.release.followsRevision === false && isDeepStrictEqual(causes(base?.release), causes(merged.release)); // prettier-ignore
+}
+
+function toNote(message: string): ResultError {
+  return { ref: { kind: "", name: "" }, message };
+}
+
+function describeRelease({ isChartKept }: RenderedPair): readonly ResultError[] {
+  return isChartKept
+    ? [
+        toNote(
+          "files of its chart change, and the version in its Chart.yaml does not: Flux keeps the chart that it has built, and so does this preview; change the version, or set reconcileStrategy to Revision",
+        ),
+      ]
+    : [];
+}
+
+type ReleaseInput = ObjectsInput & { readonly randomNotes: readonly ResultError[] };
+
+async function toInput(
+  pair: RenderedPair,
+  release: FluxRelease,
+  cluster: PreviewCluster,
+  comparing: ReleaseComparing,
+): Promise<ReleaseInput> {
+  const { before, after, again } = pair;
+  const { placeholders, objects, budget, signal } = comparing;
+  const definitions = [before, after].flatMap((one) => (one === undefined || "error" in one ? [] : one.crds));
+  const mark = await toHelmObjects(release, [before, after, again].flatMap(objectsOf), { cluster, signal });
+  // Helm does not manage what comes from the directories `crds`.
+  const markAll = (one: RenderedRelease | undefined) =>
+    one === undefined || "error" in one ? [] : [...one.crds, ...one.objects.map(mark)];
+  const baseObjects = before !== undefined && "error" in before ? undefined : markAll(before);
+  const folded = fold(baseObjects ?? [], markAll(again), markAll(after));
+  const hidden = whyHidden(pair, comparing);
+  const createOnly = release.replacesDefinitions ? new Set<string>() : new Set(definitions.map((one) => idOf(one)));
+  const owner = ownershipOf(release);
+  const applier: Applier = {
+    fieldManager: "helm-controller",
+    leavesAlone: (desired, live) => live !== undefined && createOnly.has(idOf(desired)),
+    replaces: () => false,
+    deletes: (live) => owner.isOwn(live) && !owner.isKept(live),
+  };
+  const isGone = (object: JsonObject) => !definitions.some((one) => idOf(one) === idOf(object));
+  const has = (object: JsonObject | undefined) => object !== undefined && placeholders.isIn(object);
+  return {
+    ...{ cluster, applier, base: baseObjects, merged: folded.objects, budget, signal },
+    // Helm never deletes what comes from the directories `crds`.
+    inventory: (baseObjects ?? []).filter(isGone).flatMap(toEntry),
+    prunes: true,
+    defined: new Set([...objects.defined, ...definedKinds(definitions)]),
+    namespaces: objects.namespaces,
+    shown: placeholders.named,
+    isIncomplete: has,
+    isNameUnknown: ({ metadata }) => {
+      const { name, namespace } = (metadata ?? {}) as JsonObject;
+      return placeholders.isIn({ name, namespace });
+    },
+    isElsewhere: () => false,
+    isLiveHidden: ({ base, merged: desired }, live) =>
+      hidden !== undefined ||
+      [base, desired].some(has) ||
+      folded.random.has(idOf(desired) ?? "") ||
+      (live !== undefined && owner.isOfAnother(live)),
+    whyBaseOnly: hidden ?? "the cluster has values of its own there, or the object belongs to something else",
+    randomNotes: folded.notes,
+  };
+}
+
+function toEntry(object: JsonObject): InventoryEntry[] {
+  const ref = refOf(object);
+  return ref === undefined ? [] : [{ ref, apiVersion: String(object["apiVersion"]) }];
+}
+
+/** Why nothing live of it is shown. */
+function whyHidden({ base, merged, hasSecrets, live }: RenderedPair, comparing: ReleaseComparing): string | undefined {
+  if (hasSecrets) return "some of its values come from a Secret";
+  if (live.exists && !live.isOpen)
+    return "what is in the cluster may have been released with values from a Secret, or with an earlier spec";
+  const parent = comparing.known((merged ?? base)?.parent ?? "");
+  const hasUnknown = parent?.decrypts === true || parent?.substituteFrom.some(({ kind }) => kind === "Secret") === true;
+  return hasUnknown && parent.applied !== comparing.base
+    ? "Flux has not applied the base branch, and values of an earlier commit may come from a Secret"
+    : undefined;
+}
+
+interface FoldedObjects {
+  readonly objects: readonly JsonObject[];
+  /** Ids of those with values that are different each time. */
+  readonly random: ReadonlySet<string>;
+  readonly notes: readonly ResultError[];
+}
+
+const mostPaths = 5;
+
+function fold(base: readonly JsonObject[], again: readonly JsonObject[], merged: readonly JsonObject[]): FoldedObjects {
+  if (again.length === 0) return { objects: merged, random: new Set(), notes: [] };
+  const [first, second] = [byId(base), byId(again)];
+  const random = new Set<string>();
+  const notes: ResultError[] = [];
+  const objects = merged.map((object) => {
+    const id = idOf(object) ?? "";
+    const [one, other] = [first.get(id), second.get(id)];
+    if (one === undefined || other === undefined || isDeepStrictEqual(one, other)) return object;
+    random.add(id);
+    const folded = foldRandom(one, other, object);
+    const ref = refOf(object);
+    if (ref !== undefined && folded.paths.length > 0 && !isDeepStrictEqual(folded.object, one))
+      notes.push({ ref, message: describeRandom(folded.paths) });
+    return folded.object;
+  });
+  if ([...first.keys()].some((id) => !second.has(id)))
+    notes.push(toNote("objects have other names each time that the chart is rendered, so some are shown as new and as deleted")); // prettier-ignore
+  return { objects, random, notes };
+}
+
+function describeRandom(paths: readonly string[]): string {
+  const more = paths.length > mostPaths ? ` and ${paths.length - mostPaths} more` : "";
+  return `changes of ${paths.slice(0, mostPaths).join(", ")}${more} are not shown: the chart makes other values each time that it is rendered`;
+}
+
+function byId(objects: readonly JsonObject[]): ReadonlyMap<string, JsonObject> {
+  return new Map(objects.map((object) => [idOf(object) ?? "", object]));
+}
+
+/** Without the cluster if the account may not read there: the renders are then compared with each other. */
+async function compareOrRenders(
+  input: ReleaseInput,
+  signal: AbortSignal,
+): Promise<{ readonly compared: ComparedObjects; readonly refusal?: string }> {
+  try {
+    return { compared: await compareObjects(input) };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof ApiError) || (error.status !== 401 && error.status !== 403)) throw error;
+    return { compared: await compareObjects({ ...input, ...withoutCluster(input) }), refusal: error.message };
+  }
+}
+
+/** As if the cluster had the objects of the base, about which nothing else is known. */
+function withoutCluster({ base = [], applier, cluster: real }: ReleaseInput) {
+  const ids = new Set(base.map(idOf));
+  const cluster: PreviewCluster = {
+    find: (object) => Promise.resolve({ live: ids.has(idOf(object)) ? object : undefined }),
+    dryRun: (object) => Promise.resolve({ applied: object }),
+    capabilities: real.capabilities,
+    maskedValues: () => [],
+    requests: () => 0,
+    close: () => Promise.resolve(),
+  };
+  const isKept = (one: JsonObject) => field(one, "metadata", "annotations", "helm.sh/resource-policy") === "keep";
+  const kept = new Set(base.filter(isKept).map(idOf));
+  return {
+    cluster,
+    applier: { ...applier, deletes: (live: JsonObject) => !kept.has(idOf(live)) },
+    isLiveHidden: () => true,
+    whyBaseOnly: "the account of previews may not read it there",
+  };
+}
+
+/** Hooks run with each upgrade and may be gone afterwards: the renders are compared with each other. */
+function compareHooks({ before, after }: RenderedPair, { shown }: ReleaseInput): readonly ResultObject[] {
+  if (before === undefined || "error" in before || after === undefined || "error" in after) return [];
+  const old = new Map(before.hooks.map(({ object }) => [idOf(object), object]));
+  return after.hooks.flatMap(({ object }): ResultObject[] => {
+    const [was, ref] = [old.get(idOf(object)), refOf(object)];
+    if (was === undefined || ref === undefined || isDeepStrictEqual(was, object)) return [];
+    const [one, other] = [shown(was), shown(object)];
+    return [
+      {
+        ...{ ref, changes: changesBetween(one, other), new: false, orphan: false, deleted: false, hook: true },
+        ...{ rendered: JSON.stringify(other), remote: JSON.stringify(one), applied: JSON.stringify(other) },
+      },
+    ];
+  });
+}
