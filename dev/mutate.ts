@@ -101,9 +101,10 @@ function report(): void {
 }
 
 function describe(file: string, verdict: FileVerdict): string {
-  const { killed, total, survivors, outdated } = verdict;
+  const { killed, timedOut, total, survivors, outdated } = verdict;
+  const slow = timedOut > 0 ? `, ${timedOut} of them because the tests did not end in time` : "";
   return [
-    `${isWrong(verdict) ? "FAIL" : "ok  "} ${file}: ${killed} of ${total} killed (${percent(killed, total)})`,
+    `${isWrong(verdict) ? "FAIL" : "ok  "} ${file}: ${killed} of ${total} killed (${percent(killed, total)})${slow}`,
     ...survivors.map(({ line, mutant }) => `       line ${line} survives: ${mutant}`),
     ...outdated.map((mutant) => `       listed in dev/mutate/core.ts, but does not survive: ${mutant}`),
   ].join("\n");

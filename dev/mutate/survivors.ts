@@ -24,6 +24,8 @@ export interface Allowed {
 
 export interface FileVerdict {
   readonly killed: number;
+  /** Killed because the tests did not end in time: the mutant is endless, or the machine was very busy. */
+  readonly timedOut: number;
   readonly total: number;
   /** Survived, but may not. */
   readonly survivors: readonly Survivor[];
@@ -44,6 +46,7 @@ export function judge(source: string, mutants: readonly Mutant[], allowed: reado
     .filter(({ status }) => statusesAlive.includes(status))
     .map((mutant) => ({ line: mutant.location.start.line, mutant: describeMutant(source, mutant) }));
   const killed = mutants.filter(({ status }) => statusesKilled.includes(status)).length;
+  const timedOut = mutants.filter(({ status }) => status === "Timeout").length;
   const survivors: Survivor[] = [];
   const unused = allowed.flatMap(({ mutants }) => mutants);
   for (const survivor of alive) {
@@ -51,7 +54,7 @@ export function judge(source: string, mutants: readonly Mutant[], allowed: reado
     if (entry === -1) survivors.push(survivor);
     else unused.splice(entry, 1);
   }
-  return { killed, total: killed + alive.length, survivors, outdated: unused };
+  return { killed, timedOut, total: killed + alive.length, survivors, outdated: unused };
 }
 
 /**

@@ -18,6 +18,7 @@ test("a mutant is shown as the line that it changes", () => {
 test("a surviving mutant has to be on the list, whether or not a test covers it", () => {
   expect(judge(source, [boundary, emptied, { ...boundary, status: "Killed" }], [])).toEqual({
     killed: 1,
+    timedOut: 0,
     total: 3,
     survivors: [
       { line: 2, mutant: describeMutant(source, boundary) },
@@ -32,6 +33,7 @@ test("an allowed survivor is not a failure, but an entry of the list that no lon
   expect(judge(source, [boundary], allowed)).toMatchObject({ killed: 0, total: 1, survivors: [], outdated: [] });
   expect(judge(source, [{ ...boundary, status: "Timeout" }], allowed)).toMatchObject({
     killed: 1,
+    timedOut: 1,
     outdated: [describeMutant(source, boundary)],
   });
 });
