@@ -183,6 +183,11 @@ test("a validation follows every deploy, and has an interval of its own", () => 
     decide(input({ spec: aSpec({ validate: true, validateIntervalMs: 30_000 }), status: validated }), "h1").validate,
   ).toBe(true);
   expect(decide(input({ spec: aSpec({ validate: false }) }), "h2").validate).toBe(false);
+  const inOneSecond = aValidation({ endTime: deployed.lastDeployResult!.endTime });
+  const rarely = aSpec({ validate: true, validateIntervalMs: 86_400_000 });
+  expect(decide(input({ spec: rarely, status: { ...deployed, lastValidateResult: inOneSecond } }), "h1").validate).toBe(
+    false,
+  );
 });
 
 test("a dry run applies nothing that would have to be validated", () => {
