@@ -146,7 +146,8 @@ export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdi
     return { status: "False", reason: reason.deployFailed, message: "deployment status unknown" };
   }
   if (isInterrupted(status)) {
-    const message = "The last deploy failed or was interrupted: which objects were applied is unknown until the next deploy.";
+    const message =
+      "The last deploy failed or was interrupted: which objects were applied is unknown until the next deploy.";
     return { status: "False", reason: reason.deployFailed, message };
   }
   const said = resultMessage(deploy, "deploy");
