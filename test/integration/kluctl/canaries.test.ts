@@ -99,7 +99,7 @@ async function useSecret(): Promise<TestCluster> {
       validations: [
         {
           expression: "!has(object.metadata.labels) || !('quoted' in object.metadata.labels)",
-          messageExpression: "'not with ' + string(oldObject.data.vars).substring(0, 20)",
+          messageExpression: "'not with ' + string(oldObject.data.vars)",
         },
       ],
     },
@@ -117,7 +117,7 @@ async function useSecret(): Promise<TestCluster> {
       () => "",
       (error: unknown) => String(error),
     );
-  await expect.poll(refusal, patience).toContain("CANARY-secret");
+  await expect.poll(refusal, patience).toContain(Buffer.from("found: CANARY-secret\n").toString("base64"));
   return cluster;
 }
 
