@@ -6,18 +6,17 @@
  * `node model-kluctl.ts <socket> <pause in ms> <real kluctl or -> <arguments of kluctl …>`. With a real kluctl the
  * journal does not contain single objects.
  */
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
+import { readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { join, relative, sep } from "node:path";
+import { relative } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parse } from "yaml";
-import { gitEnvironment } from "../parts/work-copy.ts";
+import { type Api, createApi, type Kubeconfig, type LiveObject } from "./model-api.ts";
+import { CloneError, cloneTree, headOf, readTree, rootOf } from "./model-tree.ts";
 import {
   type ConfigMap,
   discriminatorLabel,
@@ -43,19 +42,6 @@ const mutating = (command === "deploy" || command === "delete") && flags.get("dr
 /** Prefix of the annotations in which the harness stores which run wrote an object; not part of the comparison. */
 const stamps = "chaos.towline.dev";
 
-interface Kubeconfig {
-  readonly clusters: readonly [
-    { readonly cluster: { readonly server: string; readonly "certificate-authority-data"?: string } },
-  ];
-  readonly users: readonly [
-    { readonly user: { readonly "client-certificate-data"?: string; readonly "client-key-data"?: string } },
-  ];
-}
-
-interface LiveObject extends ConfigMap {
-  readonly metadata: ConfigMap["metadata"] & { readonly uid: string; readonly resourceVersion: string };
-}
-
 interface ResultError {
   readonly ref: object;
   readonly message: string;
@@ -71,17 +57,6 @@ interface Done {
   readonly new?: boolean;
   readonly orphan?: boolean;
   readonly deleted?: boolean;
-}
-
-/** Another repository cannot be read, which says nothing about the project. */
-class CloneError extends Error {}
-
-class ApiFailure extends Error {
-  readonly status: number;
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
 }
 
 if (command !== "version") process.exitCode = await main();
@@ -157,72 +132,6 @@ async function openJournal(path: string) {
       if (done) throw new Error("the harness is gone");
     },
     close: () => socket.destroy(),
-  };
-}
-
-type Api = ReturnType<typeof createApi>;
-
-function createApi({ clusters: [{ cluster }], users: [{ user }] }: Kubeconfig) {
-  const bytes = (data: string | undefined) => (data === undefined ? undefined : Buffer.from(data, "base64"));
-  const tls = {
-    ca: bytes(cluster["certificate-authority-data"]),
-    cert: bytes(user["client-certificate-data"]),
-    key: bytes(user["client-key-data"]),
-  };
-  const send = cluster.server.startsWith("https:") ? httpsRequest : httpRequest;
-
-  function ask(method: string, path: string, body?: object, type = "application/json"): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const options = { method, ...tls, timeout: 20_000, headers: { "content-type": type } };
-      const req = send(`${cluster.server}${path}`, options, (res) => {
-        const chunks: Buffer[] = [];
-        res.on("error", reject);
-        res.on("data", (chunk: Buffer) => chunks.push(chunk));
-        res.on("end", () => {
-          const text = Buffer.concat(chunks).toString("utf8");
-          const status = res.statusCode ?? 0;
-          if (status < 300) resolve(text === "" ? undefined : JSON.parse(text));
-          else reject(new ApiFailure(status, `the server was unable to return a response: status ${status}`));
-        });
-      });
-      req.on("timeout", () => req.destroy(new Error(`${method} ${path}: i/o timeout`)));
-      req.on("error", (error: NodeJS.ErrnoException) => {
-        const words = error.code === "ECONNREFUSED" ? "connection refused" : "connection reset by peer";
-        reject(new Error(`${method} ${path}: ${error.message} (${words})`));
-      });
-      req.end(body && JSON.stringify(body));
-    });
-  }
-
-  const pathOf = ({ namespace, name }: { namespace: string; name: string }) =>
-    `/api/v1/namespaces/${namespace}/configmaps/${name}`;
-  const find = async <T>(path: string) => {
-    try {
-      return (await ask("GET", path)) as T;
-    } catch (error) {
-      if (error instanceof ApiFailure && error.status === 404) return undefined;
-      throw error;
-    }
-  };
-
-  return {
-    server: cluster.server,
-    clusterId: async () =>
-      ((await ask("GET", "/api/v1/namespaces/kube-system")) as { metadata: { uid: string } }).metadata.uid,
-    find: (object: ConfigMap) => find<LiveObject>(pathOf(object.metadata)),
-    apply: (object: ConfigMap, dryRun: boolean) =>
-      ask(
-        "PATCH",
-        `${pathOf(object.metadata)}?fieldManager=kluctl&force=true${dryRun ? "&dryRun=All" : ""}`,
-        object,
-        "application/apply-patch+yaml",
-      ) as Promise<LiveObject>,
-    remove: (object: LiveObject) => ask("DELETE", pathOf(object.metadata)),
-    async list(discriminator: string) {
-      const selector = encodeURIComponent(`${discriminatorLabel}=${discriminator}`);
-      const { items } = (await ask("GET", `/api/v1/configmaps?labelSelector=${selector}`)) as { items: LiveObject[] };
-      return items.map((item) => ({ ...item, apiVersion: "v1" as const, kind: "ConfigMap" as const }));
-    },
   };
 }
 
@@ -343,46 +252,6 @@ function render(): Rendered {
     return tree;
   };
   return renderProject({ tree: readTree(root), path: relative(root, projectDir) || ".", included: fetch });
-}
-
-function cloneTree(url: string): Tree {
-  const dir = mkdtempSync(join(process.env["TMPDIR"] ?? "/tmp", "model-"));
-  try {
-    execFileSync("git", ["clone", "--quiet", "--depth=1", url, dir], {
-      env: gitEnvironment,
-      stdio: ["ignore", 1, "pipe"],
-    });
-    return readTree(dir);
-  } catch (error) {
-    const { stderr } = error as { stderr?: Buffer };
-    throw new CloneError(`failed to clone git source ${url}: temporary failure: ${String(stderr ?? "").trim()}`);
-  } finally {
-    rmSync(dir, { recursive: true, force: true });
-  }
-}
-
-function readTree(root: string): Tree {
-  const entries = readdirSync(root, { recursive: true, withFileTypes: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .filter((file) => !relative(root, file).startsWith(`.git${sep}`));
-  return new Map(files.map((file) => [relative(root, file), readFileSync(file, "utf8")]));
-}
-
-function rootOf(dir: string): string {
-  const above = join(dir, "..");
-  try {
-    readFileSync(join(dir, ".git", "HEAD"));
-    return dir;
-  } catch {
-    if (above === dir) throw new RenderError("there is no repository");
-    return rootOf(above);
-  }
-}
-
-function headOf(dir: string): string {
-  return readFileSync(join(rootOf(dir), ".git", "HEAD"), "utf8").trim();
 }
 
 function now(): string {
