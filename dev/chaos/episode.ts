@@ -12,7 +12,8 @@ import { readMe, writeEvidence } from "./evidence.ts";
 import { createFaults } from "./faults.ts";
 import type { Traits } from "./orders.ts";
 import { settle } from "./settle.ts";
-import { deployAll, type Stage, type StageOptions, startStage } from "./stage.ts";
+import { deployAll } from "./deploy-all.ts";
+import { type Stage, type StageOptions, startStage } from "./stage.ts";
 import { collectStrays, describeError } from "./strays.ts";
 import { tryStories } from "./tries.ts";
 

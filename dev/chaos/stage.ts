@@ -1,33 +1,27 @@
 /** The world of one episode: repositories, replicas, everything between them, and the actions of users. */
-import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { createKubeClient } from "../../src/kube/client.ts";
+import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
 import { wrongSkip } from "../../src/skipping/skip-audit.ts";
-import {
-  createDeleteDelivery,
-  createDelivery,
-  createPullRequestDelivery,
-  type Delivery as SignedDelivery,
-} from "../bench/delivery.ts";
 import type { GiteaLogin } from "../parts/gitea.ts";
 import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
 import { createWorkCopy } from "../parts/work-copy.ts";
+import { createExpectations } from "./expectations.ts";
 import type { CommentEvent } from "./forge-proxy.ts";
 import { type GitHost, otherBranch, startBareHost, useGiteaHost } from "./git-host.ts";
-import type { Delivery, Expected, History, Push, Rest } from "./history.ts";
+import type { History, Push, Rest } from "./history.ts";
 import { findLeftovers } from "./leftovers.ts";
 import { readQueue } from "./queue-state.ts";
 import { startJournal, type Journal } from "./journal.ts";
 import { type Ledger, startLedger } from "./ledger.ts";
 import { writeModelKluctl } from "./model-program.ts";
-import { createPlan, type DeploymentPlan, type Plan } from "./projects.ts";
-import { createPullRequests, type PullRequestEvent, type PullRequests } from "./pull-requests.ts";
+import { createPeople, type People } from "./people.ts";
+import { createPlan, type Plan } from "./projects.ts";
+import { createPullRequests, type PullRequests } from "./pull-requests.ts";
 import { createEpisodeRedis, type EpisodeRedis } from "./redis.ts";
-import { hashOf, RenderError, renderProject, type Tree } from "./render.ts";
 import { createReplica, leaseMs, type Replica, sweeps, type Version } from "./replica.ts";
 import { createRepository, type Repository } from "./repository.ts";
-import { stampOfPerson } from "./stamps.ts";
+import { waitFor } from "./wait-for.ts";
+import { createWebhooks, type Webhooks } from "./webhooks.ts";
 
 export interface StageOptions {
   /** An empty directory; logs and configurations are written to it. */
@@ -51,7 +45,7 @@ export interface StageOptions {
   readonly clocksMs: readonly number[];
 }
 
-export interface Stage {
+export interface Stage extends Pick<Webhooks, "deliver" | "deliverPullRequest"> {
   readonly plan: Plan;
   readonly repositories: ReadonlyMap<string, Repository>;
   readonly replicas: readonly Replica[];
@@ -68,10 +62,6 @@ export interface Stage {
   readonly sweeps: boolean;
   /** The real kluctl deploys, which does not report when it writes what. */
   readonly isReal: boolean;
-  /** Sends a push event to a replica; never throws. Resolves to the HTTP status, or 0 without an answer. */
-  deliver(push: Push, to: Replica): Promise<number>;
-  /** Sends a pull request event to a replica, likewise. */
-  deliverPullRequest(event: PullRequestEvent, to: Replica): Promise<number>;
   /** Called for each comment that a replica writes, before and after it is written. */
   onComment(listener: CommentListener): void;
   /** Records how many files and sockets the servers have open before anything happens to them. */
@@ -84,17 +74,6 @@ export interface Stage {
 }
 
 export type CommentListener = (event: CommentEvent, by: Replica) => Promise<void>;
-
-/** Actions of users, who talk to the API server directly. */
-export interface People {
-  create(deployment: DeploymentPlan): Promise<void>;
-  remove(deployment: DeploymentPlan): Promise<void>;
-  patch(deployment: DeploymentPlan, patch: object): Promise<void>;
-  /** Changes the content of one of its objects. */
-  touch(deployment: DeploymentPlan, object: string): Promise<void>;
-  /** Deletes one of its objects. */
-  destroy(deployment: DeploymentPlan, object: string): Promise<void>;
-}
 
 const webhookSecret = "a-webhook-secret-of-the-chaos-harness";
 
@@ -119,7 +98,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       path: "/api/v1/namespaces",
       body: { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } },
     });
-    stops.push(() => removeNamespace());
+    stops.push(() => removeNamespace(client, namespace));
 
     const gitHost = options.gitea ? await useGiteaHost(options.gitea, namespace) : await startBareHost(dir);
     const { gitea } = gitHost;
@@ -130,7 +109,6 @@ export async function startStage(options: StageOptions): Promise<Stage> {
 
     const plan = createPlan(namespace, urlOf);
     const pushes: Push[] = [];
-    const deliveries: Delivery[] = [];
     const repositories = new Map(
       await Promise.all(
         plan.repositories.map(async (name) => {
@@ -186,7 +164,10 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     }
     await Promise.all(replicas.map((replica) => replica.start()));
 
-    const people = createPeople();
+    const webhooks = createWebhooks({ gitHost, urlOf, secret: webhookSecret });
+    const people = createPeople({ client, namespace, ledger });
+    const expectations = createExpectations(repositories, urlOf);
+    const { treeOf } = expectations;
     const pullRequests =
       gitea && createPullRequests({ gitea, plan, repositories, treeOf, liveObjects: () => ledger.liveObjects() });
     const buried = new Set<Replica>();
@@ -208,15 +189,8 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       stop,
       sweeps: options.sweeps,
       isReal: options.kluctl !== undefined,
-      deliver,
-      async deliverPullRequest({ action, number, pullRequest, repository: { name } }, to) {
-        const names = { url: urlOf(name), repoName: `${gitHost.prefix}${name}` };
-        const at = Date.now();
-        const delivery = createPullRequestDelivery({ ...names, action, number, pullRequest }, webhookSecret);
-        const status = await send(delivery, to);
-        deliveries.push({ repo: name, commit: undefined, pullRequest: `${action} #${number}`, at, status });
-        return status;
-      },
+      deliver: webhooks.deliver,
+      deliverPullRequest: webhooks.deliverPullRequest,
       onComment: (listener) => void commentListeners.push(listener),
       countDescriptors() {
         for (const { name, descriptors } of replicas) firstDescriptors.set(name, descriptors() ?? 0);
@@ -244,7 +218,8 @@ export async function startStage(options: StageOptions): Promise<Stage> {
           const ready = await Promise.all(living.map((replica) => replica.isReady().catch(() => false)));
           return ready.every(Boolean);
         });
-        if (!options.sweeps) await redeliver(living);
+        // The first push of each repository was made before there were deployments.
+        if (!options.sweeps) await webhooks.redeliver(pushes.slice(repositories.size), living);
         healedAt = Date.now();
       },
       history: () => ({
@@ -255,11 +230,11 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         leases: inOrder(ledger.leases),
         statuses: ledger.statuses,
         pushes,
-        deliveries,
+        deliveries: webhooks.deliveries,
         rendered: new Map(
           plan.deployments
             .filter(({ includes, reads }) => includes === undefined || reads !== undefined)
-            .map((one) => [one.name, new Map(pushes.flatMap((push) => renderedAt(one, push)))]),
+            .map((one) => [one.name, expectations.atPushes(one, pushes)]),
         ),
         wrongSkips: replicas.flatMap((replica) =>
           replica.logs().flatMap((line) => (line.msg === wrongSkip ? [JSON.stringify(line)] : [])),
@@ -268,139 +243,13 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       rest,
     };
 
-    async function deliver({ repo, commit, paths }: Push, to: Replica): Promise<number> {
-      const names = { url: urlOf(repo), ...(gitea && { repoName: `${gitHost.prefix}${repo}` }) };
-      const at = Date.now();
-      const delivery =
-        commit === undefined
-          ? createDeleteDelivery(names, webhookSecret)
-          : createDelivery({ ...names, commit, paths }, webhookSecret);
-      const status = await send(delivery, to);
-      deliveries.push({ repo, commit, at, status });
-      return status;
-    }
-
-    function send({ body, headers }: SignedDelivery, to: Replica): Promise<number> {
-      return fetch(to.webhooksUrl, {
-        method: "POST",
-        body,
-        headers: { ...headers, "x-gitea-delivery": randomUUID() },
-        signal: AbortSignal.timeout(10_000),
-      }).then(
-        async (answer) => {
-          await answer.arrayBuffer();
-          return answer.status;
-        },
-        () => 0,
-      );
-    }
-
-    /**
-     * Repeats failed deliveries, as git hosts do or users do by hand. Skips the first push of each repository, which
-     * was made before there were deployments.
-     */
-    async function redeliver(to: readonly Replica[]): Promise<void> {
-      for (const push of pushes.slice(repositories.size)) {
-        if (push.commit === undefined) continue;
-        const isTaken = () =>
-          deliveries.some(({ commit, at, status }) => commit === push.commit && at >= push.at && status === 202);
-        await waitFor("a delivery to be taken", async () => {
-          if (isTaken()) return true;
-          for (const replica of to) if ((await deliver(push, replica)) === 202) return true;
-          return false;
-        });
-      }
-    }
-
-    function renderedAt(deployment: DeploymentPlan, { repo, commit }: Push): [string, Expected][] {
-      if (repo !== deployment.repo || commit === undefined) return [];
-      return [[commit, expect(deployment, repositories.get(repo)?.treeAt(commit))]];
-    }
-
-    function treeOf(url: string): Tree {
-      const found = [...repositories.values()].find((one) => one.url === url);
-      if (found?.head() === undefined) throw new RenderError(`${url} has no branch`);
-      return found.tree();
-    }
-
-    function expect({ repo, path }: DeploymentPlan, tree?: Tree): Expected {
-      try {
-        const { objects } = renderProject({ tree: tree ?? treeOf(urlOf(repo)), path, included: treeOf });
-        return { objects: new Map(objects.map(({ metadata, data }) => [metadata.name, data])), hash: hashOf(objects) };
-      } catch (error) {
-        if (error instanceof RenderError) return { error: error.message };
-        throw error;
-      }
-    }
-
-    function createPeople(): People {
-      const resource = ({ name }: { name: string }) =>
-        `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments/${name}`;
-      const object = ({ name }: DeploymentPlan, one: string) =>
-        `/api/v1/namespaces/${namespace}/configmaps/${name}-${one}`;
-      const ignoreMissing = (error: { status?: number }) => {
-        if (error.status !== 404) throw error as Error;
-      };
-      let touches = 0;
-      /** Returns the version it wrote; `undefined` if there is no such object. */
-      const write = async (deployment: DeploymentPlan, one: string): Promise<string | undefined> => {
-        const metadata = { annotations: stampOfPerson(++touches) };
-        const body = { metadata, data: { color: `of a person, ${Date.now()}` } };
-        const path = object(deployment, one);
-        const written = await client.request({ method: "PATCH", path, body }).catch(ignoreMissing);
-        return (written as { metadata: { resourceVersion: string } } | undefined)?.metadata.resourceVersion;
-      };
-      return {
-        touch: async (deployment, one) => void (await write(deployment, one)),
-        async create({ name, spec, annotations }) {
-          const body = {
-            apiVersion: "gitops.kluctl.io/v1beta1",
-            kind: "KluctlDeployment",
-            metadata: { name, namespace, annotations },
-            spec,
-          };
-          const path = resource({ name }).replace(/\/[^/]+$/, "");
-          const create = () =>
-            client.request({ method: "POST", path, body, totalMs: 0 }).then(
-              () => true,
-              (error: { status?: number }) => {
-                if (error.status !== 409) throw error as Error;
-                return !isBeingDeleted(name);
-              },
-            );
-          // A deployment that is still being deleted causes a conflict: wait for its end, which may have to wait for that of
-          // the faults.
-          await waitFor(`${name} to be created`, create, episodeMs);
-        },
-        async remove(deployment) {
-          await client.request({ method: "DELETE", path: resource(deployment) }).catch(ignoreMissing);
-        },
-        async patch(deployment, body) {
-          await client.request({ method: "PATCH", path: resource(deployment), body }).catch(ignoreMissing);
-        },
-        async destroy(deployment, one) {
-          const resourceVersion = await write(deployment, one);
-          if (resourceVersion === undefined) return;
-          // If a run has written it meanwhile, the deletion would be taken for that run's.
-          const body = { apiVersion: "v1", kind: "DeleteOptions", preconditions: { resourceVersion } };
-          await client
-            .request({ method: "DELETE", path: object(deployment, one), body })
-            .catch((error: { status?: number }) => error.status === 409 || ignoreMissing(error));
-        },
-      };
-    }
-
-    function isBeingDeleted(name: string): boolean {
-      return ledger.liveStatuses().get(name)?.deleting === true;
-    }
-
     async function rest(): Promise<Rest> {
       const mayLeaveCauses = versions.length > 1 || replicas.some((replica) => replica.wasKilled());
       const { begun, ...queue } = await readQueue(redis, restMs, mayLeaveCauses);
       const since = Date.now() - restMs;
       const runs = journal.runs().filter(({ startedAt }) => startedAt >= since);
       return {
-        expected: new Map(plan.deployments.map((one) => [one.name, expect(one)])),
+        expected: new Map(plan.deployments.map((one) => [one.name, expectations.atHead(one)])),
         ...queue,
         begun: [
           ...runs.map(({ command, deployment }) => ({ what: `a kluctl ${command}`, subject: deployment })),
@@ -415,20 +264,18 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         }),
       };
     }
-
-    async function removeNamespace(): Promise<void> {
-      const all = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
-      const { items } = await client.list(all);
-      for (const { metadata } of items as { metadata: { name: string } }[]) {
-        const path = `${all}/${metadata.name}`;
-        await client
-          .request({ method: "PATCH", path, body: { metadata: { finalizers: null } } })
-          .catch(() => undefined);
-        await client.request({ method: "DELETE", path }).catch(() => undefined);
-      }
-      await client.request({ method: "DELETE", path: `/api/v1/namespaces/${namespace}` }).catch(() => undefined);
-    }
   }
+}
+
+async function removeNamespace(client: KubeClient, namespace: string): Promise<void> {
+  const all = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
+  const { items } = await client.list(all);
+  for (const { metadata } of items as { metadata: { name: string } }[]) {
+    const path = `${all}/${metadata.name}`;
+    await client.request({ method: "PATCH", path, body: { metadata: { finalizers: null } } }).catch(() => undefined);
+    await client.request({ method: "DELETE", path }).catch(() => undefined);
+  }
+  await client.request({ method: "DELETE", path: `/api/v1/namespaces/${namespace}` }).catch(() => undefined);
 }
 
 /** Sorted by revision, because the events of three watches arrive in no common order. */
@@ -436,40 +283,8 @@ function inOrder<T extends { readonly version: number }>(writes: readonly T[]): 
   return writes.toSorted((a, b) => a.version - b.version);
 }
 
-/** Long enough for a busy machine. */
-const patienceMs = 180_000;
-/** No episode takes longer. */
-const episodeMs = 1_800_000;
-
-async function waitFor(what: string, is: () => Promise<boolean> | boolean, withinMs = patienceMs): Promise<void> {
-  const until = performance.now() + withinMs;
-  while (!(await is())) {
-    if (performance.now() > until) throw new Error(`waited ${withinMs / 1_000} s for ${what}`);
-    await sleep(100);
-  }
-}
-
 /** For this long nothing may begin, except for checks by the interval, so that the system counts as at rest. */
 const restMs = 8_000;
 
 /** Two sweeps and one Lease. */
 export const settleMs = 2 * sweeps.soon + leaseMs;
-
-/** Creates all deployments and waits until they have settled. */
-export async function deployAll({ plan, people, ledger, countDescriptors }: Stage): Promise<void> {
-  // Deployments that share a discriminator are created later, so that it is certain which of them was first.
-  const later = plan.deployments.filter(
-    ({ group }, i) => plan.deployments.findIndex((one) => one.group === group) < i && group,
-  );
-  const first = plan.deployments.filter((one) => !later.includes(one));
-  for (const deployments of [first, later]) {
-    await Promise.all(deployments.map((one) => people.create(one)));
-    await waitFor("the first deploys", () =>
-      deployments.every(({ name }) => {
-        const status = ledger.liveStatuses().get(name);
-        return status?.status.ready !== undefined && !status.status.reconciling && status.status.observedCommit;
-      }),
-    );
-  }
-  countDescriptors();
-}
