@@ -20,8 +20,8 @@ export function showStored(texts: StoredTexts, known: readonly string[]): ShownR
  */
 export function showNow({ reducedResult, compactedObjects }: StoredTexts, known: readonly string[]): ShownResult {
   const document = { ...(parse(reducedResult) as object), compactedObjects: parse(compactedObjects) };
-  const renderedFrom = namesInputs(document);
-  const shown = showResult(maskStored(toCommandResult(document), known));
+  const { result, texts: renderedFrom } = maskStored(toCommandResult(document), known, namesInputs(document));
+  const shown = showResult(result);
   return renderedFrom.length === 0 ? shown : { ...shown, renderedFrom };
 }
 

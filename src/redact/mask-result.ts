@@ -54,13 +54,27 @@ export async function maskSafely(result: CommandResult, { known, signal, log }: 
   }
 }
 
+export interface MaskedStored {
+  readonly result: MaskedResult;
+  /** The given texts, masked; empty if the secrets are unknown. */
+  readonly texts: readonly string[];
+}
+
 /**
- * Like `maskResult`, for a stored result. A large one may have been shortened so much that its secrets are unknown:
- * then only the names of the changes are shown.
+ * Like `maskResult`, for a stored result and for other texts from it. A large one may have been shortened so much that its
+ * secrets are unknown: then only the names of the changes are shown.
  */
-export function maskStored(result: CommandResult, known: readonly string[] = []): MaskedResult {
+export function maskStored(
+  result: CommandResult,
+  known: readonly string[] = [],
+  texts: readonly string[] = [],
+): MaskedStored {
   const shortened = result.warnings.some(({ message }) => message.startsWith("The result was too large to be stored"));
-  return shortened ? withParts(result, conceal(result)) : maskResult(result, known);
+  const concealed = (): MaskedStored => ({ result: withParts(result, conceal(result)), texts: [] });
+  if (shortened) return concealed();
+  const redactor = redactorOf(result, known);
+  const masked = { result: withParts(result, maskWith(result, redactor)), texts: texts.map(redactor.text) };
+  return redactor.whyIncomplete() === undefined ? masked : concealed(); // known once everything was searched
 }
 
 /**

@@ -6,7 +6,7 @@ import { parseIncludes, visitInputs } from "../model/includes.ts";
 import { withoutLogin } from "../model/repo-url.ts";
 import { annotation, type AnyDeployment } from "../model.ts";
 
-/** No user reads more. */
+/** No user reads more, and no real name is longer. */
 const mostNamed = 100;
 const longest = 500;
 
@@ -19,8 +19,9 @@ export function namesInputs({ deployment }: JsonObject): string[] {
 
   function add(url: unknown, what: string, name = ""): void {
     if (typeof url !== "string" || url === "") return;
-    const where = [name, withoutLogin(url), what].filter(Boolean).join(" ");
-    found.add(where.replaceAll(/\s+/g, " ").slice(0, longest));
+    const where = [name, withoutSecrets(url), what].filter(Boolean).join(" ").replaceAll(/\s+/g, " ");
+    // Not cut: half a secret would not be found.
+    if (where.length <= longest) found.add(where);
   }
 
   visitInputs(deployment, {
@@ -48,6 +49,11 @@ export function namesInputs({ deployment }: JsonObject): string[] {
   return [...found].toSorted().slice(0, mostNamed);
 }
 
+/** A URL's query often holds a token. */
+function withoutSecrets(url: string): string {
+  return withoutLogin(url.replace(/[?#].*$/s, ""));
+}
+
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
@@ -61,6 +67,6 @@ export function namesIncludes(deployment: AnyDeployment): string[] {
     const names = isArtifact ? refs.map((tag) => `tag ${tag}`) : refs.map(describeRefName);
     const known = commits.find((one) => one.url === url && (refs.length === 0 || refs.includes(one.ref)));
     const at = known === undefined ? "" : `, ${known.commit.slice(0, 7)} or newer`;
-    return `${url} ${names.join(" or ") || "the default branch"}${at}`;
+    return `${withoutSecrets(url)} ${names.join(" or ") || "the default branch"}${at}`;
   });
 }

@@ -29,7 +29,7 @@ test("differences are shown by object, and values of Secrets nowhere", () => {
         ],
         errors: [{ ref: { kind: "", name: "" }, message: `cannot use ${value}` }],
       }),
-    ),
+    ).result,
   );
   expect(shown.objects.map(({ object: name, action }) => [name, action])).toEqual([
     ["ConfigMap shop/settings", "changed"],
@@ -47,7 +47,9 @@ test("for a result stored with fewer details only the changed paths are shown", 
   const message =
     "The result was too large to be stored completely: objects are listed by name only, with their changes.";
   const warnings = [{ ref: { kind: "", name: "" }, message }];
-  const shown = showResult(maskStored(result({ objects: [object("ConfigMap", { changes: [change] })], warnings })));
+  const shown = showResult(
+    maskStored(result({ objects: [object("ConfigMap", { changes: [change] })], warnings })).result,
+  );
   expect(shown.objects[0]?.changes[0]?.path).toBe("data.url");
   expect(JSON.stringify(shown)).not.toContain(value);
 });
@@ -58,7 +60,7 @@ test("lists are cut, and the omitted entries are counted", () => {
     (_, i) => ({ type: "update", jsonPath: `data.${i}`, newValue: "x" }) as const,
   );
   const objects = Array.from({ length: 310 }, () => object("ConfigMap", { changes }));
-  const shown = showResult(maskStored(result({ objects })));
+  const shown = showResult(maskStored(result({ objects })).result);
   expect([shown.objects.length, shown.objectsLeftOut]).toEqual([300, 10]);
   expect([shown.objects[0]?.changes.length, shown.objects[0]?.changesLeftOut]).toEqual([50, 10]);
 });

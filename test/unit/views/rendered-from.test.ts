@@ -11,7 +11,8 @@ test("a result names every repository, artifact and chart of its project once, a
     vars: [{ file: "local.yaml" }, { git: { url: git, ref: { branch: "main" } } }],
     deployments: [
       { git: { url: "https://ann:secret@git.example.com/org/library", ref: { branch: "main" } } },
-      { git: { url: git } },
+      { git: { url: `${git}?private_token=secret#secret` } },
+      { git: { url: `${git}/${"long".repeat(200)}` } },
       { include: "more", renderedInclude: { deployments: [{ git: { url: git, ref: { commit: "1".repeat(40) } } }] } },
       { oci: { url: "oci://registry.test/base", ref: { digest: "sha256:12" } } },
       { oci: { url: "oci://registry.test/other" } },
