@@ -31,6 +31,8 @@ export const DeliveryRecord = z.object({
   /** The number of affected deployments; the first of them by name. */
   matched: count,
   deployments: z.array(z.string()),
+  /** Of a push that affected more: its repository, by each of its URLs. */
+  repos: z.array(z.string()).optional(),
   /** Those among `deployments` that only include the repository. */
   including: z.array(z.string()).optional(),
   /** Flux's GitRepositories that Flux was made to fetch; the first of them by name. */

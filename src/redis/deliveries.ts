@@ -9,7 +9,7 @@ import type { Receipt } from "../model/receipt.ts";
 import { parseJson } from "../kit/json.ts";
 import type { Logger } from "../log.ts";
 import type { GitEvent } from "../model.ts";
-import { withoutLogin } from "../model/repo-url.ts";
+import { reposOfUrls, withoutLogin } from "../model/repo-url.ts";
 import { createBufferedWriter } from "./buffered-writer.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 
@@ -195,7 +195,12 @@ function commitOf(event: GitEvent): string | undefined {
 
 function toJson(unwritten: Unwritten): string {
   const again = unwritten.again && EventAgain.safeParse(unwritten.again).data;
-  return JSON.stringify({ ...unwritten, again, replayable: again && true });
+  return JSON.stringify({ ...unwritten, again, repos: reposOf(unwritten), replayable: again && true });
+}
+
+/** Only if it has to be known of which others it may be: `repoName` is the same on every host. */
+function reposOf({ again: event, matched, deployments }: Unwritten): readonly string[] | undefined {
+  return event?.kind === "push" && matched > deployments.length ? [...reposOfUrls(event.repoUrls)] : undefined;
 }
 
 /** Returns `undefined` for records of another version. */

@@ -115,13 +115,15 @@ function findHead(
 function isPushTo(push: DeliveryRecord, { key, repo, spec }: Deployment): boolean {
   const { event, repoName, ref, deployments, including, ignored } = push;
   const followed = spec.source.kind === "git" ? refName(spec.source.ref, {}) : undefined;
-  if (event !== "push" || (followed !== undefined && ref !== followed)) return false;
+  if (event !== "push" || repo === undefined || (followed !== undefined && ref !== followed)) return false;
   const name = keyText(key);
-  const isAffected = namesNotAll(push)
-    ? !ignored.some(({ deployment }) => deployment === name)
-    : deployments.includes(name);
-  const isRepo = repoName !== undefined && repo?.toLowerCase().endsWith(`/${repoName.toLowerCase()}`) === true;
-  return isAffected && including?.includes(name) !== true && isRepo;
+  if (including?.includes(name)) return false;
+  if (deployments.includes(name))
+    return repoName !== undefined && repo.toLowerCase().endsWith(`/${repoName.toLowerCase()}`);
+  // A repository on another host may have the same name, and belong to somebody else.
+  return (
+    namesNotAll(push) && push.repos?.includes(repo) === true && !ignored.some(({ deployment }) => deployment === name)
+  );
 }
 
 /** The record of a push to many deployments names only some of them. */

@@ -32,7 +32,7 @@ export function limitForges(forges: readonly PageForge[], sees: Sees): readonly 
 function limitDeliveries(deliveries: readonly DeliveryRecord[], sees: Sees): DeliveryRecord[] {
   const isSeen = seesKey(sees);
   // Who may see deployments of a namespace may not be allowed to see its GitRepositories.
-  return deliveries.flatMap(({ fluxSources: _, ...delivery }) => {
+  return deliveries.flatMap(({ fluxSources: _, repos: _repos, ...delivery }) => {
     const deployments = delivery.deployments.filter(isSeen);
     const ignored = delivery.ignored.filter(({ deployment }) => isSeen(deployment));
     const including = delivery.including?.filter(isSeen);

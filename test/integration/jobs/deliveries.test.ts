@@ -50,6 +50,7 @@ test("the latest deliveries are stored in limited number, and forged ones do not
     ...{ matched: 1, deployments: ["shop/staging"], queued: 1, ignoredMore: 10 },
   });
   expect(genuine?.ignored).toHaveLength(50);
+  expect(genuine?.repos).toBeUndefined();
   expect(found.map(({ replayable = false }) => replayable)).toEqual([...Array<boolean>(20).fill(false), true]);
   expect(await open().event("gitea", "d")).toEqual({ ...push, changed: { complete: false, paths: [] } });
   expect(await open().event("gitea", "another")).toBeUndefined();
@@ -62,4 +63,17 @@ test("the latest deliveries are stored in limited number, and forged ones do not
   expect(JSON.stringify(all)).not.toContain("canary");
   expect(JSON.stringify(await client.lrange(key, 0, -1))).not.toContain("a-path");
   expect(await client.pttl(key)).toBeGreaterThan(0);
+});
+
+test("the record of a push to more deployments than it names has the repository of all of them", async () => {
+  const redis = useRedisServer();
+  await redis.start();
+  const deliveries = createDeliveries({
+    ...{ connection: redis.producer(), prefix: uniquePrefix(), log: pino({ level: "silent" }) },
+  });
+  const receipt = { delivery: "d", matched: 60, deployments: ["shop/staging"], queued: 60, ignored: [] };
+  const repoUrls = ["https://git.example.com/Org/shop.git", "ssh://git@git.example.com/org/shop"];
+  deliveries.record(answered({ receipt, event: { ...push, repoUrls } }));
+  await deliveries.flush();
+  expect((await deliveries.latest("gitea"))[0]?.repos).toEqual(["git.example.com/org/shop"]);
 });

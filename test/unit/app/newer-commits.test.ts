@@ -75,7 +75,7 @@ test("only some logins are read for one list; the last pushes are known of the o
   const jobs = new Map(deployments.map(({ key }) => [`${key.namespace}/shop`, { state: "waiting" } as const]));
   const push = {
     ...{ event: "push", at: 1, ref: "refs/heads/main", commit: pushed, repoName: "org/shop" },
-    ...{ matched: 300, deployments: ["team-0/shop"], ignored: [] },
+    ...{ matched: 300, deployments: ["team-0/shop"], repos: [deployments[0]!.repo], ignored: [] },
   } as unknown as DeliveryRecord;
   const { find, asked } = setUp(deployments, jobs, { deliveries: { latest: () => Promise.resolve([push]) } });
   expect((await find()).size).toBe(300);

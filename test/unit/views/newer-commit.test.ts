@@ -119,18 +119,23 @@ test("a deployment that is pinned, malformed, deleted or from a registry follows
 
 test("a push to more deployments than its record names may concern any of them but those that it ignored", () => {
   const job = { state: "waiting" } as const;
-  const push = aPush({ matched: 60, deployments: ["shop/other"] });
+  const { repo } = at(old);
+  const push = aPush({ matched: 60, deployments: ["shop/other"], repos: [repo] });
   expect(find(at(old), { job, deliveries: [push] })?.commit).toBe(newer);
   const ignored = [{ deployment: "shop/prod", reason: "suspended" }];
   expect(find(at(old), { job, deliveries: [{ ...push, ignored }] })).toBeUndefined();
+  // Of the same name, and somebody else's; or stored by a version that did not say.
+  for (const repos of [["other.example.com/org/shop"], undefined])
+    expect(find(at(old), { job, deliveries: [{ ...push, repos }] })).toBeUndefined();
 });
 
 test("of many deployments, those are found of which each would be found alone", () => {
   const key = (name: string) => ({ namespace: "shop", name });
+  const { repo } = at(old);
   const names = ["named", "cut", "idle", "suspended", "git"];
   const of = (name: string) => ({ ...at(old, { spec: { suspend: name === "suspended" } }), key: key(name) });
   const deliveries = [aPush({ deployments: ["shop/named", "shop/idle", "shop/suspended"], matched: 3 })];
-  const cut = aPush({ at: 91_000, commit: newest, deployments: ["shop/others"], matched: 9 });
+  const cut = aPush({ at: 91_000, commit: newest, deployments: ["shop/others"], matched: 9, repos: [repo] });
   const jobs = new Map(["named", "cut", "git"].map((name) => [`shop/${name}`, { state: "waiting" } as const]));
   const found = (also: typeof deliveries, headsOf?: () => NewerCommitFacts["heads"]) =>
     findNewerCommits(names.map(of), {
