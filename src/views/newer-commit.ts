@@ -7,7 +7,7 @@ import { dependencyReason } from "../guards/depends-on.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { inOneLine } from "../reconcile/status/first-error.ts";
 import { isAwaitingHealth, isReconciling, pendingCommitOf, readyCondition } from "../reconcile/status/conditions.ts";
-import { isBefore } from "./trace.ts";
+import { isBefore, isReconciledSince } from "./trace.ts";
 
 export interface NewerCommit {
   readonly commit: string;
@@ -107,8 +107,10 @@ function findHead(
   const { source } = deployment.spec;
   if (source.kind !== "git" || source.ref.commit !== undefined) return undefined;
   const [push] = pushes.filter((one) => isPushTo(one, deployment)).toSorted((a, b) => b.at - a.at);
-  if (heads !== undefined && heads.askedAt >= (push?.at ?? 0)) return commitOf(source.ref, heads.heads);
-  return push === undefined || isBefore(push, deployment.status, { all: deliveries, now }) ? undefined : push.commit;
+  const { status } = deployment;
+  if (heads !== undefined && heads.askedAt >= (push?.at ?? 0))
+    return isReconciledSince(status, heads.askedAt, now) ? undefined : commitOf(source.ref, heads.heads);
+  return push === undefined || isBefore(push, status, { all: deliveries, now }) ? undefined : push.commit;
 }
 
 /** Whether the push was to what the deployment follows now, and affected it. */

@@ -228,7 +228,12 @@ export function isBefore(
   status: DeploymentStatus,
   { all, now }: { readonly all: readonly DeliveryRecord[]; readonly now: number },
 ): boolean {
-  return isAfter(lookBegan(status), push.at, now) || isPushedAfter(status.observedCommit, push, all);
+  return isReconciledSince(status, push.at, now) || isPushedAfter(status.observedCommit, push, all);
+}
+
+/** Whether a reconciliation that began after this time has recorded its commit. */
+export function isReconciledSince(status: DeploymentStatus, at: number, now: number): boolean {
+  return isAfter(lookBegan(status), at, now);
 }
 
 /** Traces the end of a commit that is still the newest. */

@@ -94,6 +94,9 @@ test("a push that the deployment has gone beyond is no newer commit", () => {
   const document = { startTime: new Date(95_000).toISOString() };
   const reconciled = at(old, { status: { lastDriftDetectionResult: { document } as never } });
   expect(find(reconciled, { job, deliveries: [aPush()] })).toBeUndefined();
+  // Another server, or a sweep, may have asked git before it was reconciled.
+  expect(find(reconciled, { job, heads: answer(newer, 80_000) })).toBeUndefined();
+  expect(find(reconciled, { job, heads: answer(newer, 97_000) })?.commit).toBe(newer);
   const pushes = [aPush({ at: 50_000 }), aPush({ at: 51_000, commit: old })];
   expect(find(at(old), { job, deliveries: pushes })).toBeUndefined();
 });
