@@ -55,7 +55,8 @@ export function findNewerCommit(deployment: AnyDeployment, facts: NewerCommitFac
     const pending = pendingCommitOf(deployment);
     return pending === undefined ? undefined : { commit: pending, why: "suspended" };
   }
-  const head = findHead(deployment, facts);
+  // The search is through all stored pushes, and most deployments of a list wait for nothing.
+  const head = mayHaveNewerCommit(deployment, facts.job) ? findHead(deployment, facts) : undefined;
   if (head !== undefined && head !== status.observedCommit) {
     const wait = findWait(deployment, facts);
     if (wait !== undefined) return { commit: head, ...wait };
@@ -115,7 +116,7 @@ function findHead(
 
 /** Whether the push was to what the deployment follows now, and affected it. */
 function isPushTo(push: DeliveryRecord, { key, repo, spec }: Deployment): boolean {
-  const { event, repoName, ref, deployments, including, ignored } = push;
+  const { event, repoName, ref, deployments, including } = push;
   const followed = spec.source.kind === "git" ? refName(spec.source.ref, {}) : undefined;
   if (event !== "push" || repo === undefined || (followed !== undefined && ref !== followed)) return false;
   const name = keyText(key);
@@ -124,7 +125,9 @@ function isPushTo(push: DeliveryRecord, { key, repo, spec }: Deployment): boolea
     return repoName !== undefined && repo.toLowerCase().endsWith(`/${repoName.toLowerCase()}`);
   // A repository on another host may have the same name, and belong to somebody else.
   return (
-    namesNotAll(push) && push.repos?.includes(repo) === true && !ignored.some(({ deployment }) => deployment === name)
+    namesNotAll(push) &&
+    push.repos?.includes(repo) === true &&
+    !push.ignored.some(({ deployment }) => deployment === name)
   );
 }
 

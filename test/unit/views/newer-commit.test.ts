@@ -169,3 +169,17 @@ test("a list says that a newer commit waits beside what else the deployment wait
   );
   expect(withNewerCommit({ why: undefined, commit: old }, undefined)).toBeUndefined();
 });
+
+test("pushes are not searched for a ready deployment without a job, nor what a push to another repository ignored", () => {
+  const { repo } = at(old);
+  const unread = (field: keyof DeliveryRecord, fields: Partial<DeliveryRecord>) =>
+    Object.defineProperty(aPush({ matched: 60, deployments: ["shop/other"], ...fields }), field, {
+      get() {
+        throw new Error(`${field} was read`);
+      },
+    });
+  const job = { state: "waiting" } as const;
+  expect(find(at(old), { deliveries: [unread("ref", { repos: [repo] })] })).toBeUndefined();
+  expect(find(at(old), { job, deliveries: [unread("ignored", { repos: ["git.example.com/a/b"] })] })).toBeUndefined();
+  expect(() => find(at(old), { job, deliveries: [unread("ignored", { repos: [repo] })] })).toThrow("was read");
+});
