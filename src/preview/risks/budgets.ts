@@ -41,7 +41,7 @@ interface Budget {
 export function describeBudget(ref: ObjectRef, states: States, near: (namespace: string) => Neighbours): string[] {
   const { namespace = "" } = ref;
   if (isDisruptionBudget(ref)) return newlyBlocksEviction(states, near(namespace).workloads) ? [noEviction] : [];
-  if (isQuota(ref)) return describeQuota(states);
+  if (isQuota(ref)) return describeQuota(ref, states, near(namespace).quotas);
   if (!isScalable(ref)) return [];
   return [...describeScaledDown(ref, states, near(namespace)), ...describeExcess(ref, near(namespace).quotas)];
 }
@@ -172,8 +172,11 @@ function toWorkload({ ref, rendered, remote }: ResultObject): Workload {
 }
 
 /** What no limit restricted before, an added one does. */
-function describeQuota({ before, after }: States): string[] {
-  if (before === undefined) return [];
+function describeQuota(ref: ObjectRef, { before, after }: States, quotas: () => Quotas): string[] {
+  if (before === undefined)
+    return quotas().isExceededAtOnce(ref)
+      ? ["the project's pods exceed it already: those that end are not replaced"]
+      : [];
   const known = entriesIn(before, "spec", "hard");
   const lowered = [...entriesIn(after, "spec", "hard")]
     .filter(([name, value]) => !known.has(name) || isLess(value, known.get(name)))

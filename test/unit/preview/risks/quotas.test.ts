@@ -93,3 +93,32 @@ test("a quota that was exceeded before, and pods of which an autoscaler decides,
   expect(excessOf(created("apps/Deployment", workload({})), [quota({ pods: 0 })])).toBe(0);
   expect(excessOf(created("apps/DaemonSet", workload({ replicas: 3 })), [quota({ pods: 0 })])).toBe(0);
 });
+
+test("what else is used counts only as far as the share of the project's own pods in it is known", () => {
+  // Before: 2 × 250m that the project states, of 900m that are used.
+  const limit = quota({ "requests.cpu": "1" }, { used: { "requests.cpu": "900m" } });
+  const of = (cpu: string | undefined, init: readonly object[] = []): object => {
+    const { spec } = workload({ replicas: 2, requests: cpu === undefined ? {} : { cpu } });
+    const { containers } = spec.template.spec;
+    return { spec: { ...spec, template: { spec: { containers, ...(init.length > 0 && { initContainers: init }) } } } };
+  };
+  const from = (before: object, after: object) => excessOf(changed("apps/Deployment", before, after), [limit]);
+  const init = [{ name: "migrate", resources: { requests: { cpu: "450m" } } }];
+  expect(from(of("250m"), of("350m"))).toBe(1);
+  // The 900m may be the project's own, by a default of the namespace or by what an init container needs.
+  expect(from(of(undefined), of("350m"))).toBe(0);
+  expect(from(of("250m", init), of("350m", init))).toBe(0);
+  expect(from(of("250m", init), of("600m"))).toBe(1);
+});
+
+test("a new quota below what the project already runs is a risk, and a larger one is none", () => {
+  const fresh = (hard: object) => created("/ResourceQuota", { spec: { hard } });
+  const web = named("web", unchanged("apps/Deployment", workload({ replicas: 3, ...small })));
+  const at = (hard: object) => linesOf(fresh(hard), { beside: [web] });
+  const already = ["availability: the project's pods exceed it already: those that end are not replaced"];
+  expect(at({ pods: 2 })).toEqual(already);
+  expect(at({ "limits.memory": "512Mi" })).toEqual(already);
+  expect(at({ pods: 3, "requests.cpu": "1" })).toEqual([]);
+  const shrinking = named("web", grown({ replicas: 3 }, { replicas: 2 }));
+  expect(linesOf(fresh({ pods: 2 }), { beside: [shrinking] })).toEqual([]);
+});
