@@ -114,15 +114,13 @@ export function createReportWriter(deps: ReportWriterDeps) {
       const stale = whyStale(report, now, await base);
       if (stale === undefined) {
         const { report: followed, againMs: laterMs } = ahead ?? (await merges.follow(report, now, signal));
-        const mark = await withoutWaiting(key, outdated);
+        const mark = await withoutWaiting(key);
         return await write(forge, markStale(followed, mark), { now, comments, laterMs }, signal);
       }
       const waitedMs = stale.cause === "pull-request" ? await deps.waitedMs?.(key) : undefined;
       const waiting = markWaiting(report, now, waitedMs);
       if (waiting !== undefined) {
-        const { startedAt } = report;
-        const before = outdated?.startedAt === startedAt ? outdated : undefined;
-        await reports.setStale(key, { ...before, startedAt, waiting: waiting.waiting });
+        await noteWaiting(key, { startedAt: report.startedAt, waiting: waiting.waiting });
         await postComment(forge, waiting, comments, signal);
         return { outcome: { kind: "skipped", why: "its next preview waits for others" }, isOwed: true };
       }
@@ -133,8 +131,16 @@ export function createReportWriter(deps: ReportWriterDeps) {
     }
   }
 
+  /** Read again, as below: previews change the mark while the host is asked, and that must not be lost. */
+  async function noteWaiting(key: PullRequestKey, waiting: Staleness): Promise<void> {
+    const mark = await reports.stale(key);
+    const others = mark?.startedAt === waiting.startedAt ? mark : undefined;
+    await reports.setStale(key, { ...others, ...waiting });
+  }
+
   /** The pull request is again what was compared, so that no other result is awaited. */
-  async function withoutWaiting(key: PullRequestKey, mark: Staleness | undefined): Promise<Staleness | undefined> {
+  async function withoutWaiting(key: PullRequestKey): Promise<Staleness | undefined> {
+    const mark = await reports.stale(key);
     if (mark?.waiting === undefined) return mark;
     const { waiting: _, ...others } = mark;
     const rest = others.until === undefined ? undefined : others;

@@ -221,6 +221,28 @@ test("a pull request that is back at what was compared waits for nothing, on its
   expect(await reports.stale(key)).toEqual({ startedAt, until: 5 });
 });
 
+test("what a preview notes while the host is asked is kept when a report begins or ends to wait", async () => {
+  const { write, forge, preview, reports } = await setUp();
+  const { startedAt } = aReport();
+  const waiting = { head: "2".repeat(40), baseBranch: "main" };
+  const { pullRequest } = forge;
+  let noted: object = {};
+  forge.pullRequest = async (...asked) => {
+    await reports.setStale(key, { ...(await reports.stale(key)), startedAt, ...noted });
+    return pullRequest(...asked);
+  };
+  forge.put(7, { head: waiting.head });
+  preview.waitedMs = 10_000;
+  noted = { until: 5 };
+  await write();
+  expect(await reports.stale(key)).toEqual({ startedAt, until: 5, waiting });
+
+  forge.put(7, { head: headCommit });
+  noted = { until: 9, reported: true };
+  await write();
+  expect(await reports.stale(key)).toEqual({ startedAt, until: 9, reported: true });
+});
+
 test("the base of a library is read under the URL that the shown deployment includes", async () => {
   const library = "https://git.example.com/org/library";
   const consumer = aDeployment({ annotations: { [annotation.includes]: `${library} refs/heads/main` } });
