@@ -335,7 +335,8 @@ export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
 
 /** The report, marked if it is the outdated one. */
 export function markStale(report: Report, stale: Staleness | undefined): Report {
-  if (stale?.startedAt !== report.startedAt) return report;
+  // No other preview follows once the pull request is closed, and nobody removes the mark then.
+  if (stale?.startedAt !== report.startedAt || !isOpen(report)) return report;
   if (stale.waiting !== undefined) return { ...toShown(report), waiting: stale.waiting };
   return report.state === "done" && stale.until !== undefined ? { ...report, staleUntil: stale.until } : report;
 }

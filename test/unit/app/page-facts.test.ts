@@ -38,6 +38,19 @@ test("readers of a pull request share what was read, and see that it is outdated
   await expect.poll(async () => (await facts.pullRequest(pullRequest))?.staleness).toBeUndefined();
 });
 
+test.each(["merged", "closed"] as const)(
+  "a %s pull request waits for no preview, whatever was noted before",
+  async (state) => {
+    const reports = fakeReports();
+    const report = aReport({ state });
+    await reports.save(report);
+    const { pullRequest, startedAt } = report;
+    await reports.setStale(pullRequest, { startedAt, waiting: { head: "2".repeat(40), baseBranch: "main" } });
+    const shown = await createPageFacts({ reports } as unknown as PageFactsDeps).pullRequest(pullRequest);
+    expect([shown?.name, shown?.staleness]).toEqual(["gitea:org/shop#7", undefined]);
+  },
+);
+
 test("pull requests of a library that deployments only include are listed, and found by their commit", async () => {
   const url = "https://git.example.com/org/library";
   const reports = fakeReports();
