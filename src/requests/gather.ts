@@ -23,7 +23,7 @@ const againMs = 5_000;
 export function gatherRequests({ enqueue, refused, log }: GatheredDeps): Gathered {
   const gathered = new Map<string, ReconcileRequest>();
   let planned: NodeJS.Timeout | undefined;
-  let queueing: Promise<void> = Promise.resolve();
+  let queueing: Promise<unknown> = Promise.resolve();
   let stopped = false;
 
   const idOf = ({ deployment, cause }: ReconcileRequest) => `${keyText(deployment)} ${cause}`;
@@ -49,7 +49,8 @@ export function gatherRequests({ enqueue, refused, log }: GatheredDeps): Gathere
   function plan(afterMs: number): void {
     planned ??= setTimeout(() => {
       planned = undefined;
-      queueing = queueAll();
+      // One that Redis still holds may be refused after the next has begun.
+      queueing = Promise.all([queueing, queueAll()]);
     }, afterMs);
   }
 
