@@ -262,8 +262,7 @@ function endOf(
   } else if (!applied && steps.every(({ step }) => step !== "rendered") && status.lastPrepareError === undefined) {
     more.push({ step: "rendered", words: "" });
   }
-  const includes = namesIncludes(deployment);
-  if (includes.length > 0) more.push({ step: "note", words: `also rendered from ${includes.join("; ")}` });
+  if ([...steps, ...more].some(({ step }) => step === "rendered")) more.push(...noteIncludes(deployment));
   const state = (of: TracedDeployment["state"]) => ({ deployment: name, state: of, steps: [...steps, ...more] });
   if (ready?.status === "False") {
     more.push({ step: "failed", words: why ?? ready.message });
@@ -279,6 +278,17 @@ function endOf(
     more.push({ step: "healthy", at, words: checked ? "validated" : "Ready; validation is disabled" });
   } else more.push({ step: "note", words: why ?? "not ready yet" });
   return state(applied ? "applied" : "unchanged");
+}
+
+/** A project may include a hundred, and what it includes now is also known of a commit that was not rendered. */
+const mostIncludesNamed = 5;
+
+function noteIncludes(deployment: Deployment | MalformedDeployment): TraceStep[] {
+  const includes = namesIncludes(deployment);
+  if (includes.length === 0) return [];
+  const left = includes.length - mostIncludesNamed;
+  const named = [...includes.slice(0, mostIncludesNamed), ...(left > 0 ? [`and ${left} more`] : [])];
+  return [{ step: "note", words: `also rendered from ${named.join("; ")}` }];
 }
 
 /** Whether the current commit came with a later push: the only known time if a deployment cannot be rendered. */

@@ -196,4 +196,16 @@ test("a commit names what was rendered with it, as far as that is recorded", () 
     ["note", "also rendered from https://git.example.com/org/library branch main"],
     ["healthy", "Ready; validation is disabled"],
   ]);
+  const many = Array.from({ length: 8 }, (_, n) => `https://git.example.com/org/library-${n} refs/heads/main`);
+  const words = (status: Parameters<typeof trace>[0], facts: Parameters<typeof trace>[1]) =>
+    trace(status, facts)
+      .deployments[0]?.steps.map((one) => one.words)
+      .join("\n");
+  const long = { annotations: { [annotation.includes]: many.join("\n") } };
+  const all = words({ observedCommit: commit }, { ...long, results: [deployed()] });
+  expect(all).toMatch(/library-0 .*library-4 branch main; and 3 more$/m);
+  expect(all).not.toContain("library-5");
+  // What is recorded is of an earlier commit.
+  const failed = { observedCommit: commit, lastPrepareError: "no such file" };
+  expect(words(failed, { annotations })).not.toContain("also rendered");
 });
