@@ -10,7 +10,6 @@ import { addressOf, ageText, driftText, keyOf, narrow, short, untilText } from "
 
 const rowHeights = { wide: 48, narrow: 92 };
 const newerEveryMs = 3_000;
-const none: readonly PageNewerCommit[] = [];
 /** Extra rows rendered above and below the visible ones. */
 const spare = 8;
 const isOnly = (text: string): text is Only => text === "drift" || text === "" || text in healthWords;
@@ -23,8 +22,8 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
   });
   useEffect(() => keepPicked({ search: text, only }), [text, only]);
   const now = useNow();
-  const { value: newer = none } = useFact<readonly PageNewerCommit[]>("newer-commits", newerEveryMs);
-  const withNewer = useMemo(() => withNewerCommits(all ?? [], newer), [all, newer]);
+  const { value: newer, problem } = useFact<readonly PageNewerCommit[]>("newer-commits", newerEveryMs);
+  const withNewer = useMemo(() => withNewerCommits(all ?? [], newer, problem), [all, newer, problem]);
   const shown = useMemo(() => selectDeployments(withNewer, text, only), [withNewer, text, only]);
   const counts = useMemo(() => countOf(all ?? []), [all]);
   if (all === undefined) return <p class="quiet">Loading …</p>;

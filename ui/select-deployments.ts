@@ -8,12 +8,13 @@ export type Only = Health | "drift" | "";
 
 export const worstFirst: readonly Health[] = ["failed", "waiting", "working", "suspended", "ready"];
 
-/** Says why newer commits wait, where they do. */
+/** Says why newer commits wait, where they do. None if they could not be read now: what was read before may not wait any more. */
 export function withNewerCommits(
   all: readonly PageDeployment[],
-  newer: readonly PageNewerCommit[],
+  newer: readonly PageNewerCommit[] = [],
+  problem?: string,
 ): readonly PageDeployment[] {
-  if (newer.length === 0) return all;
+  if (newer.length === 0 || problem !== undefined) return all;
   const waiting = new Map(newer.map((one) => [nameOf(one), one]));
   return all.map((one) => {
     const why = withNewerCommit(one, waiting.get(nameOf(one)));

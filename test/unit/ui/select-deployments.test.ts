@@ -59,4 +59,6 @@ test("a newer commit that waits is said, and found by its reason", () => {
   // Nothing else about it changes: it is as healthy as before.
   expect(names(shownToo, "", "")).toEqual(names(all, "", ""));
   expect(withNewerCommits(all, [])).toBe(all);
+  // The last answer stays known while the server does not answer.
+  expect(withNewerCommits(all, [newer], "the server does not respond")).toBe(all);
 });
