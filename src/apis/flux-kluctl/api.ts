@@ -42,21 +42,23 @@ export const legacyApi: DeploymentApi = {
       onChange: (key) => onChange((resource) => repositoryOf(resource) === keyText(key)),
     });
     return {
-      parse(object) {
+      parse(object, known) {
         const resource = parseResource(object);
         if (resource === undefined) return undefined;
         const { gitRepository: key } = referencesOf(resource.spec, resource.metadata.namespace);
         const gitRepository = key && repositories.find(key);
-        return gitRepository === "pending" ? "pending" : toEntry(resource, { gitRepository });
+        return gitRepository === "pending"
+          ? "pending"
+          : toEntry(resource, { gitRepository }, known?.(resource.metadata));
       },
       references: repositories,
     };
   },
   createReader(deps) {
     const readContext = createContextReader(deps);
-    return async (object) => {
+    return async (object, known) => {
       const resource = parseResource(object);
-      return resource && toEntry(resource, await readContext(resource));
+      return resource && toEntry(resource, await readContext(resource), known?.(resource.metadata));
     };
   },
 

@@ -16,10 +16,15 @@ import { parseLegacyStatus, toNewerStatus } from "./translate-status.ts";
 
 export type EntryContext = Omit<TranslationContext, "namespace">;
 
-export function toEntry(resource: ApiResource, context: EntryContext): AnyDeployment | undefined {
+/** `known`: the deployment of the same name as it was translated before. */
+export function toEntry(
+  resource: ApiResource,
+  context: EntryContext,
+  known?: AnyDeployment,
+): AnyDeployment | undefined {
   const { metadata, spec } = resource;
   const translation = translateSpec(spec, { namespace: metadata.namespace, ...context });
-  const entry = parseDeployment({
+  const translated = {
     metadata: {
       ...metadata,
       annotations: { ...withAnnotations(metadata.annotations, translation), ...requestAnnotations(resource) },
@@ -27,7 +32,8 @@ export function toEntry(resource: ApiResource, context: EntryContext): AnyDeploy
     },
     spec: translation.spec,
     status: toNewerStatus(parseLegacyStatus(resource.status)),
-  });
+  };
+  const entry = parseDeployment(translated, undefined, known?.uid === metadata.uid ? known.status : undefined);
   if (entry === undefined) return undefined;
   const { problems } = translation;
   if (problems.length > 0) return toMalformed(entry, problems.join("\n"));

@@ -39,11 +39,12 @@ const Resource = z.object({ metadata: Metadata, spec: z.unknown().optional(), st
 /**
  * Returns `undefined` only if the resource has no name or UID. Most resources that the API server sends are known
  * already; `known` finds the previous one, to reuse all of it, or its spec if only the status is new. The generation
- * counts the changes of the spec.
+ * counts the changes of the spec. `knownStatus`: like `known`, if nothing else of the previous one can be reused.
  */
 export function parseDeployment(
   resource: unknown,
   known?: (key: Key) => Deployment | MalformedDeployment | undefined,
+  knownStatus?: DeploymentStatus,
 ): Deployment | MalformedDeployment | undefined {
   const { data } = Resource.safeParse(resource);
   if (data === undefined) return undefined;
@@ -56,7 +57,7 @@ export function parseDeployment(
   const identity: DeploymentIdentity = {
     key,
     ...metadata,
-    status: withSeenTimes(parseStatus(data.status), before?.status),
+    status: withSeenTimes(parseStatus(data.status), before?.status ?? knownStatus),
   };
   const hasSameSpec = before?.generation === generation && generation > 0;
   return { ...identity, ...(hasSameSpec ? ownOf(before) : parseSpec(data.spec)) };

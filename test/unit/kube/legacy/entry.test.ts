@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { type EntryContext, toEntry } from "../../../../src/apis/flux-kluctl/entry.ts";
 import { toLegacyPatch, toNewerStatus, parseLegacyStatus } from "../../../../src/apis/flux-kluctl/translate-status.ts";
 import { applyMergePatch } from "../../../../src/kit/merge-patch.ts";
-import { type Deployment, isMalformed } from "../../../../src/model.ts";
+import { type AnyDeployment, type Deployment, isMalformed } from "../../../../src/model.ts";
 
 const commit = "a".repeat(40);
 const spec = {
@@ -17,6 +17,7 @@ const helmSecrets: EntryContext = { helmSecrets: new Map([["charts", { url: "htt
 function entry(
   over: { spec?: object; status?: object; annotations?: object; finalizers?: string[] } = {},
   context: EntryContext = {},
+  known?: AnyDeployment,
 ) {
   const { annotations, finalizers } = over;
   const metadata = {
@@ -29,7 +30,7 @@ function entry(
     finalizers,
   };
   const raw = { metadata, spec: { ...spec, ...over.spec }, status: over.status };
-  const found = toEntry(parseResource(raw)!, context);
+  const found = toEntry(parseResource(raw)!, context, known);
   if (found === undefined) throw new Error("cannot be named");
   return found;
 }
@@ -175,4 +176,17 @@ test("the status of the earlier controller is understood, whatever its results c
   });
   const broken = { lastDeployResult: { time: "2023-01-01T00:00:00Z", rawResult: "{ [", error: "boom" } };
   expect(sound({ status: broken }).status.lastDeployResult).toMatchObject({ errors: 1 });
+});
+
+test("a deploy in the future, by a clock that was ahead, is as old as its first sight, however often it is read", () => {
+  const rawResult = JSON.stringify({ id: "r1" });
+  const status = { lastDeployResult: { time: "2999-01-01T00:00:00Z", rawResult, objectsHash: "h" } };
+  const first = sound({ status });
+  const deployed = first.status.lastDeployResult!;
+  expect(Date.parse(deployed.endTime)).toBeLessThan(Date.parse("2999-01-01"));
+  const seenAt = "2026-01-01T00:00:00Z";
+  const seen = { ...first, status: { ...first.status, lastDeployResult: { ...deployed, endTime: seenAt } } };
+  expect(sound({ status }, {}, seen).status.lastDeployResult?.endTime).toBe(seenAt);
+  // It is another resource of the same name.
+  expect(sound({ status }, {}, { ...seen, uid: "other" }).status.lastDeployResult?.endTime).not.toBe(seenAt);
 });
