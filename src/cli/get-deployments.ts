@@ -9,7 +9,7 @@ import { listFluxStates } from "./list-flux.ts";
 import type { NewerCommit } from "../views/newer-commit.ts";
 import { withNewerCommit } from "../views/newer-text.ts";
 import { type NewerCommitsOptions, readNewerCommits } from "./newer-commits.ts";
-import { openRedis } from "./redis.ts";
+import { type OpenRedis, openRedisOrWarn } from "./redis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
@@ -39,7 +39,8 @@ With --flux, or flux.statuses in the server's configuration, Kustomizations and 
   NEWER     With -o wide: that newer commit
 
 Whether a newer commit waits in the queue or for a retry is known if this command can reach the server's Redis
-(TOWLINE_REDIS_URL, or in the server's pod). What waits for an approval or until it is resumed is known anyway.
+(TOWLINE_REDIS_URL, or in the server's pod). It has to be the server of the same cluster: deployments are found there by their
+names, and those of another cluster may have the same ones. What waits for an approval or until it is resumed is known anyway.
 
 Examples:
   towline get deployments
@@ -74,13 +75,14 @@ export const defineGetDeployments: Define = (command, { env, columns, out, err }
       const { kubernetes, namespaces } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
-      const redis = await openRedis(cluster.config);
+      let redis: OpenRedis | undefined;
       try {
+        const warned = new Set<string>();
+        const warnOnce = (text: string) => void (warned.has(text) || (warned.add(text), err(text)));
+        redis = await openRedisOrWarn(cluster.config, warnOnce);
         const wanted = { names, selector: flags.selector, namespaces };
         const print = (states: readonly ShownState[], first: boolean) =>
           out(listing(flags.output, states, columns, (shown, wide) => toTable(shown, wide, first)));
-        const warned = new Set<string>();
-        const warnOnce = (text: string) => void (warned.has(text) || (warned.add(text), err(text)));
         const withFlux = names.length === 0 && (flags.flux ?? cluster.config.flux.statuses);
         const read: ReadStates = () => readStates(client, { ...wanted, ...cluster, redis, withFlux, err: warnOnce });
         const states = await read();

@@ -23,6 +23,16 @@ export async function openRedis(config: Config): Promise<OpenRedis | undefined> 
   return { connection, log };
 }
 
+/** For commands that only add to their output what Redis knows. Never throws. */
+export async function openRedisOrWarn(config: Config, warn: (text: string) => void): Promise<OpenRedis | undefined> {
+  try {
+    return await openRedis(config);
+  } catch (error) {
+    warn(`cannot open the server's Redis: ${error instanceof Error ? error.message : String(error)}\n`);
+    return undefined;
+  }
+}
+
 /** Throws with advice if Redis is not configured or does not answer. */
 export async function withRedis<T>(config: Config, work: (redis: Redis, log: Logger) => Promise<T>): Promise<T> {
   const opened = await openRedis(config);
