@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
@@ -133,7 +132,7 @@ func fillRelease(source *view, item releaseToRender, result *renderedRelease) (e
 		}
 		result.Objects = append(result.Objects, objects...)
 	}
-	return addHooks(release, hooks, item.IsUpgrade, result)
+	return addHooks(release, hooks, result)
 }
 
 func parseRelease(resource json.RawMessage) (*helmv2.HelmRelease, error) {
@@ -234,19 +233,23 @@ func addCRDs(release *helmv2.HelmRelease, loaded *chart.Chart, isUpgrade bool, r
 	return nil
 }
 
-// addHooks adds those that an install or upgrade runs. Tests are not among them.
-func addHooks(release *helmv2.HelmRelease, hooks []*releasev1.Hook, isUpgrade bool, result *renderedRelease) error {
-	disabled, events := release.GetInstall().DisableHooks, []releasev1.HookEvent{releasev1.HookPreInstall, releasev1.HookPostInstall}
-	if isUpgrade {
-		disabled, events = release.GetUpgrade().DisableHooks, []releasev1.HookEvent{releasev1.HookPreUpgrade, releasev1.HookPostUpgrade}
-	}
-	if disabled {
-		return nil
+// addHooks adds those that helm-controller may ever run of the release, with the events that make it do so.
+func addHooks(release *helmv2.HelmRelease, hooks []*releasev1.Hook, result *renderedRelease) error {
+	disabled := map[releasev1.HookEvent]bool{
+		releasev1.HookPreInstall:   release.GetInstall().DisableHooks,
+		releasev1.HookPostInstall:  release.GetInstall().DisableHooks,
+		releasev1.HookPreUpgrade:   release.GetUpgrade().DisableHooks,
+		releasev1.HookPostUpgrade:  release.GetUpgrade().DisableHooks,
+		releasev1.HookPreRollback:  release.GetRollback().DisableHooks,
+		releasev1.HookPostRollback: release.GetRollback().DisableHooks,
+		releasev1.HookPreDelete:    release.GetUninstall().DisableHooks,
+		releasev1.HookPostDelete:   release.GetUninstall().DisableHooks,
+		releasev1.HookTest:         !release.GetTest().Enable,
 	}
 	for _, hook := range hooks {
 		var runs []string
 		for _, event := range hook.Events {
-			if slices.Contains(events, event) {
+			if !disabled[event] {
 				runs = append(runs, event.String())
 			}
 		}

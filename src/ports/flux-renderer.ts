@@ -59,7 +59,7 @@ export type RenderedRelease = RenderedObjectsOfRelease | FailedRelease;
 export interface RenderedObjectsOfRelease {
   /** Without hooks. A namespaced object without a namespace belongs to that of the release. */
   readonly objects: readonly Readonly<Record<string, unknown>>[];
-  /** Those that this install or upgrade runs; no tests. */
+  /** Those that Flux may ever run, with the events that make it do so; tests only if the HelmRelease enables them. */
   readonly hooks: readonly { readonly object: Readonly<Record<string, unknown>>; readonly events: readonly string[] }[];
   /** From the directories `crds` of the charts, if the HelmRelease applies them. */
   readonly crds: readonly Readonly<Record<string, unknown>>[];

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { ApiError } from "../../../errors.ts";
 import { field, type JsonObject } from "../../../kit/json.ts";
-import { annotation, type CommandResult, type ResultError, type ResultObject } from "../../../model.ts";
+import { annotation, type CommandResult, refId, type ResultError, type ResultObject } from "../../../model.ts";
 import type { Preview } from "../../../model/report.ts";
 import type { RenderedRelease } from "../../../ports/flux-renderer.ts";
 import type { PreviewCluster } from "../../../ports/preview-cluster.ts";
@@ -126,10 +126,10 @@ async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): 
   const { compared, refusal } = await compareOrRenders(input, signal);
   const hooks = compareHooks(pair, input);
   const refused = refusal === undefined ? [] : [toNote(`it is compared with the base branch only: ${refusal}`)];
-  const warnings = [...compared.merged.warnings, ...input.randomNotes, ...notes, ...refused];
+  const warnings = [...compared.merged.warnings, ...input.randomNotes, ...hooks.notes, ...notes, ...refused];
   const result = {
     ...compared.merged,
-    objects: [...compared.merged.objects, ...hooks],
+    objects: [...compared.merged.objects, ...hooks.objects],
     warnings,
     errors: named(compared.merged.errors, placeholders),
   };
@@ -170,7 +170,11 @@ function describeRelease({ isChartKept }: RenderedPair): readonly ResultError[] 
     : [];
 }
 
-type ReleaseInput = ObjectsInput & { readonly randomNotes: readonly ResultError[] };
+type ReleaseInput = ObjectsInput & {
+  readonly randomNotes: readonly ResultError[];
+  /** With the namespace that Helm gives it. */
+  readonly place: (hook: JsonObject) => JsonObject;
+};
 
 async function toInput(
   pair: RenderedPair,
@@ -181,7 +185,8 @@ async function toInput(
   const { before, after, again } = pair;
   const { placeholders, objects, budget, signal } = comparing;
   const definitions = [before, after].flatMap((one) => (one === undefined || "error" in one ? [] : one.crds));
-  const mark = await toHelmObjects(release, [before, after, again].flatMap(objectsOf), { cluster, signal });
+  const everything = [...[before, after, again].flatMap(objectsOf), ...[before, after].flatMap(hooksOf)];
+  const mark = await toHelmObjects(release, everything, { cluster, signal });
   // Helm does not manage what comes from the directories `crds`.
   const markAll = (one: RenderedRelease | undefined) =>
     one === undefined || "error" in one ? [] : [...one.crds, ...one.objects.map(mark)];
@@ -219,6 +224,7 @@ async function toInput(
       (live !== undefined && owner.isOfAnother(live)),
     whyBaseOnly: hidden ?? "the cluster has values of its own there, or the object belongs to something else",
     randomNotes: folded.notes,
+    place: mark,
   };
 }
 
@@ -313,19 +319,48 @@ function withoutCluster({ base = [], applier, cluster: real }: ReleaseInput) {
   };
 }
 
-/** Hooks run with each upgrade and may be gone afterwards: the renders are compared with each other. */
-function compareHooks({ before, after }: RenderedPair, { shown }: ReleaseInput): readonly ResultObject[] {
-  if (before === undefined || "error" in before || after === undefined || "error" in after) return [];
-  const old = new Map(before.hooks.map(({ object }) => [idOf(object), object]));
-  return after.hooks.flatMap(({ object }): ResultObject[] => {
-    const [was, ref] = [old.get(idOf(object)), refOf(object)];
-    if (was === undefined || ref === undefined || isDeepStrictEqual(was, object)) return [];
-    const [one, other] = [shown(was), shown(object)];
+function hooksOf(rendered: RenderedRelease | undefined): readonly JsonObject[] {
+  return rendered === undefined || "error" in rendered ? [] : rendered.hooks.map(({ object }) => object);
+}
+
+interface ComparedHooks {
+  readonly objects: readonly ResultObject[];
+  readonly notes: readonly ResultError[];
+}
+
+/** Hooks may be gone after each upgrade: the renders are compared with each other. */
+function compareHooks(pair: RenderedPair, { shown, place, base = [], merged }: ReleaseInput): ComparedHooks {
+  const placed = (rendered: RenderedRelease | undefined) =>
+    hooksOf(rendered).flatMap((object) => {
+      const ref = refOf(place(object));
+      return ref === undefined ? [] : [{ ref, id: refId(ref), object }];
+    });
+  const [before, after] = [placed(pair.before), placed(pair.after)];
+  const old = new Map(before.map(({ id, object }) => [id, object]));
+  const ids = new Set(after.map(({ id }) => id));
+  const [wasObject, isObject] = [base, merged].map((objects) => new Set(objects.map(idOf))) as [Set<string>, Set<string>]; // prettier-ignore
+  const current = after.flatMap(({ ref, id, object }): ResultObject[] => {
+    const was = old.get(id);
+    if (isDeepStrictEqual(was, object)) return [];
+    const [one, other] = [was && shown(was), shown(object)];
+    const state = { new: was === undefined, orphan: false, deleted: false, hook: was !== undefined };
+    const texts = { rendered: JSON.stringify(other), applied: JSON.stringify(other) };
     return [
-      {
-        ...{ ref, changes: changesBetween(one, other), new: false, orphan: false, deleted: false, hook: true },
-        ...{ rendered: JSON.stringify(other), remote: JSON.stringify(one), applied: JSON.stringify(other) },
-      },
+      one === undefined
+        ? { ref, changes: [], ...state, ...texts }
+        : { ref, changes: changesBetween(one, other), ...state, ...texts, remote: JSON.stringify(one) },
     ];
   });
+  // Helm deletes no hook because it has left the chart.
+  const gone = before
+    .filter(({ id }) => !ids.has(id) && !isObject.has(id))
+    .map(({ ref, object }): ResultObject => ({ ref, changes: [], new: false, orphan: true, deleted: false, hook: false, remote: JSON.stringify(shown(object)) })); // prettier-ignore
+  const becoming = after.filter(({ id }) => !old.has(id) && wasObject.has(id) && !isObject.has(id));
+  const notes = [
+    ...becoming.map(({ ref }) => ({ ref, message: "it becomes a hook: it is deleted from the release, and created when the hook runs" })), // prettier-ignore
+    ...before
+      .filter(({ id }) => !ids.has(id) && isObject.has(id) && !wasObject.has(id))
+      .map(({ ref }) => ({ ref, message: "it is a hook until now, and becomes an object of the release" })),
+  ];
+  return { objects: [...current, ...gone], notes };
 }

@@ -351,6 +351,52 @@ test("hooks are compared between the two commits, and only those that change are
   expect(world.release()?.objects).toMatchObject([{ ref: { kind: "Job", name: "migrate" }, action: "changed" }]);
 });
 
+const asHook = (object: JsonObject, events = "pre-upgrade") => ({
+  object: {
+    ...object,
+    metadata: { ...(object["metadata"] as object), annotations: { "helm.sh/hook": events } } as JsonObject,
+  },
+  events: [events],
+});
+const admins = {
+  ...{ apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRoleBinding", metadata: { name: "all" } },
+  roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
+  subjects: [{ kind: "User", name: "eve" }],
+};
+
+test("a hook that only the merge has is new, with its risks, and one that leaves the chart stays", async () => {
+  const of = (_: string, release: ReleaseToRender) =>
+    levelOf(release) === "1"
+      ? { ...rendered(settings("1")), hooks: [asHook(aConfigMap("old", {}), "pre-delete")] }
+      : { ...rendered(settings("1")), hooks: [asHook(admins)] };
+  const world = aWorld(of, { base: [values("1")], merged: [values("2")] });
+  world.flux.has(asLive(settings("1")));
+  await world.run();
+  const [added, gone, ...others] = world.release()?.objects ?? [];
+  expect(others).toEqual([]);
+  expect(added).toMatchObject({ ref: { kind: "ClusterRoleBinding" }, action: "new" });
+  expect(added?.risks).not.toEqual([]);
+  expect(gone).toMatchObject({ ref: { kind: "ConfigMap", name: "old" }, action: "orphan" });
+});
+
+test("a new release shows its hooks", async () => {
+  const world = aWorld(() => ({ ...rendered(settings("1")), hooks: [asHook(admins)] }), { base: [], merged: [aRelease()] }); // prettier-ignore
+  await world.run();
+  expect(world.release()?.counts).toMatchObject({ new: 2 });
+});
+
+test("an object that becomes a hook is created when the hook runs", async () => {
+  const of = (_: string, release: ReleaseToRender) =>
+    levelOf(release) === "1"
+      ? rendered(settings("1"), aConfigMap("seed", {}))
+      : { ...rendered(settings("1")), hooks: [asHook(aConfigMap("seed", {}))] };
+  const world = aWorld(of, { base: [values("1")], merged: [values("2")] });
+  for (const object of [settings("1"), aConfigMap("seed", {})]) world.flux.has(asLive(object));
+  await world.run();
+  expect(world.release()?.counts).toMatchObject({ new: 1, deleted: 1 });
+  expect(world.commentOf()).toContain("it becomes a hook");
+});
+
 test("without the right to read its objects, the two commits are compared with each other", async () => {
   const world = aWorld(byValues, { base: [values("1")], merged: [values("2")] });
   const { open } = world.flux.deps.clusters;
