@@ -19,9 +19,9 @@ import type { FluxKustomization, InventoryEntry } from "../kustomization.ts";
 import { definedKinds, idOf, refOf } from "../manifests.ts";
 import type { ReleasePair } from "./pair-releases.ts";
 import { ownershipOf, toHelmObjects } from "./helm-objects.ts";
-import { foldRandom } from "./random.ts";
+import { foldRandom, type Twice } from "./random.ts";
 import type { FluxRelease } from "./release.ts";
-import { objectsOf, type RenderedPair } from "./render-releases.ts";
+import { contentOf, objectsOf, type RenderedPair } from "./render-releases.ts";
 
 export interface ReleaseComparing extends Pick<
   FluxComparing,
@@ -140,12 +140,6 @@ async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): 
   return { result, references: { base: reference, deployed: isDeployed ? reference : undefined }, mendable };
 }
 
-function contentOf(rendered: RenderedRelease | undefined): unknown {
-  return rendered === undefined || "error" in rendered
-    ? []
-    : [rendered.objects, rendered.crds, rendered.hooks.map(({ object }) => object)];
-}
-
 /** Whether helm-controller sees nothing that differs from what it has released. */
 function isNotUpgraded({ base, merged, before, after, haveValuesChanged }: RenderedPair): boolean {
   if (before === undefined || "error" in before || after === undefined || "error" in after || haveValuesChanged)
@@ -185,13 +179,17 @@ async function toInput(
   const { before, after, again } = pair;
   const { placeholders, objects, budget, signal } = comparing;
   const definitions = [before, after].flatMap((one) => (one === undefined || "error" in one ? [] : one.crds));
-  const everything = [...[before, after, again].flatMap(objectsOf), ...[before, after].flatMap(hooksOf)];
+  const everything = [...[before, after, again?.before].flatMap(objectsOf), ...[before, after].flatMap(hooksOf)];
   const mark = await toHelmObjects(release, everything, { cluster, signal });
   // Helm does not manage what comes from the directories `crds`.
   const markAll = (one: RenderedRelease | undefined) =>
     one === undefined || "error" in one ? [] : [...one.crds, ...one.objects.map(mark)];
   const baseObjects = before !== undefined && "error" in before ? undefined : markAll(before);
-  const folded = fold(baseObjects ?? [], markAll(again), markAll(after));
+  const afterAll = markAll(after);
+  const folded = fold({
+    base: [baseObjects ?? [], markAll(again?.before)],
+    merged: [afterAll, again === undefined ? afterAll : markAll(again.after)],
+  });
   const hidden = whyHidden(pair, comparing);
   const createOnly = release.replacesDefinitions ? new Set<string>() : new Set(definitions.map((one) => idOf(one)));
   const owner = ownershipOf(release);
@@ -254,33 +252,35 @@ interface FoldedObjects {
 
 const mostPaths = 5;
 
-function fold(base: readonly JsonObject[], again: readonly JsonObject[], merged: readonly JsonObject[]): FoldedObjects {
-  if (again.length === 0) return { objects: merged, random: new Set(), notes: [] };
-  const [first, second] = [byId(base), byId(again)];
+function fold({ base, merged }: Twice<readonly JsonObject[]>): FoldedObjects {
+  const [first, second, again] = [base[0], base[1], merged[1]].map(byId) as [ById, ById, ById];
   const random = new Set<string>();
   const notes: ResultError[] = [];
-  const objects = merged.map((object) => {
+  const objects = merged[0].map((object) => {
     const id = idOf(object) ?? "";
-    const [one, other] = [first.get(id), second.get(id)];
+    const [one, other, repeated] = [first.get(id), second.get(id), again.get(id)];
     if (one === undefined || other === undefined || isDeepStrictEqual(one, other)) return object;
     random.add(id);
-    const folded = foldRandom(one, other, object);
+    if (repeated === undefined) return object;
+    const folded = foldRandom({ base: [one, other], merged: [object, repeated] });
     const ref = refOf(object);
-    if (ref !== undefined && folded.paths.length > 0 && !isDeepStrictEqual(folded.object, one))
-      notes.push({ ref, message: describeRandom(folded.paths) });
+    if (ref !== undefined && folded.paths.length > 0) notes.push({ ref, message: describeRandom(folded.paths) });
     return folded.object;
   });
-  if ([...first.keys()].some((id) => !second.has(id)))
+  const isOther = (one: ById, other: ById) => other.size > 0 && [...one.keys()].some((id) => !other.has(id));
+  if (isOther(first, second) || isOther(byId(merged[0]), again))
     notes.push(toNote("objects have other names each time that the chart is rendered, so some are shown as new and as deleted")); // prettier-ignore
   return { objects, random, notes };
 }
 
 function describeRandom(paths: readonly string[]): string {
   const more = paths.length > mostPaths ? ` and ${paths.length - mostPaths} more` : "";
-  return `changes of ${paths.slice(0, mostPaths).join(", ")}${more} are not shown: the chart makes other values each time that it is rendered`;
+  return `changes of ${paths.slice(0, mostPaths).join(", ")}${more} are not shown: the chart makes other values there each time that it is rendered`;
 }
 
-function byId(objects: readonly JsonObject[]): ReadonlyMap<string, JsonObject> {
+type ById = ReadonlyMap<string, JsonObject>;
+
+function byId(objects: readonly JsonObject[]): ById {
   return new Map(objects.map((object) => [idOf(object) ?? "", object]));
 }
 
@@ -330,12 +330,17 @@ interface ComparedHooks {
 
 /** Hooks may be gone after each upgrade: the renders are compared with each other. */
 function compareHooks(pair: RenderedPair, { shown, place, base = [], merged }: ReleaseInput): ComparedHooks {
-  const placed = (rendered: RenderedRelease | undefined) =>
-    hooksOf(rendered).flatMap((object) => {
+  const { again } = pair;
+  const folded = fold({
+    base: [hooksOf(pair.before), hooksOf(again?.before)],
+    merged: [hooksOf(pair.after), hooksOf(again === undefined ? pair.after : again.after)],
+  });
+  const placed = (hooks: readonly JsonObject[]) =>
+    hooks.flatMap((object) => {
       const ref = refOf(place(object));
       return ref === undefined ? [] : [{ ref, id: refId(ref), object }];
     });
-  const [before, after] = [placed(pair.before), placed(pair.after)];
+  const [before, after] = [placed(hooksOf(pair.before)), placed(folded.objects)];
   const old = new Map(before.map(({ id, object }) => [id, object]));
   const ids = new Set(after.map(({ id }) => id));
   const [wasObject, isObject] = [base, merged].map((objects) => new Set(objects.map(idOf))) as [Set<string>, Set<string>]; // prettier-ignore
@@ -357,6 +362,7 @@ function compareHooks(pair: RenderedPair, { shown, place, base = [], merged }: R
     .map(({ ref, object }): ResultObject => ({ ref, changes: [], new: false, orphan: true, deleted: false, hook: false, remote: JSON.stringify(shown(object)) })); // prettier-ignore
   const becoming = after.filter(({ id }) => !old.has(id) && wasObject.has(id) && !isObject.has(id));
   const notes = [
+    ...folded.notes,
     ...becoming.map(({ ref }) => ({ ref, message: "it becomes a hook: it is deleted from the release, and created when the hook runs" })), // prettier-ignore
     ...before
       .filter(({ id }) => !ids.has(id) && isObject.has(id) && !wasObject.has(id))

@@ -42,8 +42,8 @@ export interface RenderedPair extends ReleasePair {
   readonly before?: RenderedRelease | undefined;
   /** What Flux would release after the merge. */
   readonly after?: RenderedRelease | undefined;
-  /** The base once more: what differs from `before` is random. */
-  readonly again?: RenderedRelease | undefined;
+  /** Both once more: what differs from the first time is random. */
+  readonly again?: { readonly before: RenderedRelease | undefined; readonly after: RenderedRelease | undefined };
   readonly live: LiveRelease;
   /** Whether values are part of it that are secret and not known here. */
   readonly hasSecrets: boolean;
@@ -272,7 +272,7 @@ interface Item {
   readonly item: ReleaseToRender;
 }
 
-/** The base first: values of the time then differ from those of the base's second render as well, if they differ at all. */
+/** In turns: if values of the time are the same in both renders of the merge, so are those of the base's second one. */
 async function renderAll(prepared: readonly Prepared[], input: ReleasesInput): Promise<readonly RenderedPair[]> {
   const { roots } = input;
   const before = await renderSide(prepared, "base", input);
@@ -286,15 +286,22 @@ async function renderAll(prepared: readonly Prepared[], input: ReleasesInput): P
   const repeated = prepared.filter((one) => {
     const [old, now] = [before.get(one), first.get(one)];
     if (old === undefined || "error" in old || now === undefined) return false;
-    return kept.has(one) || ("error" in now ? false : !isDeepStrictEqual(old.objects, now.objects));
+    return kept.has(one) || ("error" in now ? false : !isDeepStrictEqual(contentOf(old), contentOf(now)));
   });
   const items = [...kept.values(), ...repeated.flatMap((one) => itemOf(one, "base") ?? [])];
   const more = await renderIn(roots.base, items, input);
   const keptNow = new Map([...kept.keys()].map((one, at) => [one, more[at]]));
   const again = new Map(repeated.map((one, at) => [one, more[kept.size + at]]));
+  const keptAgain = await renderIn(roots.base, [...kept.values()], input);
+  const own = repeated.filter((one) => !kept.has(one));
+  const afterAgain = new Map([
+    ...(await renderSide(own, "merged", input)),
+    ...[...kept.keys()].map((one, at) => [one, keptAgain[at]] as const),
+  ]);
   return prepared.map((one) => ({
     ...one.pair,
-    ...{ before: before.get(one), after: keptNow.get(one) ?? first.get(one), again: again.get(one), live: one.live },
+    ...{ before: before.get(one), after: keptNow.get(one) ?? first.get(one), live: one.live },
+    ...(again.has(one) && { again: { before: again.get(one), after: afterAgain.get(one) } }),
     hasSecrets:
       sidesOf(one.pair).some(({ isSecret }) => isSecret) ||
       [one.values.base, one.values.merged].some((values) => values?.hasSecrets),
@@ -365,6 +372,13 @@ async function renderIn(
     }),
   );
   return items.map((item) => answers.get(item));
+}
+
+/** What can be compared of a rendered release. */
+export function contentOf(rendered: RenderedRelease | undefined): unknown {
+  return rendered === undefined || "error" in rendered
+    ? []
+    : [rendered.objects, rendered.crds, rendered.hooks.map(({ object }) => object)];
 }
 
 /** What a rendered release consists of, in one list. */

@@ -193,6 +193,33 @@ test("values that the chart makes anew each time are folded", async () => {
   expect(world.commentOf()).toContain("changes of data.password are not shown");
 });
 
+test("a random value that becomes a fixed one is shown", async () => {
+  let times = 0;
+  const of = (side: string) => rendered(aConfigMap("settings", { password: side === "base" ? `random${times++}` : "fixed" })); // prettier-ignore
+  const world = aWorld(of, { base: [values("1")], merged: [values("2")] });
+  world.flux.has(asLive(aConfigMap("settings", { password: "live" })));
+  await world.run();
+  expect(world.release()?.objects[0]?.diff).toContain("+  fixed");
+});
+
+test("a random value hides no other line of its text, also of a hook", async () => {
+  let times = 0;
+  const text = (release: ReleaseToRender) =>
+    `run: ${levelOf(release)}\ntoken: random${times++} for ${levelOf(release)}\n`;
+  const of = (_: string, release: ReleaseToRender) => ({
+    ...rendered(aConfigMap("settings", { script: text(release) })),
+    hooks: [asHook(aConfigMap("seed", { script: text(release) }))],
+  });
+  const world = aWorld(of, { base: [values("1")], merged: [values("2")] });
+  world.flux.has(asLive(aConfigMap("settings", { script: "live" })));
+  await world.run();
+  for (const name of ["settings", "seed"]) {
+    const diff = world.release()?.objects.find(({ ref }) => ref.name === name)?.diff;
+    expect(diff).toContain("+  run: 2");
+    expect(diff).toMatch(/-  token: (random\d+) for 1\n(?:.*\n)*\+  token: \1 for 2/);
+  }
+});
+
 test("a value from a Secret is shown by name, and nothing live beside it", async () => {
   const from = [{ kind: "Secret", name: "login", valuesKey: "password", targetPath: "password" }];
   const of = (level: string) => aRelease({ spec: { values: { level }, valuesFrom: from } });
