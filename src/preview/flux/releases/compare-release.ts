@@ -120,7 +120,9 @@ async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): 
   const parent = (merged ?? base)?.parent ?? "";
   const notes = describeRelease(pair);
   const isSame = before !== undefined && isDeepStrictEqual(contentOf(before), contentOf(after));
-  if (release === undefined || isSame) return { result: { ...emptyResult, warnings: notes }, references: undefined };
+  // In another namespace, the same content is other objects.
+  if (release === undefined || (isSame && !isReinstalled(pair)))
+    return { result: { ...emptyResult, warnings: notes }, references: undefined };
   const cluster = await comparing.cluster(parent);
   const input = await toInput(pair, release, cluster, comparing);
   const { compared, refusal } = await compareOrRenders(input, signal);
@@ -141,33 +143,43 @@ async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): 
 }
 
 /** Whether helm-controller sees nothing that differs from what it has released. */
-function isNotUpgraded({ base, merged, before, after, haveValuesChanged }: RenderedPair): boolean {
+function isNotUpgraded(pair: RenderedPair): boolean {
+  const { base, merged, before, after, haveValuesChanged } = pair;
   if (before === undefined || "error" in before || after === undefined || "error" in after || haveValuesChanged)
     return false;
+  if (isReinstalled(pair)) return false;
   const causes = (release: FluxRelease | undefined) =>
     ["values", "valuesFrom", "postRenderers", "commonMetadata"].map((name) => field(release?.resource, "spec", name));
   const isSame = isDeepStrictEqual(contentOf(before), contentOf(after)) && isDeepStrictEqual(before.chart, after.chart);
   return isSame && merged?.release.followsRevision === false && isDeepStrictEqual(causes(base?.release), causes(merged.release)); // prettier-ignore
 }
 
+/** Whether helm-controller takes it for another release, because of its name, its namespaces or the name of its chart. */
+function isReinstalled({ base, merged, before, after }: RenderedPair): boolean {
+  if (base === undefined || merged === undefined) return false;
+  const charts = [before?.chart?.name, after?.chart?.name];
+  if (charts.every((name) => name !== undefined) && charts[0] !== charts[1]) return true;
+  const [one, other] = [base, merged].map(({ release }) => [release.releaseName, release.releaseNamespace, release.storageNamespace]); // prettier-ignore
+  return !isDeepStrictEqual(one, other);
+}
+
 function toNote(message: string): ResultError {
   return { ref: { kind: "", name: "" }, message };
 }
 
-function describeRelease({ isChartKept }: RenderedPair): readonly ResultError[] {
-  return isChartKept
-    ? [
-        toNote(
-          "files of its chart change, and the version in its Chart.yaml does not: Flux keeps the chart that it has built, and so does this preview; change the version, or set reconcileStrategy to Revision",
-        ),
-      ]
-    : [];
+function describeRelease(pair: RenderedPair): readonly ResultError[] {
+  const { base, isChartKept } = pair;
+  const kept =
+    "files of its chart change, and the version in its Chart.yaml does not: Flux keeps the chart that it has built, and so does this preview; change the version, or set reconcileStrategy to Revision";
+  const { releaseName, releaseNamespace } = base?.release ?? {};
+  const reinstalled = `Flux uninstalls the release ${releaseNamespace}/${releaseName} and installs it again, because its name, a namespace or the name of its chart changes: all of its objects are deleted and created again, also those that are shown as changed or not at all`;
+  return [...(isChartKept ? [toNote(kept)] : []), ...(isReinstalled(pair) ? [toNote(reinstalled)] : [])];
 }
 
 type ReleaseInput = ObjectsInput & {
   readonly randomNotes: readonly ResultError[];
-  /** With the namespace that Helm gives it. */
-  readonly place: (hook: JsonObject) => JsonObject;
+  /** A hook of each commit with the namespace that Helm gives it. */
+  readonly place: Readonly<Record<"base" | "merged", (hook: JsonObject) => JsonObject>>;
 };
 
 async function toInput(
@@ -180,24 +192,26 @@ async function toInput(
   const { placeholders, objects, budget, signal } = comparing;
   const definitions = [before, after].flatMap((one) => (one === undefined || "error" in one ? [] : one.crds));
   const everything = [...[before, after, again?.before].flatMap(objectsOf), ...[before, after].flatMap(hooksOf)];
+  const previous = pair.base?.release ?? release;
   const mark = await toHelmObjects(release, everything, { cluster, signal });
+  const markBase = await toHelmObjects(previous, everything, { cluster, signal });
   // Helm does not manage what comes from the directories `crds`.
-  const markAll = (one: RenderedRelease | undefined) =>
-    one === undefined || "error" in one ? [] : [...one.crds, ...one.objects.map(mark)];
-  const baseObjects = before !== undefined && "error" in before ? undefined : markAll(before);
+  const markAll = (one: RenderedRelease | undefined, add = mark) =>
+    one === undefined || "error" in one ? [] : [...one.crds, ...one.objects.map(add)];
+  const baseObjects = before !== undefined && "error" in before ? undefined : markAll(before, markBase);
   const afterAll = markAll(after);
   const folded = fold({
-    base: [baseObjects ?? [], markAll(again?.before)],
+    base: [baseObjects ?? [], markAll(again?.before, markBase)],
     merged: [afterAll, again === undefined ? afterAll : markAll(again.after)],
   });
   const hidden = whyHidden(pair, comparing);
   const createOnly = release.replacesDefinitions ? new Set<string>() : new Set(definitions.map((one) => idOf(one)));
-  const owner = ownershipOf(release);
+  const [owner, previousOwner] = [ownershipOf(release), ownershipOf(previous)];
   const applier: Applier = {
     fieldManager: "helm-controller",
     leavesAlone: (desired, live) => live !== undefined && createOnly.has(idOf(desired)),
     replaces: () => false,
-    deletes: (live) => owner.isOwn(live) && !owner.isKept(live),
+    deletes: (live) => previousOwner.isOwn(live) && !previousOwner.isKept(live),
   };
   const isGone = (object: JsonObject) => !definitions.some((one) => idOf(one) === idOf(object));
   const has = (object: JsonObject | undefined) => object !== undefined && placeholders.isIn(object);
@@ -219,10 +233,10 @@ async function toInput(
       hidden !== undefined ||
       [base, desired].some(has) ||
       folded.random.has(idOf(desired) ?? "") ||
-      (live !== undefined && owner.isOfAnother(live)),
+      (live !== undefined && owner.isOfAnother(live) && previousOwner.isOfAnother(live)),
     whyBaseOnly: hidden ?? "the cluster has values of its own there, or the object belongs to something else",
     randomNotes: folded.notes,
-    place: mark,
+    place: { base: markBase, merged: mark },
   };
 }
 
@@ -335,12 +349,12 @@ function compareHooks(pair: RenderedPair, { shown, place, base = [], merged }: R
     base: [hooksOf(pair.before), hooksOf(again?.before)],
     merged: [hooksOf(pair.after), hooksOf(again === undefined ? pair.after : again.after)],
   });
-  const placed = (hooks: readonly JsonObject[]) =>
+  const placed = (hooks: readonly JsonObject[], side: "base" | "merged") =>
     hooks.flatMap((object) => {
-      const ref = refOf(place(object));
+      const ref = refOf(place[side](object));
       return ref === undefined ? [] : [{ ref, id: refId(ref), object }];
     });
-  const [before, after] = [placed(hooksOf(pair.before)), placed(folded.objects)];
+  const [before, after] = [placed(hooksOf(pair.before), "base"), placed(folded.objects, "merged")];
   const old = new Map(before.map(({ id, object }) => [id, object]));
   const ids = new Set(after.map(({ id }) => id));
   const [wasObject, isObject] = [base, merged].map((objects) => new Set(objects.map(idOf))) as [Set<string>, Set<string>]; // prettier-ignore

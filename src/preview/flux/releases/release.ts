@@ -39,6 +39,7 @@ const Resource = z.object({
     suspend: flag,
     releaseName: text,
     targetNamespace: namespaceName.or(z.literal("")).nullish(),
+    storageNamespace: namespaceName.or(z.literal("")).nullish(),
     kubeConfig: z.unknown().optional(),
     install: z.object({ crds: text }).nullish().catch(undefined),
     upgrade: z.object({ crds: text, preserveValues: flag }).nullish().catch(undefined),
@@ -82,6 +83,8 @@ export interface FluxRelease {
   /** What Helm calls the release, and where its objects are. */
   readonly releaseName: string;
   readonly releaseNamespace: string;
+  /** Where Helm stores what it released. */
+  readonly storageNamespace: string;
   /** Whether definitions in the directory `crds` of its chart replace existing ones. */
   readonly replacesDefinitions: boolean;
   /** Why previews do not render its chart. */
@@ -113,6 +116,7 @@ export function readRelease(resource: JsonObject): FluxRelease | undefined {
     })),
     releaseName: shorten(spec.releaseName || [spec.targetNamespace, key.name].filter(Boolean).join("-")),
     releaseNamespace: spec.targetNamespace || key.namespace,
+    storageNamespace: spec.storageNamespace || key.namespace,
     replacesDefinitions: spec.upgrade?.crds === "CreateReplace",
     obstacle: obstacleOf(data, resource, fromGit),
   };

@@ -182,6 +182,43 @@ test("if nothing that is released changes, there is no upgrade", async () => {
   expect(world.commentOf()).toContain("no upgrade");
 });
 
+const reinstalls: readonly (readonly [string, JsonObject])[] = [
+  ["name", { releaseName: "other" }],
+  ["namespace", { targetNamespace: "other" }],
+  ["storage namespace", { storageNamespace: "other" }],
+];
+
+test.each(reinstalls)("with another %s, Flux uninstalls the release and installs it again", async (_, spec) => {
+  const world = aWorld((_side, release) => {
+    const { targetNamespace: namespace, releaseName: name } = release.resource["spec"] as Record<string, string>;
+    return rendered(aConfigMap(name ?? "settings", {}, namespace === undefined ? {} : { namespace }));
+  }, { base: [aRelease()], merged: [aRelease({ spec })] }); // prettier-ignore
+  world.flux.has(asLive(aConfigMap("settings", {})));
+  await world.run();
+  expect(world.release()?.noUpgrade).toBeUndefined();
+  const moved = "storageNamespace" in spec ? 0 : 1;
+  expect(world.release()?.counts).toMatchObject({ deleted: moved, new: moved, changed: 0 });
+  expect(world.commentOf()).toContain("uninstalls the release shop/web and installs it again");
+});
+
+test("the same objects in a release of another name are changed", async () => {
+  const merged = aRelease({ spec: { releaseName: "other" } });
+  const world = aWorld(() => rendered(settings("1")), { base: [aRelease()], merged: [merged] });
+  world.flux.has(asLive(settings("1")));
+  await world.run();
+  expect(world.release()?.objects[0]?.diff).toContain("+  other");
+});
+
+test("with another name of the chart, Flux uninstalls the release and installs it again", async () => {
+  const of = (_: string, release: ReleaseToRender) => ({
+    ...rendered(settings("1")),
+    chart: { name: levelOf(release), version: "1.0.0" },
+  });
+  const world = aWorld(of, { base: [values("1")], merged: [values("2")] });
+  await world.run();
+  expect(world.commentOf()).toContain("uninstalls the release shop/web and installs it again");
+});
+
 test("values that the chart makes anew each time are folded", async () => {
   let times = 0;
   const world = aWorld((_, release) => rendered(aConfigMap("settings", { level: levelOf(release), password: `random${times++}` })), { base: [values("1")], merged: [values("2")] }); // prettier-ignore
