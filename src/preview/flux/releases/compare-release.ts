@@ -75,7 +75,7 @@ export async function compareRelease(pair: RenderedPair, comparing: ReleaseCompa
       return await failed(`The chart cannot be rendered without the pull request either.\n\n${before.error}`, "run");
     }
     const { result, references, mendable } = await compareResults(pair, comparing);
-    const ignoreChanges = releaseOf(pair)?.annotations[annotation.ignoreChanges];
+    const ignoreChanges = findIgnored(pair);
     const hiding = { knownSecrets: serverSecrets, maskedValues: result.maskedValues, prune: false };
     const found = await describeSafely(result, { ...hiding, ignoreChanges, references }, signal);
     const { manifests: _, ...described } = found;
@@ -97,6 +97,12 @@ export async function compareRelease(pair: RenderedPair, comparing: ReleaseCompa
 
 const longestError = 500;
 const oneLine = (text: string) => text.replaceAll(/\s+/g, " ").trim().slice(0, longestError);
+
+/** Never the merge's annotation: a pull request would hide its own changes. */
+function findIgnored({ live, base }: RenderedPair): string | undefined {
+  const text = field(live.resource ?? base?.release.resource, "metadata", "annotations", annotation.ignoreChanges);
+  return typeof text === "string" ? text : undefined;
+}
 
 /** As a person has suspended it in the cluster, unless the pull request resumes it. */
 function isSuspended({ base, merged, live }: RenderedPair): boolean {

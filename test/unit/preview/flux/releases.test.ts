@@ -174,6 +174,17 @@ test("with the strategy Revision, Flux builds it for each commit", async () => {
   expect(new Set(whole.map(({ release: { versionMetadata } }) => versionMetadata))).toEqual(new Set(["abc"]));
 });
 
+test("only the cluster and the base say which changes are ignored", async () => {
+  const of = (level: string, ignored: boolean) =>
+    aRelease({ spec: { values: { level } }, ...(ignored && { annotations: { "towline.dev/ignore-changes": "/data/level" } }) }); // prettier-ignore
+  const own = aWorld(byValues, { base: [of("1", false)], merged: [of("2", true)] });
+  const live = aWorld(byValues, { base: [of("1", false)], merged: [of("2", false)], live: [ready(of("1", true))] });
+  const old = aWorld(byValues, { base: [of("1", true)], merged: [of("2", false)], live: [] });
+  for (const world of [own, live, old]) world.flux.has(asLive(settings("1")));
+  await Promise.all([own.run(), live.run(), old.run()]);
+  expect([own, live, old].map((world) => world.release()?.counts.changed)).toEqual([1, 0, 0]);
+});
+
 test("if nothing that is released changes, there is no upgrade", async () => {
   const merged = aRelease({ spec: { interval: "5m" } });
   const world = aWorld(byValues, { base: [aRelease()], merged: [merged] });
