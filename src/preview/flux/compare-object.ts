@@ -39,6 +39,8 @@ export interface ObjectSurroundings {
    * renders are compared with each other.
    */
   readonly isLiveHidden: (pair: ObjectPair, live: JsonObject | undefined) => boolean;
+  /** Why nothing of this live object is shown, if that is not so for the same reason as of all others. */
+  readonly whyLiveHidden?: ((object: JsonObject, live: JsonObject | undefined) => string | undefined) | undefined;
   /** Whether the object cannot be sent to the API server as it is rendered. */
   readonly isIncomplete: (object: JsonObject) => boolean;
   readonly signal: AbortSignal;
@@ -54,6 +56,7 @@ export interface ComparedObject {
   readonly unvalidated?: "incomplete" | "defined by the merge" | undefined;
   /** The live object is not shown: the renders are compared with each other. */
   readonly isBaseOnly?: boolean | undefined;
+  readonly whyBaseOnly?: string | undefined;
   readonly isReplaced?: boolean | undefined;
 }
 
@@ -123,7 +126,7 @@ function toResult(ref: ObjectRef, rendered: JsonObject, live: JsonObject | undef
 async function compareRenders(
   { ref, base, merged }: ObjectPair,
   live: JsonObject | undefined,
-  { cluster, applier, shown, isIncomplete, signal }: ObjectSurroundings,
+  { cluster, applier, shown, isIncomplete, whyLiveHidden, signal }: ObjectSurroundings,
 ): Promise<ComparedObject> {
   const [before, after] = [base && shown(base), shown(merged)];
   const reference = before ?? nameOnly(merged);
@@ -132,7 +135,8 @@ async function compareRenders(
     ...{ ref, changes: live === undefined ? [] : changesBetween(reference, rendered), new: live === undefined },
     ...{ rendered: JSON.stringify(rendered), remote: JSON.stringify(reference), applied: JSON.stringify(rendered) },
   });
-  const result = { merged: of(after), ...(before && { base: of(before) }), baseErrors: [], isBaseOnly: true };
+  const why = { isBaseOnly: true, whyBaseOnly: whyLiveHidden?.(merged, live) };
+  const result = { merged: of(after), ...(before && { base: of(before) }), baseErrors: [], ...why };
   if (isIncomplete(merged)) return { ...result, errors: [], unvalidated: "incomplete" };
   const dryRun = await cluster.dryRun(toApply(merged), applier.fieldManager, signal);
   // The message may quote the live object.

@@ -154,15 +154,20 @@ function describe(
 ): readonly ResultError[] {
   const count = (why: ComparedObject["unvalidated"]) => compared.filter((one) => one.unvalidated === why).length;
   const [incomplete, defined] = [count("incomplete"), count("defined by the merge")];
-  const baseOnly = compared.filter(({ isBaseOnly }) => isBaseOnly).length;
+  const baseOnly = Map.groupBy(
+    compared.filter(({ isBaseOnly }) => isBaseOnly),
+    ({ whyBaseOnly }) => whyBaseOnly ?? why,
+  );
   const were = (number: number) => (number === 1 ? "was" : "were");
   const lines = [
     defined > 0 &&
       `${plural(defined, "object")} ${were(defined)} not validated, because the namespace or the definition is new as well`,
     incomplete > 0 &&
       `${plural(incomplete, "object")} ${were(incomplete)} not validated, because values are encrypted or come from a Secret`,
-    baseOnly > 0 &&
-      `${plural(baseOnly, "object")} ${were(baseOnly)} compared with the base branch, not with the cluster, because ${why}`,
+    ...[...baseOnly].map(
+      ([reason, { length }]) =>
+        `${plural(length, "object")} ${were(length)} compared with the base branch, not with the cluster, because ${reason}`,
+    ),
     nameless > 0 &&
       `${plural(nameless, "object")} ${were(nameless)} not compared, because a variable from a Secret is part of the name`,
     pairs.some(({ merged }) => isGenerated(merged)) &&

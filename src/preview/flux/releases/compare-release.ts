@@ -18,7 +18,7 @@ import { type ComparedObjects, compareObjects, type ObjectsInput } from "../comp
 import type { FluxKustomization, InventoryEntry } from "../kustomization.ts";
 import { definedKinds, idOf, refOf } from "../manifests.ts";
 import type { ReleasePair } from "./pair-releases.ts";
-import { ownershipOf, toHelmObjects } from "./helm-objects.ts";
+import { fieldManager, isServerApplied, ownershipOf, toHelmObjects } from "./helm-objects.ts";
 import { foldRandom, type Twice } from "./random.ts";
 import type { FluxRelease } from "./release.ts";
 import { contentOf, objectsOf, type RenderedPair } from "./render-releases.ts";
@@ -214,7 +214,7 @@ async function toInput(
   const createOnly = release.replacesDefinitions ? new Set<string>() : new Set(definitions.map((one) => idOf(one)));
   const [owner, previousOwner] = [ownershipOf(release), ownershipOf(previous)];
   const applier: Applier = {
-    fieldManager: "helm-controller",
+    fieldManager,
     leavesAlone: (desired, live) => live !== undefined && createOnly.has(idOf(desired)),
     replaces: () => false,
     deletes: (live) => previousOwner.isOwn(live) && !previousOwner.isKept(live),
@@ -239,7 +239,11 @@ async function toInput(
       hidden !== undefined ||
       [base, desired].some(has) ||
       folded.random.has(idOf(desired) ?? "") ||
-      (live !== undefined && owner.isOfAnother(live) && previousOwner.isOfAnother(live)),
+      (live !== undefined && (!isServerApplied(live) || (owner.isOfAnother(live) && previousOwner.isOfAnother(live)))),
+    whyLiveHidden: (_, live) =>
+      hidden === undefined && live !== undefined && !isServerApplied(live)
+        ? "Flux did not use server-side apply there, so it is not known which fields an upgrade removes"
+        : undefined,
     whyBaseOnly: hidden ?? "the cluster has values of its own there, or the object belongs to something else",
     randomNotes: folded.notes,
     place: { base: markBase, merged: mark },
@@ -256,6 +260,8 @@ function whyHidden({ base, merged, hasSecrets, live }: RenderedPair, comparing: 
   if (hasSecrets) return "some of its values come from a Secret";
   if (live.exists && !live.isOpen)
     return "what is in the cluster may have been released with values from a Secret, or with an earlier spec";
+  if (field(merged?.release.resource, "spec", "upgrade", "serverSideApply") === "disabled")
+    return "the HelmRelease disables server-side apply, and it is not known which fields an upgrade then removes";
   const parent = comparing.known((merged ?? base)?.parent ?? "");
   const hasUnknown = parent?.decrypts === true || parent?.substituteFrom.some(({ kind }) => kind === "Secret") === true;
   return hasUnknown && parent.applied !== comparing.base

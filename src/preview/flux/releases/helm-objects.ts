@@ -1,6 +1,6 @@
 /** Rendered objects as Helm applies them, and live ones as it recognizes them. */
 import { ApiError } from "../../../errors.ts";
-import { field, fieldsOf, type JsonObject } from "../../../kit/json.ts";
+import { field, fieldsOf, type JsonObject, listOf } from "../../../kit/json.ts";
 import type { PreviewCluster } from "../../../ports/preview-cluster.ts";
 import { ownerLabels } from "../kustomization.ts";
 import type { FluxRelease } from "./release.ts";
@@ -71,6 +71,15 @@ async function findProblem(
 }
 
 const kindOf = ({ apiVersion, kind }: JsonObject) => `${String(apiVersion)}/${String(kind)}`;
+
+export const fieldManager = "helm-controller";
+
+/** Whether Flux applied it on the server; an apply by the client owns no fields, and removes others. */
+export function isServerApplied(live: JsonObject): boolean {
+  return listOf(field(live, "metadata", "managedFields")).some(
+    (one) => field(one, "manager") === fieldManager && field(one, "operation") === "Apply",
+  );
+}
 
 /** Whose a live object is. */
 export function ownershipOf({

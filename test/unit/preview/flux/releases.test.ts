@@ -30,13 +30,14 @@ const ready = (release: JsonObject) => ({
   status: { observedGeneration: 1, conditions: [{ type: "Ready", status: "True" }] },
 });
 
-/** As Helm has applied it. */
+/** As Helm has applied it on the server. */
 function asLive(object: JsonObject): JsonObject {
   const metadata = object["metadata"] as JsonObject;
   return {
     ...object,
     metadata: {
       ...metadata,
+      managedFields: [{ manager: "helm-controller", operation: "Apply" }],
       labels: { "app.kubernetes.io/managed-by": "Helm", "helm.toolkit.fluxcd.io/name": "web", "helm.toolkit.fluxcd.io/namespace": "shop" }, // prettier-ignore
       annotations: { ...(metadata["annotations"] as object), "meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "shop" }, // prettier-ignore
     },
@@ -294,6 +295,22 @@ test("nothing live is shown if the cluster may still have values from a Secret",
   await world.run();
   expect(world.release()?.objects[0]?.diff).toBe(" data.level:\n-  1\n+  2");
   expect(JSON.stringify(world.told)).not.toContain("horse-battery");
+});
+
+test("if Flux does not apply on the server, the two commits are compared with each other", async () => {
+  const of = (_: string, release: ReleaseToRender) =>
+    rendered(aConfigMap("settings", levelOf(release) === "1" ? { level: "1", gone: "x" } : { level: "1" }));
+  const live = asLive(aConfigMap("settings", { level: "by hand", gone: "x" }));
+  const byClient = { manager: "helm-controller", operation: "Update" };
+  const before = aWorld(of, { base: [values("1")], merged: [values("2")] });
+  before.flux.has({ ...live, metadata: { ...(live["metadata"] as JsonObject), managedFields: [byClient] } });
+  const disabled = (level: string) => aRelease({ spec: { values: { level }, upgrade: { serverSideApply: "disabled" } } }); // prettier-ignore
+  const never = aWorld(of, { base: [disabled("1")], merged: [disabled("2")] });
+  never.flux.has(live);
+  await Promise.all([before.run(), never.run()]);
+  for (const world of [before, never]) expect(world.release()?.objects[0]?.diff).toBe(" data.gone:\n-  x");
+  expect(before.commentOf()).toContain("Flux did not use server-side apply there");
+  expect(never.commentOf()).toContain("the HelmRelease disables server-side apply");
 });
 
 test("an object of another release is not shown as it is in the cluster", async () => {
