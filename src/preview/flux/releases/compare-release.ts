@@ -16,7 +16,7 @@ import { emptyResult, type FluxComparing, named, noCounts } from "../compare-kus
 import type { Applier } from "../compare-object.ts";
 import { type ComparedObjects, compareObjects, type ObjectsInput } from "../compare-objects.ts";
 import type { FluxKustomization, InventoryEntry } from "../kustomization.ts";
-import { definedKinds, idOf, refOf } from "../manifests.ts";
+import { definedKinds, idOf, namespacesAmong, refOf } from "../manifests.ts";
 import type { ReleasePair } from "./pair-releases.ts";
 import { fieldManager, isServerApplied, ownershipOf, toHelmObjects } from "./helm-objects.ts";
 import { foldRandom, type Twice } from "./random.ts";
@@ -227,7 +227,7 @@ async function toInput(
     inventory: (baseObjects ?? []).filter(isGone).flatMap(toEntry),
     prunes: true,
     defined: new Set([...objects.defined, ...definedKinds(definitions)]),
-    namespaces: objects.namespaces,
+    namespaces: new Set([...objects.namespaces, ...createdNamespaces(release, objectsOf(after))]),
     shown: placeholders.named,
     isIncomplete: has,
     isNameUnknown: ({ metadata }) => {
@@ -248,6 +248,12 @@ async function toInput(
     randomNotes: folded.notes,
     place: { base: markBase, merged: mark },
   };
+}
+
+/** Those that exist before the other objects are applied. */
+function createdNamespaces(release: FluxRelease, objects: readonly JsonObject[]): readonly string[] {
+  const creates = field(release.resource, "spec", "install", "createNamespace") === true;
+  return [...namespacesAmong(objects), ...(creates ? [release.releaseNamespace] : [])];
 }
 
 function toEntry(object: JsonObject): InventoryEntry[] {

@@ -410,6 +410,20 @@ test("a new release is installed, and one that is removed is uninstalled, except
   expect(stays.release()).toBeUndefined();
 });
 
+test("a release may be installed into a namespace that it creates", async () => {
+  const object = aConfigMap("settings", {}, { namespace: "new" });
+  const refusal = { status: 404, message: 'namespaces "new" not found' };
+  const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name: "new" } };
+  const spec = { targetNamespace: "new", install: { createNamespace: true } };
+  const byFlux = aWorld(() => rendered(object), { base: [], merged: [aRelease({ spec })] });
+  const byChart = aWorld(() => rendered(namespace, object), { base: [], merged: [aRelease()] });
+  const missing = aWorld(() => rendered(object), { base: [], merged: [aRelease()] });
+  const worlds = [byFlux, byChart, missing];
+  for (const world of worlds) world.flux.refuse(object, refusal);
+  await Promise.all(worlds.map((world) => world.run()));
+  expect(worlds.map((world) => world.release()?.counts.errors)).toEqual([0, 0, 1]);
+});
+
 test("what leaves the chart is deleted, and definitions of its directory crds are only created", async () => {
   const crd = (version: string) => ({
     ...{
