@@ -14,7 +14,7 @@ import { changesBetween } from "../../render-diff.ts";
 import { redactVisibly } from "../../visible-text.ts";
 import { emptyResult, type FluxComparing, named, noCounts } from "../compare-kustomization.ts";
 import type { Applier } from "../compare-object.ts";
-import { type ComparedObjects, compareObjects, type ObjectsInput } from "../compare-objects.ts";
+import { compareObjects, type ObjectsInput } from "../compare-objects.ts";
 import type { FluxKustomization, InventoryEntry } from "../kustomization.ts";
 import { definedKinds, idOf, namespacesAmong, refOf } from "../manifests.ts";
 import type { ReleasePair } from "./pair-releases.ts";
@@ -131,9 +131,13 @@ async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): 
     return { result: { ...emptyResult, warnings: notes }, references: undefined };
   const cluster = await comparing.cluster(parent);
   const input = await toInput(pair, release, cluster, comparing);
-  const { compared, refusal } = await compareOrRenders(input, signal);
+  const compared = await compareObjects(input);
+  const [refusal] = input.refused.values();
   const hooks = compareHooks(pair, input);
-  const refused = refusal === undefined ? [] : [toNote(`it is compared with the base branch only: ${refusal}`)];
+  const refused =
+    refusal === undefined
+      ? []
+      : [toNote(`what the account of previews may not read is compared with the base branch only: ${refusal}`)];
   const warnings = [...compared.merged.warnings, ...input.randomNotes, ...hooks.notes, ...notes, ...refused];
   const result = {
     ...compared.merged,
@@ -184,6 +188,7 @@ function describeRelease(pair: RenderedPair): readonly ResultError[] {
 
 type ReleaseInput = ObjectsInput & {
   readonly randomNotes: readonly ResultError[];
+  readonly refused: ReadableCluster["refused"];
   /** A hook of each commit with the namespace that Helm gives it. */
   readonly place: Readonly<Record<"base" | "merged", (hook: JsonObject) => JsonObject>>;
 };
@@ -211,6 +216,8 @@ async function toInput(
     merged: [afterAll, again === undefined ? afterAll : markAll(again.after)],
   });
   const hidden = whyHidden(pair, comparing);
+  const readable = createReadable(cluster, baseObjects ?? []);
+  const isRefused = (object: JsonObject) => readable.refused.has(idOf(object) ?? "");
   const createOnly = release.replacesDefinitions ? new Set<string>() : new Set(definitions.map((one) => idOf(one)));
   const [owner, previousOwner] = [ownershipOf(release), ownershipOf(previous)];
   const applier: Applier = {
@@ -222,7 +229,7 @@ async function toInput(
   const isGone = (object: JsonObject) => !definitions.some((one) => idOf(one) === idOf(object));
   const has = (object: JsonObject | undefined) => object !== undefined && placeholders.isIn(object);
   return {
-    ...{ cluster, applier, base: baseObjects, merged: folded.objects, budget, signal },
+    ...{ cluster: readable.cluster, applier, base: baseObjects, merged: folded.objects, budget, signal },
     // Helm never deletes what comes from the directories `crds`.
     inventory: (baseObjects ?? []).filter(isGone).flatMap(toEntry),
     prunes: true,
@@ -237,16 +244,20 @@ async function toInput(
     isElsewhere: () => false,
     isLiveHidden: ({ base, merged: desired }, live) =>
       hidden !== undefined ||
+      isRefused(desired) ||
       [base, desired].some(has) ||
       folded.random.has(idOf(desired) ?? "") ||
       (live !== undefined && (!isServerApplied(live) || (owner.isOfAnother(live) && previousOwner.isOfAnother(live)))),
-    whyLiveHidden: (_, live) =>
-      hidden === undefined && live !== undefined && !isServerApplied(live)
-        ? "Flux did not use server-side apply there, so it is not known which fields an upgrade removes"
-        : undefined,
+    whyLiveHidden: (object, live) =>
+      isRefused(object)
+        ? "the account of previews may not read it there"
+        : hidden === undefined && live !== undefined && !isServerApplied(live)
+          ? "Flux did not use server-side apply there, so it is not known which fields an upgrade removes"
+          : undefined,
     whyBaseOnly: hidden ?? "the cluster has values of its own there, or the object belongs to something else",
     randomNotes: folded.notes,
     place: { base: markBase, merged: mark },
+    refused: readable.refused,
   };
 }
 
@@ -316,39 +327,33 @@ function byId(objects: readonly JsonObject[]): ById {
   return new Map(objects.map((object) => [idOf(object) ?? "", object]));
 }
 
-/** Without the cluster if the account may not read there: the renders are then compared with each other. */
-async function compareOrRenders(
-  input: ReleaseInput,
-  signal: AbortSignal,
-): Promise<{ readonly compared: ComparedObjects; readonly refusal?: string }> {
-  try {
-    return { compared: await compareObjects(input) };
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!(error instanceof ApiError) || (error.status !== 401 && error.status !== 403)) throw error;
-    return { compared: await compareObjects({ ...input, ...withoutCluster(input) }), refusal: error.message };
-  }
+interface ReadableCluster {
+  readonly cluster: PreviewCluster;
+  /** By id, why the cluster does not show an object. */
+  readonly refused: ReadonlyMap<string, string>;
 }
 
-/** As if the cluster had the objects of the base, about which nothing else is known. */
-function withoutCluster({ base = [], applier, cluster: real }: ReleaseInput) {
-  const ids = new Set(base.map(idOf));
-  const cluster: PreviewCluster = {
-    find: (object) => Promise.resolve({ live: ids.has(idOf(object)) ? object : undefined }),
-    dryRun: (object) => Promise.resolve({ applied: object }),
-    capabilities: real.capabilities,
-    maskedValues: () => [],
-    requests: () => 0,
-    close: () => Promise.resolve(),
+/** Of what the account may not read, as if the cluster had the objects of the base, about which nothing else is known. */
+function createReadable(cluster: PreviewCluster, base: readonly JsonObject[]): ReadableCluster {
+  const known = byId(base);
+  const refused = new Map<string, string>();
+  const isRefused = (object: JsonObject) => refused.has(idOf(object) ?? "");
+  const readable: PreviewCluster = {
+    ...cluster,
+    async find(object, signal) {
+      try {
+        return await cluster.find(object, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof ApiError) || (error.status !== 401 && error.status !== 403)) throw error;
+        refused.set(idOf(object) ?? "", error.message);
+        return { live: known.get(idOf(object) ?? "") };
+      }
+    },
+    dryRun: (object, manager, signal) =>
+      isRefused(object) ? Promise.resolve({ applied: object }) : cluster.dryRun(object, manager, signal),
   };
-  const isKept = (one: JsonObject) => field(one, "metadata", "annotations", "helm.sh/resource-policy") === "keep";
-  const kept = new Set(base.filter(isKept).map(idOf));
-  return {
-    cluster,
-    applier: { ...applier, deletes: (live: JsonObject) => !kept.has(idOf(live)) },
-    isLiveHidden: () => true,
-    whyBaseOnly: "the account of previews may not read it there",
-  };
+  return { cluster: readable, refused };
 }
 
 function hooksOf(rendered: RenderedRelease | undefined): readonly JsonObject[] {

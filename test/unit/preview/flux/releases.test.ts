@@ -503,21 +503,30 @@ test("an object that becomes a hook is created when the hook runs", async () => 
   expect(world.commentOf()).toContain("it becomes a hook");
 });
 
-test("without the right to read its objects, the two commits are compared with each other", async () => {
-  const world = aWorld(byValues, { base: [values("1")], merged: [values("2")] });
+test("of an object that the account may not read, the two commits are compared with each other", async () => {
+  const of = (_: string, release: ReleaseToRender) =>
+    rendered(settings(levelOf(release)), aConfigMap("readable", { level: levelOf(release) }));
+  const world = aWorld(of, { base: [values("1")], merged: [values("2")] });
+  world.flux.has(asLive({ ...settings("1"), data: { level: "secret" } }));
+  world.flux.has(asLive(aConfigMap("readable", { level: "by hand" })));
   const { open } = world.flux.deps.clusters;
   world.flux.deps.clusters.open = async (run) => {
     const cluster = await open(run);
     return {
       ...cluster,
       find: (object, signal) =>
-        object["kind"] === "ConfigMap"
+        refOf(object)?.name === "settings"
           ? Promise.reject(new ApiError(403, 'configmaps "settings" is forbidden'))
           : cluster.find(object, signal),
     };
   };
   await world.run();
-  expect(world.release()).toMatchObject({ state: "done", counts: { changed: 1 } });
+  expect(world.release()).toMatchObject({ state: "done", counts: { changed: 2 } });
+  expect(world.release()?.objects.map(({ diff }) => diff)).toEqual([
+    " data.level:\n-  by hand\n+  2",
+    " data.level:\n-  1\n+  2",
+  ]);
   expect(world.commentOf()).toContain("is forbidden");
+  expect(world.commentOf()).toContain("1 object was compared with the base branch");
   expect(world.told.at(-1)?.mendable).toBe(true);
 });
