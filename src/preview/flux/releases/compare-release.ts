@@ -11,7 +11,7 @@ import type { PreviewResult } from "../../compare.ts";
 import { describeSafely } from "../../describe-diff.ts";
 import { toReferenceDiff } from "../../reference-diff.ts";
 import { changesBetween } from "../../render-diff.ts";
-import { redactVisibly } from "../../visible-text.ts";
+import { cutLine, redactVisibly } from "../../visible-text.ts";
 import { emptyResult, type FluxComparing, named, noCounts } from "../compare-kustomization.ts";
 import type { Applier } from "../compare-object.ts";
 import { compareObjects, type ObjectsInput } from "../compare-objects.ts";
@@ -52,8 +52,13 @@ export async function toFailedRelease(
   comparing: ReleaseComparing,
   how: Preview["failed"] = "run",
 ): Promise<Preview> {
-  const text = comparing.placeholders.namedText(await redactVisibly(failure, comparing.serverSecrets));
+  const text = await toShown(failure, comparing);
   return { ...toWorkingRelease(pair, comparing), state: "failed", failure: text, failed: how };
+}
+
+/** Without secrets, and with the names of the values that are not known. */
+async function toShown(text: string, { placeholders, serverSecrets }: ReleaseComparing): Promise<string> {
+  return placeholders.namedText(await redactVisibly(text, serverSecrets));
 }
 
 /** Never rejects, unless the signal aborts. */
@@ -79,7 +84,8 @@ export async function compareRelease(pair: RenderedPair, comparing: ReleaseCompa
     const hiding = { knownSecrets: serverSecrets, maskedValues: result.maskedValues, prune: false };
     const found = await describeSafely(result, { ...hiding, ignoreChanges, references }, signal);
     const { manifests: _, ...described } = found;
-    const unattributed = before !== undefined && "error" in before ? oneLine(before.error) : undefined;
+    const unattributed =
+      before !== undefined && "error" in before ? oneLine(await toShown(before.error, comparing)) : undefined;
     return {
       preview: {
         ...{ ...working, ...described, state: "done" },
@@ -96,7 +102,7 @@ export async function compareRelease(pair: RenderedPair, comparing: ReleaseCompa
 }
 
 const longestError = 500;
-const oneLine = (text: string) => text.replaceAll(/\s+/g, " ").trim().slice(0, longestError);
+const oneLine = (text: string) => cutLine(text.replaceAll(/\s+/g, " ").trim(), longestError);
 
 /** Never the merge's annotation: a pull request would hide its own changes. */
 function findIgnored({ live, base }: RenderedPair): string | undefined {

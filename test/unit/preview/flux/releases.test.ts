@@ -380,6 +380,23 @@ test("a chart that cannot be rendered fails, and is not the pull request's fault
   expect(old.release()).toMatchObject({ state: "failed", failed: "run" });
 });
 
+test("why the base's chart cannot be rendered is shown without hidden characters and values of Secrets", async () => {
+  const from = [{ kind: "Secret", name: "login", valuesKey: "password", targetPath: "password" }];
+  const of = (level: string) => aRelease({ spec: { values: { level }, valuesFrom: from } });
+  let placeholder = "";
+  const world = aWorld(
+    (side, { objects }) => {
+      placeholder = objects[0]?.data["password"] ?? "";
+      if (side === "merged") return rendered(settings("2"));
+      return { error: `boom\u202e at ${placeholder}`, isUnsupported: false, files: [] };
+    },
+    { base: [of("1")], merged: [of("2")] },
+  );
+  await world.run();
+  expect(placeholder).not.toBe("");
+  expect(world.release()?.unattributed).toBe("boom\\u202e at ${login.password}");
+});
+
 test("a renderer that exceeds its limits fails the HelmReleases, and not the Kustomizations", async () => {
   const world = aWorld(
     () => {
