@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { ApiError } from "../../../errors.ts";
 import { field, type JsonObject } from "../../../kit/json.ts";
-import { annotation, type CommandResult, refId, type ResultError, type ResultObject } from "../../../model.ts";
+import { annotation, type CommandResult, type ResultError, type ResultObject } from "../../../model.ts";
 import type { Preview } from "../../../model/report.ts";
 import type { RenderedRelease } from "../../../ports/flux-renderer.ts";
 import type { PreviewCluster } from "../../../ports/preview-cluster.ts";
@@ -127,7 +127,7 @@ interface ComparedRelease {
 
 async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): Promise<ComparedRelease> {
   const { base, merged, before, after } = pair;
-  const { placeholders, signal } = comparing;
+  const { placeholders } = comparing;
   const release = releaseOf(pair);
   const parent = (merged ?? base)?.parent ?? "";
   const notes = describeRelease(pair);
@@ -211,7 +211,7 @@ async function toInput(
   const everything = [...[before, after, again?.before].flatMap(objectsOf), ...[before, after].flatMap(hooksOf)];
   const previous = pair.base?.release ?? release;
   const mark = await toHelmObjects(release, everything, { cluster, signal });
-  const markBase = await toHelmObjects(previous, everything, { cluster, signal });
+  const markBase = isReinstalled(pair) ? await toHelmObjects(previous, everything, { cluster, signal }) : mark;
   // Helm does not manage what comes from the directories `crds`.
   const markAll = (one: RenderedRelease | undefined, add = mark) =>
     one === undefined || "error" in one ? [] : [...one.crds, ...one.objects.map(add)];
@@ -371,6 +371,9 @@ interface ComparedHooks {
   readonly notes: readonly ResultError[];
 }
 
+/** Not marked as a hook: of those that kluctl runs, only changes count. */
+const nothingDone = { changes: [], new: false, orphan: false, deleted: false, hook: false };
+
 /** Hooks may be gone after each upgrade: the renders are compared with each other. */
 function compareHooks(pair: RenderedPair, { shown, place, base = [], merged }: ReleaseInput): ComparedHooks {
   const { again } = pair;
@@ -380,29 +383,26 @@ function compareHooks(pair: RenderedPair, { shown, place, base = [], merged }: R
   });
   const placed = (hooks: readonly JsonObject[], side: "base" | "merged") =>
     hooks.flatMap((object) => {
-      const ref = refOf(place[side](object));
-      return ref === undefined ? [] : [{ ref, id: refId(ref), object }];
+      const [id, ref] = [idOf(place[side](object)), refOf(place[side](shown(object)))];
+      return id === undefined || ref === undefined ? [] : [{ ref, id, object }];
     });
   const [before, after] = [placed(hooksOf(pair.before), "base"), placed(folded.objects, "merged")];
   const old = new Map(before.map(({ id, object }) => [id, object]));
   const ids = new Set(after.map(({ id }) => id));
-  const [wasObject, isObject] = [base, merged].map((objects) => new Set(objects.map(idOf))) as [Set<string>, Set<string>]; // prettier-ignore
+  const [wasObject, isObject] = [new Set(base.map(idOf)), new Set(merged.map(idOf))];
   const current = after.flatMap(({ ref, id, object }): ResultObject[] => {
     const was = old.get(id);
     if (isDeepStrictEqual(was, object)) return [];
-    const [one, other] = [was && shown(was), shown(object)];
-    const state = { new: was === undefined, orphan: false, deleted: false, hook: was !== undefined };
-    const texts = { rendered: JSON.stringify(other), applied: JSON.stringify(other) };
-    return [
-      one === undefined
-        ? { ref, changes: [], ...state, ...texts }
-        : { ref, changes: changesBetween(one, other), ...state, ...texts, remote: JSON.stringify(one) },
-    ];
+    const text = JSON.stringify(shown(object));
+    const now = { ...nothingDone, ref, rendered: text, applied: text };
+    if (was === undefined) return [{ ...now, new: true }];
+    const changes = changesBetween(shown(was), shown(object));
+    return [{ ...now, changes, hook: true, remote: JSON.stringify(shown(was)) }];
   });
   // Helm deletes no hook because it has left the chart.
   const gone = before
     .filter(({ id }) => !ids.has(id) && !isObject.has(id))
-    .map(({ ref, object }): ResultObject => ({ ref, changes: [], new: false, orphan: true, deleted: false, hook: false, remote: JSON.stringify(shown(object)) })); // prettier-ignore
+    .map(({ ref, object }) => ({ ...nothingDone, ref, orphan: true, remote: JSON.stringify(shown(object)) }));
   const becoming = after.filter(({ id }) => !old.has(id) && wasObject.has(id) && !isObject.has(id));
   const notes = [
     ...folded.notes,
