@@ -18,6 +18,7 @@ import {
   toFailedFlux,
   toWorkingFlux,
 } from "./compare-kustomization.ts";
+import { openOwnersIn } from "./foreign-values.ts";
 import type { FluxKustomization } from "./kustomization.ts";
 import { pairTrees } from "./pair-trees.ts";
 import { createObjectBudget } from "./compare-objects.ts";
@@ -73,6 +74,7 @@ export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFin
     const shared = {
       sources: read.sources,
       isSourceKnown: (key: FluxKustomization["key"]) => flux.sources.find(key) !== undefined,
+      isOpenOwner: openOwnersIn(known),
       ...{ renderer: flux.renderer, cluster: pool.of, placeholders, limit: deps.limit, signal },
     };
     const [before, after] = await Promise.all([merge.project("", signal, merge.base), merge.project("", signal)]);

@@ -8,6 +8,7 @@ import { field, type JsonObject } from "../../kit/json.ts";
 import { keyText } from "../../model.ts";
 import type { FluxRendered, FluxRenderer } from "../../ports/flux-renderer.ts";
 import type { PreviewCluster } from "../../ports/preview-cluster.ts";
+import type { IsOpenOwner } from "./foreign-values.ts";
 import { type FluxKustomization, nameIfKustomization, readKustomization } from "./kustomization.ts";
 import { type Placeholders, variablesIn } from "./placeholders.ts";
 import { idsWithSecrets } from "./secret-ids.ts";
@@ -52,6 +53,7 @@ export interface TreeInput {
   readonly renderer: FluxRenderer;
   /** The cluster as the account of previews sees it. `parents`: the nearest first. */
   readonly cluster: (of: FluxKustomization, parents: readonly string[]) => Promise<PreviewCluster>;
+  readonly isOpenOwner: IsOpenOwner;
   readonly placeholders: Placeholders;
   /** See CompareDeps. */
   readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
@@ -184,7 +186,7 @@ async function renderLevel(
       const { kustomization, parent } = one;
       const cluster = () => input.cluster(kustomization, parentsOf(parent));
       try {
-        return { ...one, variables: await readVariables(kustomization, cluster, input.signal) };
+        return { ...one, variables: await readVariables(kustomization, cluster, input) };
       } catch (error) {
         if (error instanceof VariablesError) return { ...one, variables: { error: error.message } };
         if (!isRefusal(error)) throw error;

@@ -9,6 +9,7 @@ import { annotation, type ChangedPaths, isSwitchedOff, keyText } from "../../../
 import type { Ignored } from "../../../model/receipt.ts";
 import type { FluxRenderer, RenderedRelease, ReleaseToRender } from "../../../ports/flux-renderer.ts";
 import type { ClusterCapabilities, PreviewCluster } from "../../../ports/preview-cluster.ts";
+import type { IsOpenOwner } from "../foreign-values.ts";
 import type { Placeholders } from "../placeholders.ts";
 import type { RenderedTree } from "../render-tree.ts";
 import { type LiveRelease, readLiveRelease } from "./live-release.ts";
@@ -32,6 +33,7 @@ export interface ReleasesInput {
   readonly renderer: Pick<FluxRenderer, "renderReleases">;
   /** The cluster as the account of previews sees it for a Kustomization of the tree. */
   readonly cluster: (kustomization: string) => Promise<PreviewCluster>;
+  readonly isOpenOwner: IsOpenOwner;
   readonly placeholders: Placeholders;
   /** See CompareDeps. */
   readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
@@ -232,12 +234,12 @@ interface Prepared {
 async function prepare(
   pair: ReleasePair,
   maps: Maps,
-  { cluster, placeholders, signal }: ReleasesInput,
+  { cluster, isOpenOwner, placeholders, signal }: ReleasesInput,
 ): Promise<Omit<Prepared, "isTouched"> | { readonly obstacle: string; readonly mendable?: boolean }> {
   const open = () => cluster((pair.merged ?? pair.base)?.parent ?? "");
   const read = (side: "base" | "merged") => {
     const release = pair[side]?.release;
-    return release && readValues(release, maps[side], open, { placeholders, signal });
+    return release && readValues(release, maps[side], open, { isOpenOwner, placeholders, signal });
   };
   try {
     const [base, merged] = [await read("base"), await read("merged")];

@@ -3,7 +3,8 @@ import { field, fieldsOf, type JsonObject } from "../../../kit/json.ts";
 import { keyText } from "../../../model.ts";
 import type { PreviewCluster } from "../../../ports/preview-cluster.ts";
 import type { ReleaseValues } from "../../../ports/flux-renderer.ts";
-import type { Placeholders } from "../placeholders.ts";
+import { hasForeignValues } from "../foreign-values.ts";
+import type { VariablesContext } from "../variables.ts";
 import type { RenderedConfigMaps } from "./pair-releases.ts";
 import type { FluxRelease } from "./release.ts";
 
@@ -23,7 +24,7 @@ export async function readValues(
   { key: { namespace }, valuesFrom }: Pick<FluxRelease, "key" | "valuesFrom">,
   rendered: RenderedConfigMaps,
   cluster: () => Promise<Pick<PreviewCluster, "find">>,
-  { placeholders, signal }: { readonly placeholders: Pick<Placeholders, "of">; readonly signal: AbortSignal },
+  { isOpenOwner, placeholders, signal }: VariablesContext,
 ): Promise<ReadValues> {
   const objects: ReleaseValues[] = [];
   const secrets = new Map<string, Record<string, string>>();
@@ -41,6 +42,8 @@ export async function readValues(
       return { objects, hasSecrets, obstacle: `the values in the ConfigMap ${name} are encrypted, and previews do not decrypt them` }; // prettier-ignore
     if (own?.isSecret) hasSecrets = true;
     const object = own?.object ?? (await findLive(namespace, name, cluster, signal));
+    if (own === undefined && object !== undefined && hasForeignValues(object, isOpenOwner))
+      return { objects, hasSecrets, obstacle: `the ConfigMap ${name} with values for it belongs to something else in the cluster, which may have made them of secrets` }; // prettier-ignore
     if (object !== undefined) objects.push({ kind, name, data: textsOf(field(object, "data")) });
   }
   for (const [name, data] of secrets) objects.push({ kind: "Secret", name, data });

@@ -334,6 +334,33 @@ test("a ConfigMap with values is the one that each commit renders", async () => 
   expect(world.release()?.objects[0]?.diff).toBe(" data.level:\n-  level: 1\n+  level: 2");
 });
 
+test.each([
+  ["another Kustomization", ownedBy("other", aConfigMap("theirs", { "values.yaml": "level: horse-battery" }))],
+  ["another release", asLive(aConfigMap("theirs", { "values.yaml": "level: horse-battery" }))],
+])("values in a ConfigMap of %s are not shown", async (_, theirs) => {
+  const from = aRelease({ spec: { valuesFrom: [{ kind: "ConfigMap", name: "theirs" }] } });
+  const world = aWorld((_, { objects }) => rendered(settings(objects[0]?.data["values.yaml"] ?? "none")), {
+    ...{ base: [aRelease()], merged: [from] },
+  });
+  world.flux.has(asLive(settings("none")));
+  world.flux.has(theirs);
+  await world.run();
+  expect(world.release()).toBeUndefined();
+  expect(JSON.stringify(world.told)).not.toContain("horse-battery");
+  expect(world.commentOf()).toContain("the ConfigMap theirs with values for it belongs to something else");
+});
+
+test("values in a ConfigMap of a Kustomization whose values are all in the repository are shown", async () => {
+  const from = aRelease({ spec: { valuesFrom: [{ kind: "ConfigMap", name: "ours" }] } });
+  const world = aWorld((_, { objects }) => rendered(settings(objects[0]?.data["values.yaml"] ?? "none")), {
+    ...{ base: [aRelease()], merged: [from] },
+  });
+  world.flux.has(asLive(settings("none")));
+  world.flux.has(ownedBy("apps", aConfigMap("ours", { "values.yaml": "level: 2" })));
+  await world.run();
+  expect(world.release()?.objects[0]?.diff).toBe(" data.level:\n-  none\n+  level: 2");
+});
+
 const unrendered: readonly (readonly [string, ReleaseOptions, string])[] = [
   [
     "of a HelmRepository",

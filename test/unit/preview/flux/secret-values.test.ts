@@ -99,6 +99,32 @@ test("ConfigMaps are read; their variables and those of the spec get no placehol
   expect(world.text()).toContain("plain own ${HIDDEN}");
 });
 
+test.each([
+  [
+    "of a Kustomization of another repository",
+    ownedBy("other", aConfigMap("vars", { LEVEL: secret }, { namespace: "flux-system" })),
+  ],
+  [
+    "of a release",
+    aConfigMap(
+      "vars",
+      { LEVEL: secret },
+      { namespace: "flux-system", annotations: { "meta.helm.sh/release-name": "web" } },
+    ),
+  ],
+])("variables in a ConfigMap %s are shown by name", async (_, vars) => {
+  const spec = { postBuild: { substituteFrom: [{ kind: "ConfigMap", name: "vars" }] } };
+  const of = (text: string) => settings({ level: `${text} \${LEVEL}`, short: "${LEVEL:0:7}", other: "${OTHER}" });
+  const world = aSecretiveWorld(spec, { base: [of("1")], merged: [of("2")] });
+  world.flux.has(vars);
+  world.flux.has({ ...of("1"), data: { level: `1 ${secret}`, short: secret.slice(0, 7), other: "live" } });
+  await world.run();
+  expect(world.text()).toContain("2 ${LEVEL}");
+  expect(world.text()).not.toContain(secret.slice(0, 7));
+  // Only a Secret could have variables that are not known.
+  expect(world.sent).not.toContainEqual(expect.objectContaining({ OTHER: expect.anything() as unknown }));
+});
+
 test("a ConfigMap that does not exist fails in Flux's words, unless it is optional", async () => {
   const of = (optional: boolean) => ({
     postBuild: { substituteFrom: [{ kind: "ConfigMap", name: "vars", optional }] },
