@@ -195,8 +195,7 @@ async function findTouched(pairs: readonly ReleasePair[], input: ReleasesInput):
       [...all.values()].flatMap(({ rendered }) => ("error" in rendered ? [] : rendered.files)),
     ),
   );
-  const paths = changed.paths.filter((path) => !manifests.has(path));
-  if (pairs.length === 0 || (paths.length === 0 && changed.complete)) return new Set();
+  if (pairs.length === 0 || (changed.paths.length === 0 && changed.complete)) return new Set();
   if (!changed.complete) return new Set(pairs.map(({ name }) => name));
   const listed = await Promise.all(
     (["base", "merged"] as const).map(async (side) => {
@@ -212,8 +211,10 @@ async function findTouched(pairs: readonly ReleasePair[], input: ReleasesInput):
   const files = Map.groupBy(listed.flat(), ([name]) => name);
   const isTouched = (pair: ReleasePair) => {
     const own = new Set((files.get(pair.name) ?? []).flatMap(([, all]) => all));
-    const isOwn = (path: string) => own.has(path) || sidesOf(pair).some(({ release }) => isFileOf(release, path));
-    return paths.some(isOwn);
+    // The guess is for files that the merge removes or cannot read; a chart in "." would have all manifests too.
+    const mayBeOwn = (path: string) =>
+      !manifests.has(path) && sidesOf(pair).some(({ release }) => isFileOf(release, path));
+    return changed.paths.some((path) => own.has(path) || mayBeOwn(path));
   };
   return new Set(pairs.filter(isTouched).map(({ name }) => name));
 }

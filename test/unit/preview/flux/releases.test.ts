@@ -143,6 +143,18 @@ test("a dependency elsewhere in the repository is part of the chart", async () =
   expect(world.release()?.counts.changed).toBe(1);
 });
 
+test("a file of a chart that a Kustomization reads as well is part of the chart", async () => {
+  // The Kustomization of the fake has read this file.
+  const files = ["charts/web/Chart.yaml", "apps/a.yaml"];
+  const world = aWorld(
+    (side) => ({ ...rendered(settings(side === "base" ? "1" : "2")), files, chart: { name: "web", version: side } }),
+    { changed: ["apps/a.yaml"] },
+  );
+  world.flux.has(asLive(settings("1")));
+  await world.run();
+  expect(world.release()?.objects[0]?.diff).toBe(" data.level:\n-  1\n+  2");
+});
+
 test("what is not part of a chart renders none", async () => {
   const world = aWorld(byValues, { changed: ["README.md"] });
   await world.run();
