@@ -93,6 +93,8 @@ export class NeedsMoreError extends PrepareError {
 export class KilledError extends Error {
   override name = "KilledError";
   readonly why: "timeout" | "lease-lost" | "stopped" | "signal" | "idle";
+  /** What the program of the renderer was working on then: `namespace/name`. */
+  rendering?: string;
 
   constructor(why: KilledError["why"], message: string) {
     super(message);
@@ -118,6 +120,8 @@ export class FluxRendererUnavailableError extends Error {
 /** `towline-flux` failed with what it was given, and would again. */
 export class FluxRenderError extends Error {
   override name = "FluxRenderError";
+  /** What it was working on then: `namespace/name`. */
+  rendering?: string;
 }
 
 /** The Kubernetes API responded with an error after all sensible retries. `status` 0: no response. */

@@ -1,5 +1,5 @@
 /** Renders Flux's Kustomizations and charts: starts the program `towline-flux` in a jail and reads its answer. */
-import { FluxRenderError, FluxRendererUnavailableError, PreviewRefusedError } from "../../errors.ts";
+import { FluxRenderError, KilledError, FluxRendererUnavailableError, PreviewRefusedError } from "../../errors.ts";
 import { kluctlFilter } from "../../jail/filter.ts";
 import { type Demands, inJail, type Jail, notJailed } from "../../jail/jail.ts";
 import { findProgram } from "../../kit/find-program.ts";
@@ -148,5 +148,6 @@ function toReleaseItem(release: ReleaseRenderInput["releases"][number]) {
 /** Keeps the class of the error, by which callers decide. */
 function withPlace(error: Error, rendering: string): Error {
   error.message += ` (while rendering ${rendering})`;
+  if (error instanceof FluxRenderError || error instanceof KilledError) error.rendering = rendering;
   return error;
 }

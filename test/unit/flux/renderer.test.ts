@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { KilledError } from "../../../src/errors.ts";
 import { createFluxRenderer, type ProgramEnd } from "../../../src/flux/rendering/renderer.ts";
 import { toFailure } from "../../../src/reconcile/failures.ts";
 
@@ -18,4 +19,16 @@ test("what fails because of the files fails again, and is not repeated at once",
   expect(await retryAfter({ exitCode: 0, stdout: "no answer", stderr: "" })).toBe("person");
   expect(await retryAfter(new Error("spawn EAGAIN"))).toBe("soon");
   expect(await retryAfter({ exitCode: 0, stdout: "[]", stderr: "" })).toBeUndefined();
+});
+
+test("a failure names what was being rendered", async () => {
+  const renderer = createFluxRenderer({
+    ...{ program: process.execPath, searchPath: "", demands: undefined, refusal: () => undefined },
+    run({ onLine }) {
+      onLine("rendering shop/web");
+      return Promise.reject(new KilledError("timeout", "towline-flux was ended"));
+    },
+  });
+  const failed = renderer.renderReleases({ root: "/checkout", releases: [] }, new AbortController().signal);
+  await expect(failed).rejects.toMatchObject({ why: "timeout", rendering: "shop/web" });
 });

@@ -3,11 +3,11 @@
  * values, and those whose chart in the repository has changed files. Reads from top to bottom.
  */
 import { isDeepStrictEqual } from "node:util";
-import { ApiError, FluxRenderError, PreviewRefusedError } from "../../../errors.ts";
+import { ApiError, FluxRenderError, KilledError, PreviewRefusedError } from "../../../errors.ts";
 import { field, type JsonObject } from "../../../kit/json.ts";
 import { annotation, type ChangedPaths, isSwitchedOff, keyText } from "../../../model.ts";
 import type { Ignored } from "../../../model/receipt.ts";
-import type { FluxRenderer, RenderedRelease, ReleaseToRender } from "../../../ports/flux-renderer.ts";
+import type { FailedRelease, FluxRenderer, RenderedRelease, ReleaseToRender } from "../../../ports/flux-renderer.ts";
 import type { ClusterCapabilities, PreviewCluster } from "../../../ports/preview-cluster.ts";
 import type { IsOpenOwner } from "../foreign-values.ts";
 import type { Placeholders } from "../placeholders.ts";
@@ -97,15 +97,8 @@ export async function renderReleases(input: ReleasesInput): Promise<RenderedRele
   const whyUnrendered = (name: string) =>
     shown.has(name) ? undefined : (unrendered.get(name) ?? "the HelmRelease cannot be read");
   const found = { whyUnrendered, unshown, ignored: known.ignored, mendable };
-  const beyond = concerned.slice(mostReleases).map(({ pair }) => ({ pair, failure: tooMany }));
-  try {
-    const pairs = await renderAll(ready, input);
-    return { ...found, pairs, failed: beyond };
-  } catch (error) {
-    if (!(error instanceof FluxRenderError)) throw error;
-    const failed = ready.map(({ pair }) => ({ pair, failure: error.message }));
-    return { ...found, pairs: [], failed: [...failed, ...beyond] };
-  }
+  const failed = concerned.slice(mostReleases).map(({ pair }) => ({ pair, failure: tooMany }));
+  return { ...found, pairs: await renderAll(ready, input), failed };
 }
 
 const tooMany = `Not compared: the pull request changes more than ${mostReleases} HelmReleases.`;
@@ -205,12 +198,16 @@ async function findTouched(pairs: readonly ReleasePair[], input: ReleasesInput):
         those.map(({ side: { release } }) => ({ release, item: { resource: release.resource, objects: [], isUpgrade: true, onlyFiles: true } })), // prettier-ignore
         input,
       );
-      return those.map(({ pair }, at) => [pair.name, answers[at]?.files ?? []] as const);
+      return those.map(({ pair }, at) => {
+        const answer = answers[at];
+        return { name: pair.name, files: answer?.files ?? [], isUnknown: answer !== undefined && isEnded(answer) };
+      });
     }),
   );
-  const files = Map.groupBy(listed.flat(), ([name]) => name);
+  const files = Map.groupBy(listed.flat(), ({ name }) => name);
   const isTouched = (pair: ReleasePair) => {
-    const own = new Set((files.get(pair.name) ?? []).flatMap(([, all]) => all));
+    if (files.get(pair.name)?.some(({ isUnknown }) => isUnknown)) return true;
+    const own = new Set((files.get(pair.name) ?? []).flatMap((one) => one.files));
     // The guess is for files that the merge removes or cannot read; a chart in "." would have all manifests too.
     const mayBeOwn = (path: string) =>
       !manifests.has(path) && sidesOf(pair).some(({ release }) => isFileOf(release, path));
@@ -279,7 +276,10 @@ interface Item {
 async function renderAll(prepared: readonly Prepared[], input: ReleasesInput): Promise<readonly RenderedPair[]> {
   const { roots } = input;
   const before = await renderSide(prepared, "base", input);
-  const first = await renderSide(prepared, "merged", input);
+  // What ended the program would most likely end it again, and take as long.
+  const ended = [...before].filter(([{ pair }, one]) => isEnded(one) && pair.merged !== undefined);
+  const others = prepared.filter((one) => !isEnded(before.get(one)));
+  const first = new Map([...ended, ...(await renderSide(others, "merged", input))]);
   const kept = new Map<Prepared, Item>();
   for (const one of prepared) {
     const item = itemOf(one, "merged");
@@ -359,7 +359,16 @@ function itemOf({ pair, live, values, capabilities }: Prepared, side: "base" | "
   };
 }
 
-/** In the order of the items; one process for each set of ignored files. */
+/** Of a chart with which the program of the renderer exceeded its limits. */
+interface EndedRelease extends FailedRelease {
+  readonly isEnded: true;
+}
+
+function isEnded(rendered: RenderedRelease | undefined): boolean {
+  return rendered !== undefined && "isEnded" in rendered;
+}
+
+/** In the order of the items; one process for each set of ignored files. A chart that ends it does not take the others with it. */
 async function renderIn(
   root: string,
   items: readonly Item[],
@@ -369,9 +378,23 @@ async function renderIn(
   const answers = new Map<Item, RenderedRelease | undefined>();
   await Promise.all(
     [...groups].map(async ([ignore, members]) => {
-      const releases = members.map(({ item }) => item);
-      const made = await limit(() => renderer.renderReleases({ root, ignore, releases }, signal), { signal });
-      for (const [at, member] of members.entries()) answers.set(member, made[at]);
+      const render = async (some: readonly Item[]) => {
+        const releases = some.map(({ item }) => item);
+        const made = await limit(() => renderer.renderReleases({ root, ignore, releases }, signal), { signal });
+        for (const [at, member] of some.entries()) answers.set(member, made[at]);
+      };
+      const give = (some: readonly Item[], error: string) => {
+        const failure: EndedRelease = { error, isUnsupported: true, files: [], isEnded: true };
+        for (const member of some) answers.set(member, failure);
+      };
+      const first = await findFailure(() => render(members), signal);
+      if (first === undefined) return;
+      give(members, first.message);
+      const others = members.filter(({ release }) => keyText(release.key) !== first.rendering);
+      if (others.length === 0 || others.length === members.length) return;
+      // Once: each time may take as long as a renderer is given.
+      const second = await findFailure(() => render(others), signal);
+      if (second !== undefined) give(others, second.message);
     }),
   );
   return items.map((item) => answers.get(item));
@@ -382,6 +405,21 @@ export function contentOf(rendered: RenderedRelease | undefined): unknown {
   return rendered === undefined || "error" in rendered
     ? []
     : [rendered.objects, rendered.crds, rendered.hooks.map(({ object }) => object)];
+}
+
+/** Returns what the program of the renderer failed with; rejects with everything else. */
+async function findFailure(
+  work: () => Promise<void>,
+  signal: AbortSignal,
+): Promise<FluxRenderError | KilledError | undefined> {
+  try {
+    await work();
+    return undefined;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof FluxRenderError || error instanceof KilledError) return error;
+    throw error;
+  }
 }
 
 /** What a rendered release consists of, in one list. */

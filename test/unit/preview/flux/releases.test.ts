@@ -1,6 +1,6 @@
 /** Charts of HelmReleases in previews; test/integration renders them with Helm's own code. */
 import { expect, test } from "vitest";
-import { ApiError, FluxRenderError } from "../../../../src/errors.ts";
+import { ApiError, FluxRenderError, KilledError } from "../../../../src/errors.ts";
 import type { JsonObject } from "../../../../src/kit/json.ts";
 import type { RenderedRelease, ReleaseToRender } from "../../../../src/ports.ts";
 import { renderComment } from "../../../../src/comment/comment.ts";
@@ -446,6 +446,43 @@ test("a renderer that exceeds its limits fails the HelmReleases, and not the Kus
   await world.run();
   expect(world.release()?.failure).toContain("1024 MiB of memory");
   expect(world.previewOf("Kustomization")?.state).toBe("done");
+});
+
+const other = (level: string) => {
+  const metadata = { ...(values(level)["metadata"] as JsonObject), name: "other" };
+  return { ...values(level), metadata };
+};
+
+function endsAt(side: string, message = "towline-flux was ended after 60 s") {
+  return (root: string, release: ReleaseToRender): RenderedRelease => {
+    const isWeb = (release.resource["metadata"] as JsonObject)["name"] === "web";
+    if (isWeb && root === side) throw Object.assign(new KilledError("timeout", message), { rendering: "shop/web" });
+    return rendered(settings(levelOf(release)));
+  };
+}
+
+test.each(["base", "merged"])("a chart of the %s that never ends fails, and the others are shown", async (side) => {
+  const options = { base: [values("1"), other("1")], merged: [values("2"), other("2")] };
+  const world = aWorld(endsAt(side), { ...options, live: options.base.map(ready) });
+  await world.run();
+  const [failed, ...rest] = world.previews().filter(({ kind }) => kind === "HelmRelease").toSorted((one) => one.deployment.name === "web" ? -1 : 1); // prettier-ignore
+  expect(failed).toMatchObject({ deployment: { name: "web" }, state: "failed", failed: "run" });
+  expect(failed?.failure).toContain("was ended after 60 s");
+  expect(rest).toMatchObject([{ deployment: { name: "other" }, state: "done" }]);
+  expect(world.previewOf("Kustomization")?.state).toBe("done");
+});
+
+test("a chart whose files cannot be listed in time is rendered", async () => {
+  const world = aWorld(
+    (side, release) => {
+      if (release.onlyFiles) throw new KilledError("timeout", "towline-flux was ended after 60 s");
+      return { ...rendered(settings(side)), chart: { name: "web", version: side } };
+    },
+    { changed: ["charts/common/values.yaml"] },
+  );
+  world.flux.has(asLive(settings("base")));
+  await world.run();
+  expect(world.release()?.objects[0]?.diff).toBe(" data.level:\n-  base\n+  merged");
 });
 
 test("a new release is installed, and one that is removed is uninstalled, except for what it keeps", async () => {
