@@ -16,6 +16,8 @@ export interface ObjectsInput extends ObjectSurroundings {
   /** `undefined`: the base cannot be rendered, and everything in the merge is compared. */
   readonly base: readonly JsonObject[] | undefined;
   readonly merged: readonly JsonObject[];
+  /** Whether objects that the base and the merge render alike are compared as well. */
+  readonly comparesAll?: boolean | undefined;
   /** What Flux has applied; objects that neither the base nor the merge has are left out, if the base can be rendered. */
   readonly inventory: readonly InventoryEntry[];
   readonly prunes: boolean;
@@ -66,7 +68,7 @@ export async function compareObjects(input: ObjectsInput): Promise<ComparedObjec
   const [before, after] = [byId(base), byId(merged)];
   const pairs = [...after].flatMap(([id, { ref, object }]): ObjectPair[] => {
     const known = before.get(id)?.object;
-    return isDeepStrictEqual(known, object) ? [] : [{ ref, base: known, merged: object }];
+    return !input.comparesAll && isDeepStrictEqual(known, object) ? [] : [{ ref, base: known, merged: object }];
   });
   const nameless = pairs.filter((pair) => input.isNameUnknown(pair.merged)).length;
   const isOfBase = (id: string) => input.base === undefined || before.has(id);

@@ -21,7 +21,7 @@ import type { ReleasePair } from "./pair-releases.ts";
 import { fieldManager, isServerApplied, ownershipOf, toHelmObjects } from "./helm-objects.ts";
 import { foldRandom, type Twice } from "./random.ts";
 import type { FluxRelease } from "./release.ts";
-import { contentOf, objectsOf, type RenderedPair } from "./render-releases.ts";
+import { contentOf, isChartReplaced, objectsOf, type RenderedPair } from "./render-releases.ts";
 
 export interface ReleaseComparing extends Pick<
   FluxComparing,
@@ -132,8 +132,9 @@ async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): 
   const parent = (merged ?? base)?.parent ?? "";
   const notes = describeRelease(pair);
   const isSame = before !== undefined && isDeepStrictEqual(contentOf(before), contentOf(after));
+  const isReplaced = isChartReplaced(pair);
   // In another namespace, the same content is other objects.
-  if (release === undefined || (isSame && !isReinstalled(pair)))
+  if (release === undefined || (isSame && !isReplaced && !isReinstalled(pair)))
     return { result: { ...emptyResult, warnings: notes }, references: undefined };
   const cluster = await comparing.cluster(parent);
   const input = await toInput(pair, release, cluster, comparing);
@@ -152,7 +153,8 @@ async function compareResults(pair: RenderedPair, comparing: ReleaseComparing): 
     errors: named(compared.merged.errors, placeholders),
   };
   const mendable = refusal !== undefined;
-  if (input.base === undefined) return { result, references: undefined, mendable };
+  // Without the merge, Flux would not release what the base has changed in the chart.
+  if (input.base === undefined || isReplaced) return { result, references: undefined, mendable };
   const reference = toReferenceDiff({ ...compared.base, errors: named(compared.base.errors, placeholders) });
   const isDeployed = comparing.known(parent)?.applied === comparing.base && pair.live.isOpen;
   return { result, references: { base: reference, deployed: isDeployed ? reference : undefined }, mendable };
@@ -186,7 +188,7 @@ function toNote(message: string): ResultError {
 function describeRelease(pair: RenderedPair): readonly ResultError[] {
   const { base, isChartKept } = pair;
   const kept =
-    "files of its chart change, and the version in its Chart.yaml does not: Flux keeps the chart that it has built, and so does this preview; change the version, or set reconcileStrategy to Revision";
+    "files of its chart change, and the version in its Chart.yaml does not: Flux keeps the chart that it has built, and does what is shown here not before the version changes or the chart is built again for another reason; change the version, or set reconcileStrategy to Revision";
   const { releaseName, releaseNamespace } = base?.release ?? {};
   const reinstalled = `Flux uninstalls the release ${releaseNamespace}/${releaseName} and installs it again, because its name, a namespace or the name of its chart changes: all of its objects are deleted and created again, also those that are shown as changed or not at all`;
   return [...(isChartKept ? [toNote(kept)] : []), ...(isReinstalled(pair) ? [toNote(reinstalled)] : [])];
@@ -237,6 +239,7 @@ async function toInput(
   return {
     ...{ cluster: readable.cluster, applier, base: baseObjects, merged: folded.objects, budget, signal },
     // Helm never deletes what comes from the directories `crds`.
+    comparesAll: isChartReplaced(pair),
     inventory: (baseObjects ?? []).filter(isGone).flatMap(toEntry),
     prunes: true,
     defined: new Set([...objects.defined, ...definedKinds(definitions)]),

@@ -42,7 +42,7 @@ export interface ReleasesInput {
 
 export interface RenderedPair extends ReleasePair {
   readonly before?: RenderedRelease | undefined;
-  /** What Flux would release after the merge. */
+  /** What Flux would release after the merge, once it has built the chart again. */
   readonly after?: RenderedRelease | undefined;
   /** Both once more: what differs from the first time is random. */
   readonly again?: { readonly before: RenderedRelease | undefined; readonly after: RenderedRelease | undefined };
@@ -280,35 +280,23 @@ async function renderAll(prepared: readonly Prepared[], input: ReleasesInput): P
   const ended = [...before].filter(([{ pair }, one]) => isEnded(one) && pair.merged !== undefined);
   const others = prepared.filter((one) => !isEnded(before.get(one)));
   const first = new Map([...ended, ...(await renderSide(others, "merged", input))]);
-  const kept = new Map<Prepared, Item>();
-  for (const one of prepared) {
-    const item = itemOf(one, "merged");
-    if (item !== undefined && one.isTouched && isChartKept(one.pair, before.get(one), first.get(one)))
-      kept.set(one, item);
-  }
   const repeated = prepared.filter((one) => {
     const [old, now] = [before.get(one), first.get(one)];
-    if (old === undefined || "error" in old || now === undefined) return false;
-    return kept.has(one) || ("error" in now ? false : !isDeepStrictEqual(contentOf(old), contentOf(now)));
+    if (old === undefined || "error" in old || now === undefined || "error" in now) return false;
+    return !isDeepStrictEqual(contentOf(old), contentOf(now));
   });
-  const items = [...kept.values(), ...repeated.flatMap((one) => itemOf(one, "base") ?? [])];
+  const items = repeated.flatMap((one) => itemOf(one, "base") ?? []);
   const more = await renderIn(roots.base, items, input);
-  const keptNow = new Map([...kept.keys()].map((one, at) => [one, more[at]]));
-  const again = new Map(repeated.map((one, at) => [one, more[kept.size + at]]));
-  const keptAgain = await renderIn(roots.base, [...kept.values()], input);
-  const own = repeated.filter((one) => !kept.has(one));
-  const afterAgain = new Map([
-    ...(await renderSide(own, "merged", input)),
-    ...[...kept.keys()].map((one, at) => [one, keptAgain[at]] as const),
-  ]);
+  const again = new Map(repeated.map((one, at) => [one, more[at]]));
+  const afterAgain = await renderSide(repeated, "merged", input);
   return prepared.map((one) => ({
     ...one.pair,
-    ...{ before: before.get(one), after: keptNow.get(one) ?? first.get(one), live: one.live },
+    ...{ before: before.get(one), after: first.get(one), live: one.live },
     ...(again.has(one) && { again: { before: again.get(one), after: afterAgain.get(one) } }),
     hasSecrets:
       sidesOf(one.pair).some(({ isSecret }) => isSecret) ||
       [one.values.base, one.values.merged].some((values) => values?.hasSecrets),
-    isChartKept: kept.has(one),
+    isChartKept: one.isTouched && isChartKept(one.pair, before.get(one), first.get(one)),
     haveValuesChanged: !isDeepStrictEqual(one.values.base?.objects, one.values.merged?.objects),
   }));
 }
@@ -326,6 +314,16 @@ function isChartKept(
   const chartOf = ({ release }: PlacedRelease): unknown => field(release.resource, "spec", "chart", "spec");
   if (before?.chart === undefined || !isDeepStrictEqual(chartOf(base), chartOf(merged))) return false;
   return isDeepStrictEqual(before.chart, after?.chart);
+}
+
+/**
+ * Whether the merge makes Flux build the chart again, which it may not have done for earlier commits: what these have
+ * changed in the chart is then released as well, and nothing but the cluster shows what that is.
+ */
+export function isChartReplaced({ base, merged, before, after }: RenderedPair): boolean {
+  if (base === undefined || merged === undefined || merged.release.followsRevision) return false;
+  if (before?.chart === undefined || after?.chart === undefined) return false;
+  return !isDeepStrictEqual(before.chart, after.chart);
 }
 
 async function renderSide(

@@ -162,14 +162,27 @@ test("what is not part of a chart renders none", async () => {
   expect(world.releases.every(({ release }) => release.onlyFiles)).toBe(true);
 });
 
-test("without a new version, Flux keeps the chart that it has, and so does the preview", async () => {
+test("without a new version, Flux keeps the chart that it has: the preview shows the next one, and says so", async () => {
   const of = (side: string, release: ReleaseToRender) =>
     rendered(settings(`${levelOf(release)} by the chart of the ${side}`));
   const world = aWorld(of, { base: [values("1")], merged: [values("2")], changed: ["charts/web/templates/all.yaml"] });
   world.flux.has(asLive(settings("1 by the chart of the base")));
   await world.run();
-  expect(world.release()?.objects[0]?.diff).toContain("2 by the chart of the base");
+  expect(world.release()?.objects[0]?.diff).toContain("2 by the chart of the merged");
+  expect(world.release()?.noUpgrade).toBeUndefined();
   expect(world.commentOf()).toContain("Flux keeps the chart that it has built");
+});
+
+test("a new version releases what earlier commits have changed in the chart without one", async () => {
+  const world = aWorld(
+    (side) => ({ ...rendered(settings("2"), aConfigMap("same", {})), chart: { name: "web", version: side } }),
+    { changed: ["charts/web/Chart.yaml"] },
+  );
+  for (const object of [settings("1"), aConfigMap("same", {})]) world.flux.has(asLive(object));
+  await world.run();
+  expect(world.release()).toMatchObject({ counts: { changed: 1 }, objects: [{ ref: { name: "settings" } }] });
+  expect(world.release()?.objects[0]?.diff).toBe(" data.level:\n-  1\n+  2");
+  expect(world.release()?.drifted).toBeUndefined();
 });
 
 test("with the strategy Revision, Flux builds it for each commit", async () => {
