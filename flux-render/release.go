@@ -105,11 +105,12 @@ func fillRelease(source *view, item releaseToRender, result *renderedRelease) (e
 	if err != nil {
 		return err
 	}
-	if err := addCRDs(release, loaded, item.IsUpgrade, result); err != nil {
-		return err
-	}
 	files, err := runTemplates(release, loaded, values, item)
 	if err != nil {
+		return err
+	}
+	// Afterwards, the chart has no subcharts that the values disable.
+	if err := addCRDs(release, loaded, item.IsUpgrade, result); err != nil {
 		return err
 	}
 	for name, content := range files {

@@ -142,6 +142,20 @@ test("names, labels, patches, hooks, tests and definitions are those of helm-con
   });
 });
 
+test("definitions of a subchart that is disabled are not among those of the chart", async () => {
+  const root = await useFiles({
+    "charts/web/Chart.yaml": chartYaml({ dependencies: [{ name: "sub", version: "0.1.0", condition: "sub.enabled" }] }),
+    "charts/web/charts/sub/Chart.yaml": chartYaml({ name: "sub" }),
+    "charts/web/charts/sub/crds/thing.yaml": stringify({
+      ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
+      ...{ metadata: { name: "things.example.com" }, spec: { group: "example.com" } },
+    }),
+  });
+  const of = (enabled: boolean) => aRelease("charts/web", { spec: { values: { sub: { enabled } } } });
+  const [enabled, disabled] = await renderAll(root, [of(true), of(false)]);
+  expect([enabled, disabled].map((one) => whole(one).crds.length)).toEqual([1, 0]);
+});
+
 test("a chart sees the version and the APIs of the cluster", async () => {
   const root = await useFiles({
     "web/Chart.yaml": chartYaml({ kubeVersion: "~1.31.0" }),
