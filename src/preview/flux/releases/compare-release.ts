@@ -21,7 +21,7 @@ import type { ReleasePair } from "./pair-releases.ts";
 import { fieldManager, isServerApplied, ownershipOf, toHelmObjects } from "./helm-objects.ts";
 import { foldRandom, type Twice } from "./random.ts";
 import type { FluxRelease } from "./release.ts";
-import { contentOf, isChartReplaced, objectsOf, type RenderedPair } from "./render-releases.ts";
+import { contentOf, isChartReplaced, isUpgrade, objectsOf, type RenderedPair } from "./render-releases.ts";
 
 export interface ReleaseComparing extends Pick<
   FluxComparing,
@@ -226,7 +226,8 @@ async function toInput(
   const hidden = whyHidden(pair, comparing);
   const readable = createReadable(cluster, baseObjects ?? []);
   const isRefused = (object: JsonObject) => readable.refused.has(idOf(object) ?? "");
-  const createOnly = release.replacesDefinitions ? new Set<string>() : new Set(definitions.map((one) => idOf(one)));
+  const replaces = release.replacesDefinitions[isUpgrade(pair, pair.live) ? "upgrade" : "install"];
+  const createOnly = replaces ? new Set<string>() : new Set(definitions.map((one) => idOf(one)));
   const [owner, previousOwner] = [ownershipOf(release), ownershipOf(previous)];
   const applier: Applier = {
     fieldManager,

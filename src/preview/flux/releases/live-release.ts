@@ -7,6 +7,8 @@ import { readRelease, type FluxRelease } from "./release.ts";
 export interface LiveRelease {
   readonly exists: boolean;
   readonly suspended: boolean;
+  /** Whether Helm has a release of it, so that the next one is an upgrade; `undefined`: not known. */
+  readonly isInstalled?: boolean | undefined;
   /** Whether what it last released is known to have no values from Secrets, so that live objects may be shown. */
   readonly isOpen: boolean;
   /** What Flux added to the version of the chart that it released. */
@@ -22,13 +24,13 @@ const Live = z.object({
     .object({
       observedGeneration: z.int().nullish(),
       conditions: z.array(z.object({ type: z.string(), status: z.string() })).nullish(),
-      history: z.array(z.object({ chartVersion: z.string() })).nullish(),
+      history: z.array(z.object({ chartVersion: z.string(), status: z.string().nullish() })).nullish(),
     })
     .nullish()
     .catch(undefined),
 });
 
-const none: LiveRelease = { exists: false, suspended: false, isOpen: true };
+const none: LiveRelease = { exists: false, suspended: false, isInstalled: false, isOpen: true };
 const unknown: LiveRelease = { exists: true, suspended: false, isOpen: false };
 
 /** Throws ApiError if the cluster does not answer; if it refuses to, nothing is known. */
@@ -47,10 +49,12 @@ export async function readLiveRelease(
     const { metadata, spec, status } = data;
     const isReady = status?.conditions?.some((one) => one.type === "Ready" && one.status === "True") === true;
     const isSettled = isReady && status?.observedGeneration === metadata.generation;
+    const [last] = status?.history ?? [];
     return {
       ...{ exists: true, suspended: spec.suspend === true, resource: found.live },
       isOpen: isSettled && !known.valuesFrom.some(({ kind }) => kind === "Secret"),
-      versionMetadata: status?.history?.[0]?.chartVersion.split("+")[1],
+      isInstalled: last !== undefined && last.status !== "uninstalled",
+      versionMetadata: last?.chartVersion.split("+")[1],
     };
   } catch (error) {
     if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return unknown;

@@ -85,8 +85,8 @@ export interface FluxRelease {
   readonly releaseNamespace: string;
   /** Where Helm stores what it released. */
   readonly storageNamespace: string;
-  /** Whether definitions in the directory `crds` of its chart replace existing ones. */
-  readonly replacesDefinitions: boolean;
+  /** Whether definitions in the directory `crds` of its chart replace existing ones, in an install and in an upgrade. */
+  readonly replacesDefinitions: { readonly install: boolean; readonly upgrade: boolean };
   /** Why previews do not render its chart. */
   readonly obstacle?: string | undefined;
 }
@@ -117,7 +117,10 @@ export function readRelease(resource: JsonObject): FluxRelease | undefined {
     releaseName: shorten(spec.releaseName || [spec.targetNamespace, key.name].filter(Boolean).join("-")),
     releaseNamespace: spec.targetNamespace || key.namespace,
     storageNamespace: spec.storageNamespace || key.namespace,
-    replacesDefinitions: spec.upgrade?.crds === "CreateReplace",
+    replacesDefinitions: {
+      install: spec.install?.crds === "CreateReplace",
+      upgrade: spec.upgrade?.crds === "CreateReplace",
+    },
     obstacle: obstacleOf(data, resource, fromGit),
   };
 }

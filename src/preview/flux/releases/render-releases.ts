@@ -351,7 +351,7 @@ function itemOf({ pair, live, values, capabilities }: Prepared, side: "base" | "
     release,
     item: {
       ...{ resource: release.resource, objects: values[side]?.objects ?? [] },
-      ...{ isUpgrade: pair.base !== undefined || live.exists, capabilities },
+      ...{ isUpgrade: isUpgrade(pair, live), capabilities },
       ...(hasMetadata && { versionMetadata: live.versionMetadata }),
     },
   };
@@ -364,6 +364,11 @@ interface EndedRelease extends FailedRelease {
 
 function isEnded(rendered: RenderedRelease | undefined): boolean {
   return rendered !== undefined && "isEnded" in rendered;
+}
+
+/** Whether helm-controller upgrades a release, and does not install it. */
+export function isUpgrade({ base }: ReleasePair, { isInstalled }: LiveRelease): boolean {
+  return isInstalled ?? base !== undefined;
 }
 
 /** In the order of the items; one process for each set of ignored files. A chart that ends it does not take the others with it. */

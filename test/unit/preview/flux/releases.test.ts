@@ -27,7 +27,10 @@ function aRelease({ spec = {}, chart = {}, annotations }: ReleaseOptions = {}): 
 const ready = (release: JsonObject) => ({
   ...release,
   metadata: { ...(release["metadata"] as object), generation: 1 },
-  status: { observedGeneration: 1, conditions: [{ type: "Ready", status: "True" }] },
+  status: {
+    ...{ observedGeneration: 1, conditions: [{ type: "Ready", status: "True" }] },
+    history: [{ chartVersion: "0.1.0", status: "deployed" }],
+  },
 });
 
 /** As Helm has applied it on the server. */
@@ -548,6 +551,26 @@ test("what leaves the chart is deleted, and definitions of its directory crds ar
   world.flux.has(crd("v1"));
   await world.run();
   expect(world.release()?.counts).toMatchObject({ deleted: 1, changed: 0, new: 0 });
+});
+
+test.each([
+  ["never", undefined, false],
+  ["once, and uninstalled", [{ chartVersion: "0.1.0", status: "uninstalled" }], false],
+  ["with success", [{ chartVersion: "0.1.0", status: "deployed" }], true],
+])("a release that was installed %s is upgraded only if there is one", async (_, history, isUpgrade) => {
+  const crd = (version: string) => ({
+    ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
+    ...{ metadata: { name: "things.example.com" }, spec: { version } },
+  });
+  const of = (level: string) => aRelease({ spec: { values: { level }, install: { crds: "CreateReplace" } } });
+  const live = { ...ready(of("1")), status: { ...ready(of("1")).status, history } };
+  const world = aWorld((_, release) => ({ ...rendered(), crds: [crd(levelOf(release))] }), {
+    ...{ base: [of("1")], merged: [of("2")], live: [live] },
+  });
+  world.flux.has(crd("1"));
+  await world.run();
+  expect(new Set(world.releases.map(({ release }) => release.isUpgrade))).toEqual(new Set([isUpgrade]));
+  expect(world.release()?.counts.changed).toBe(isUpgrade ? 0 : 1);
 });
 
 test("hooks are compared between the two commits, and only those that change are shown", async () => {
