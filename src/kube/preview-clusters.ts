@@ -51,6 +51,7 @@ type Turn = <T>(work: () => Promise<T>, signal: AbortSignal) => Promise<T>;
 
 function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): PreviewCluster {
   const kinds = new Map<string, Promise<ResourceList | undefined>>();
+  let served: Promise<readonly string[]> | undefined;
   let requests = 0;
 
   function ask<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
@@ -77,6 +78,7 @@ function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): Pre
     const { namespace, name = "" } = object["metadata"] as { namespace?: string; name?: string };
     if (!versionPattern.test(apiVersion)) return { problem: "unserved" };
     if (![name, ...(namespace ? [namespace] : [])].every(isName)) return { problem: "unnamed" };
+    if (!(await readServed(signal)).includes(apiVersion)) return { problem: "unserved" };
     const list = await kindsOf(apiVersion, signal);
     const resource = list?.resources?.find((one) => one.kind === kind && !one.name.includes("/"));
     if (resource === undefined) return { problem: "unserved" };
@@ -85,12 +87,24 @@ function toCluster(client: KubeClient, address: GuardedAddress, turn: Turn): Pre
     return { path: `${rootOf(apiVersion)}${place}/${resource.name}/${encodeURIComponent(name)}` };
   }
 
-  async function readCapabilities(signal: AbortSignal): Promise<ClusterCapabilities> {
-    const read = (path: string) => ask(() => readOrNothing(client, path, signal), signal);
-    const [version, core, others] = await Promise.all([read("/version"), read("/api"), read("/apis")]);
+  const read = (path: string, signal: AbortSignal) => ask(() => readOrNothing(client, path, signal), signal);
+
+  /** The versions of APIs that the cluster has. A branch may name any number of others, for which it is not asked. */
+  function readServed(signal: AbortSignal): Promise<readonly string[]> {
+    const reading = (served ??= readVersions(signal));
+    reading.catch(() => (served = undefined));
+    return reading;
+  }
+
+  async function readVersions(signal: AbortSignal): Promise<readonly string[]> {
+    const [core, others] = await Promise.all([read("/api", signal), read("/apis", signal)]);
     const groups = listOf(field(others, "groups")).flatMap((group) => listOf(field(group, "versions")));
     const versions = [...listOf(field(core, "versions")), ...groups.map((one) => field(one, "groupVersion"))];
-    const names = versions.filter((name) => typeof name === "string").filter((name) => versionPattern.test(name));
+    return versions.filter((name) => typeof name === "string").filter((name) => versionPattern.test(name));
+  }
+
+  async function readCapabilities(signal: AbortSignal): Promise<ClusterCapabilities> {
+    const [version, names] = await Promise.all([read("/version", signal), readServed(signal)]);
     const kinds = await Promise.all(names.map((name) => kindsIfAny(name, signal)));
     const ofKinds = names.flatMap((name, at) => (kinds[at]?.resources ?? []).map(({ kind }) => `${name}/${kind}`));
     return {

@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import http from "node:http";
+import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { createPreviewClusters } from "../../../src/kube/preview-clusters.ts";
 
@@ -20,3 +23,39 @@ test.each(["a/b", "a;b", "a%2fb", "a?b", "a#b", "a\\b", "..", "", "a".repeat(254
     expect(cluster.requests()).toBe(0);
   },
 );
+
+/** An API server with one kind. */
+async function useApi() {
+  const asked: string[] = [];
+  const answers: Readonly<Record<string, object>> = {
+    "/api": { versions: ["v1"] },
+    "/apis": { groups: [{ versions: [{ groupVersion: "apps/v1" }] }] },
+    "/api/v1": { resources: [{ name: "configmaps", kind: "ConfigMap", namespaced: true }] },
+  };
+  const server = http.createServer((req, res) => {
+    const path = new URL(req.url ?? "", "http://cluster").pathname;
+    asked.push(path);
+    const answer = answers[path];
+    res.writeHead(answer ? 200 : 404, { "Content-Type": "application/json" });
+    res.end(JSON.stringify(answer ?? { kind: "Status", code: 404, reason: "NotFound" }));
+  });
+  onTestFinished(() => void server.close());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, asked };
+}
+
+test("the cluster is not asked for versions of APIs that it does not have, however many a branch names", async () => {
+  const { url, asked } = await useApi();
+  const open = () => Promise.resolve({ url, maskedValues: () => [], close: () => Promise.resolve() });
+  const cluster = await createPreviewClusters({ open }).open({ impersonate: "a" });
+  onTestFinished(() => cluster.close());
+  const { signal } = new AbortController();
+  const of = (apiVersion: string) => ({ apiVersion, kind: "ConfigMap", metadata: { name: "a", namespace: "a" } });
+  const names = Array.from({ length: 100 }, (_, at) => `made-up.example.com/v${at}`);
+  const found = await Promise.all(names.map((name) => cluster.find(of(name), signal)));
+  expect(new Set(found.map((one) => "problem" in one && one.problem))).toEqual(new Set(["unserved"]));
+  expect(await cluster.find(of("v1"), signal)).toEqual({ live: undefined });
+  expect(asked.toSorted()).toEqual(["/api", "/api/v1", "/api/v1/namespaces/a/configmaps/a", "/apis"]);
+});
