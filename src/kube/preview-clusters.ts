@@ -33,10 +33,10 @@ const mostAnswerMiB = 16;
 export function createPreviewClusters({ open, observe }: PreviewClustersDeps): PreviewClusters {
   const limit = createLimit(atOnce);
   return {
-    async open(run) {
+    async open(run, of) {
       const address = await open(run);
       const client = createKubeClient({ text: toKubeconfig(address.url), mostAnswerMiB, observe });
-      return toCluster(client, address, (work, signal) => limit.run(work, { signal }));
+      return toCluster(client, address, (work, signal) => limit.run(work, { of, signal }));
     },
   };
 }

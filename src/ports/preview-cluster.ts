@@ -5,9 +5,10 @@ import type { Identity } from "../model/run.ts";
 export interface PreviewClusters {
   /**
    * Opens the server's own cluster for one account, which needs no more than a short-lived token of it. Throws
-   * PreviewRefusedError if there is no account to access the cluster with.
+   * PreviewRefusedError if there is no account to access the cluster with. `of`: whose requests these are; parties share the
+   * places for requests.
    */
-  open(run: Pick<Identity, "impersonate">): Promise<PreviewCluster>;
+  open(run: Pick<Identity, "impersonate">, of?: readonly string[]): Promise<PreviewCluster>;
 }
 
 export interface PreviewCluster {

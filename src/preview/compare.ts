@@ -61,6 +61,8 @@ export interface CompareDeps {
   readonly lastMove?: Queue["lastMove"] | undefined;
   /** Limits how many previews this process computes at once, over all pull requests. Waits for a free place. */
   readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal; of?: readonly string[] }) => Promise<T>;
+  /** Whose comparisons these are, if several share places. */
+  readonly party?: readonly string[] | undefined;
   readonly settings: {
     /** The service account that previews use in each deployment's namespace, instead of the deployment's own. */
     readonly serviceAccount?: string | undefined;

@@ -7,7 +7,7 @@ import type { CompareDeps } from "./compare.ts";
  * only waited, no other one of the same pull request begins: with many deployments, it could otherwise occupy a place, and its
  * job a worker, for that time as often.
  */
-export function withOwnShare<D extends Pick<CompareDeps, "limit">>(
+export function withOwnShare<D extends Pick<CompareDeps, "limit" | "party">>(
   deps: D,
   { forge, repoName }: { readonly forge: string; readonly repoName: string },
   subject: string,
@@ -27,5 +27,5 @@ export function withOwnShare<D extends Pick<CompareDeps, "limit">>(
       },
       { of, signal },
     );
-  return { ...deps, limit };
+  return { ...deps, limit, party: of };
 }

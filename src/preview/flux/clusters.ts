@@ -14,11 +14,17 @@ export interface ClusterPool {
   close(): Promise<void>;
 }
 
-/** `account`: for all of them, in the namespace of each. */
+interface PoolOptions {
+  /** For all of them, in the namespace of each. */
+  readonly account: string | undefined;
+  /** See CompareDeps. */
+  readonly party?: readonly string[] | undefined;
+}
+
 export function createClusterPool(
   clusters: PreviewClusters,
   known: ReadonlyMap<string, FluxKustomization>,
-  account: string | undefined,
+  { account, party }: PoolOptions,
 ): ClusterPool {
   const opened = new Map<string, Promise<PreviewCluster>>();
   let requests = 0;
@@ -37,7 +43,7 @@ export function createClusterPool(
     async of(kustomization, parents) {
       const impersonate = userOf(kustomization, parents);
       const id = impersonate ?? "";
-      const cluster = opened.get(id) ?? clusters.open({ impersonate });
+      const cluster = opened.get(id) ?? clusters.open({ impersonate }, party);
       opened.set(id, cluster);
       return cluster;
     },

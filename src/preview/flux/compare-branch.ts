@@ -24,7 +24,7 @@ export interface BranchInput {
   readonly signal: AbortSignal;
 }
 
-interface BranchDeps extends Pick<CompareDeps, "limit" | "settings"> {
+interface BranchDeps extends Pick<CompareDeps, "limit" | "party" | "settings"> {
   readonly sources: Pick<Sources, "heads" | "merge">;
   readonly clusterName: () => Promise<string>;
   readonly flux?: FluxPreviewsDeps | undefined;

@@ -57,7 +57,7 @@ export interface FluxFindings {
   readonly mendable: boolean;
 }
 
-type Deps = Pick<CompareDeps, "limit" | "settings"> & { readonly flux: FluxPreviewsDeps };
+type Deps = Pick<CompareDeps, "limit" | "party" | "settings"> & { readonly flux: FluxPreviewsDeps };
 
 /** Each has a part of the comment; the others are only named. */
 const mostTooMuch = 10;
@@ -68,7 +68,7 @@ export async function compareFlux(input: FluxInput, deps: Deps): Promise<FluxFin
   const { flux, settings } = deps;
   const read = await readCandidates(candidates, flux, signal);
   const known = new Map(read.kustomizations.map((one) => [one.name, one]));
-  const pool = createClusterPool(flux.clusters, known, settings.serviceAccount);
+  const pool = createClusterPool(flux.clusters, known, { account: settings.serviceAccount, party: deps.party });
   const placeholders = createPlaceholders();
   try {
     const shared = {

@@ -24,18 +24,19 @@ test.each(["a/b", "a;b", "a%2fb", "a?b", "a#b", "a\\b", "..", "", "a".repeat(254
   },
 );
 
-/** An API server with one kind. */
-async function useApi() {
+/** An API server with one kind. `hold`: while a request for an object waits. */
+async function useApi(hold?: Promise<unknown>) {
   const asked: string[] = [];
   const answers: Readonly<Record<string, object>> = {
     "/api": { versions: ["v1"] },
     "/apis": { groups: [{ versions: [{ groupVersion: "apps/v1" }] }] },
     "/api/v1": { resources: [{ name: "configmaps", kind: "ConfigMap", namespaced: true }] },
   };
-  const server = http.createServer((req, res) => {
+  const server = http.createServer(async (req, res) => {
     const path = new URL(req.url ?? "", "http://cluster").pathname;
     asked.push(path);
     const answer = answers[path];
+    if (path.includes("configmaps/")) await hold;
     res.writeHead(answer ? 200 : 404, { "Content-Type": "application/json" });
     res.end(JSON.stringify(answer ?? { kind: "Status", code: 404, reason: "NotFound" }));
   });
@@ -58,4 +59,26 @@ test("the cluster is not asked for versions of APIs that it does not have, howev
   expect(new Set(found.map((one) => "problem" in one && one.problem))).toEqual(new Set(["unserved"]));
   expect(await cluster.find(of("v1"), signal)).toEqual({ live: undefined });
   expect(asked.toSorted()).toEqual(["/api", "/api/v1", "/api/v1/namespaces/a/configmaps/a", "/apis"]);
+});
+
+test("requests of a pull request do not wait for all those of another one", async () => {
+  const held = Promise.withResolvers<void>();
+  const { url, asked } = await useApi(held.promise);
+  const open = () => Promise.resolve({ url, maskedValues: () => [], close: () => Promise.resolve() });
+  const clusters = createPreviewClusters({ open });
+  const [large, small] = await Promise.all([
+    clusters.open({ impersonate: "a" }, ["org/large", "#1"]),
+    clusters.open({ impersonate: "b" }, ["org/small", "#2"]),
+  ]);
+  onTestFinished(() => Promise.all([large.close(), small.close()]).then(() => undefined));
+  const { signal } = new AbortController();
+  const of = (name: string) => ({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace: "a" } });
+  await small.capabilities(signal);
+  const many = Array.from({ length: 40 }, (_, at) => large.find(of(`large${at}`), signal));
+  const objects = () => asked.filter((path) => path.includes("configmaps/")).map((path) => path.split("/").at(-1));
+  await expect.poll(() => objects().length).toBe(16);
+  const one = small.find(of("small"), signal);
+  held.resolve();
+  await Promise.all([...many, one]);
+  expect(objects().indexOf("small")).toBeLessThan(32);
 });

@@ -113,7 +113,7 @@ test("nothing is compared with the server's own login because no Kustomization i
     opened.push(run);
     return Promise.reject(new Error("not reached"));
   };
-  const pool = createClusterPool({ open }, new Map(), "dry-run");
+  const pool = createClusterPool({ open }, new Map(), { account: "dry-run" });
   await expect(pool.of({ name: "Kustomization a/b" }, ["Kustomization a/c"])).rejects.toThrow(PreviewRefusedError);
   expect(opened).toEqual([]);
 });
