@@ -186,12 +186,18 @@ function toNote(message: string): ResultError {
 }
 
 function describeRelease(pair: RenderedPair): readonly ResultError[] {
-  const { base, isChartKept } = pair;
+  const { base, isChartKept, hasSecrets } = pair;
   const kept =
     "files of its chart change, and the version in its Chart.yaml does not: Flux keeps the chart that it has built, and does what is shown here not before the version changes or the chart is built again for another reason; change the version, or set reconcileStrategy to Revision";
   const { releaseName, releaseNamespace } = base?.release ?? {};
   const reinstalled = `Flux uninstalls the release ${releaseNamespace}/${releaseName} and installs it again, because its name, a namespace or the name of its chart changes: all of its objects are deleted and created again, also those that are shown as changed or not at all`;
-  return [...(isChartKept ? [toNote(kept)] : []), ...(isReinstalled(pair) ? [toNote(reinstalled)] : [])];
+  const unknown =
+    "templates that decide by a value from a Secret may render something else: its name stands in for it here";
+  return [
+    ...(hasSecrets ? [toNote(unknown)] : []),
+    ...(isChartKept ? [toNote(kept)] : []),
+    ...(isReinstalled(pair) ? [toNote(reinstalled)] : []),
+  ];
 }
 
 type ReleaseInput = ObjectsInput & {

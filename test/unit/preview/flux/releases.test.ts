@@ -314,6 +314,7 @@ test("a value from a Secret is shown by name, and nothing live beside it", async
   expect(JSON.stringify(world.told)).not.toContain("horse-battery");
   expect(world.flux.asked.join()).not.toContain("Secret");
   expect(world.commentOf()).toContain("some of its values come from a Secret");
+  expect(world.commentOf()).toContain("templates that decide by a value from a Secret may render something else");
 });
 
 test("nothing live is shown if the cluster may still have values from a Secret", async () => {
