@@ -43,6 +43,8 @@ export function createIdleWatch(
   const everyMs = Math.min(Math.max(limitMs / 24, 100), 5_000);
   const all = new Set<Watched>();
   let timer: NodeJS.Timeout | undefined;
+  /** Whether a reading goes on, after which the next one is planned. */
+  let isReading = false;
   let lookedAt = 0;
 
   function start(): void {
@@ -52,11 +54,13 @@ export function createIdleWatch(
 
   async function look(): Promise<void> {
     const runs = [...all];
+    timer = undefined;
+    isReading = true;
     const used = await read(new Set(runs.flatMap(({ groups }) => groups())));
+    isReading = false;
     // While this process itself is stopped, the runs that it serves cannot go on.
     const passedMs = Math.min(performance.now() - lookedAt, 2 * everyMs);
     for (const run of runs) if (used && all.has(run)) add(run, used, passedMs);
-    timer = undefined;
     if (all.size > 0) start();
   }
 
@@ -76,7 +80,7 @@ export function createIdleWatch(
     watch(run) {
       const watched: Watched = { ...run, controller: new AbortController(), busyMs: new Map(), idleMs: 0 };
       all.add(watched);
-      if (timer === undefined) start();
+      if (timer === undefined && !isReading) start();
       return {
         signal: watched.controller.signal,
         stop() {

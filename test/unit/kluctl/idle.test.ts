@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createIdleWatch, type IdleRun, type ProcessUse } from "../../../src/kluctl/idle.ts";
 
 /** Runs of one process each; `use` says what it has used so far. */
@@ -49,4 +49,25 @@ test("where the use of processes is unknown, no run is ended", async () => {
   const signal = watch(1, () => ({}));
   await expect.poll(() => reads).toBeGreaterThan(8);
   expect(signal.aborted).toBe(false);
+});
+
+test("a run that begins while processes are read is not counted twice", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const reads: (() => void)[] = [];
+  const watch = createIdleWatch(300, async () => {
+    await new Promise<void>((resolve) => reads.push(resolve));
+    return [];
+  });
+  const run: IdleRun = { groups: () => [1], isServed: () => false };
+  const first = watch.watch(run);
+  await vi.advanceTimersByTimeAsync(100);
+  first.stop();
+  const second = watch.watch(run);
+  onTestFinished(() => second.stop());
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(reads.length).toBe(1);
+  reads[0]?.();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(reads.length).toBe(2);
 });
