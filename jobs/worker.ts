@@ -234,8 +234,18 @@ class TolerantWorker extends BullWorker {
     return super.getBlockTimeout(blockUntil && blockUntil - this.serverNow() + Date.now());
   }
 
+  /**
+   * A job that began in the future by this server's clock, because Redis' clock is ahead of it, would keep no lock: BullMQ
+   * renews a lock some time after the job began.
+   */
+  protected override createJob(...made: Parameters<BullWorker["createJob"]>): Job {
+    const job = this.readJob(...made);
+    job.processedOn &&= Math.min(job.processedOn, Date.now());
+    return job;
+  }
+
   /** A job whose data is not even JSON would make BullMQ's own loop fail repeatedly: read it as no data. */
-  protected override createJob(...[data, jobId]: Parameters<BullWorker["createJob"]>): Job {
+  private readJob(...[data, jobId]: Parameters<BullWorker["createJob"]>): Job {
     try {
       return super.createJob(data, jobId);
     } catch {

@@ -10,11 +10,11 @@ import { useTempDir } from "../../support/world.ts";
 
 const twoHours = 7_200_000;
 
-/** A worker on a server with a shifted clock; all its jobs fail and are retried. */
-async function startElsewhere({ redis, prefix }: TestQueue, offsetMs: number) {
+/** A worker on a server with a shifted clock; all its jobs fail and are retried, or never end. */
+async function startElsewhere({ redis, prefix }: TestQueue, offsetMs: number, ...endless: readonly "endless"[]) {
   const { env } = await aShiftedClock(await useTempDir(), offsetMs);
   const script = fileURLToPath(new URL("child-failing-worker.ts", import.meta.url));
-  const child = spawn(process.execPath, [script, redis.socket, prefix], {
+  const child = spawn(process.execPath, [script, redis.socket, prefix, ...endless], {
     env: { ...process.env, ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -56,5 +56,24 @@ test.each([twoHours, -twoHours])(
     await vi.waitFor(async () => expect(await queue.queue.depth()).toMatchObject({ delayed: 1 }), patience);
     const [, calls] = /^cmdstat_evalsha:calls=(\d+)/m.exec(await queue.redis.client().info("commandstats")) ?? [];
     expect(Number(calls)).toBeLessThan(300);
+  },
+);
+
+test.each([twoHours, -twoHours])(
+  "a server whose clock is off by %i ms keeps the locks of its jobs, so that no other takes them",
+  async (ms) => {
+    const queue = await useQueue();
+    await queue.queue.enqueue([aRequest()]);
+    const { started } = await startElsewhere(queue, ms, "endless");
+    await started;
+    const redis = queue.redis.client();
+    const [lock = ""] = await redis.keys("*:lock");
+    let left = await redis.pttl(lock);
+    const isRenewed = async () => {
+      const before = left;
+      left = await redis.pttl(lock);
+      return left > before;
+    };
+    await vi.waitFor(async () => expect(await isRenewed()).toBe(true), patience);
   },
 );
