@@ -235,21 +235,15 @@ class TolerantWorker extends BullWorker {
   }
 
   /**
-   * A job that began in the future by this server's clock, because Redis' clock is ahead of it, would keep no lock: BullMQ
-   * renews a lock some time after the job began.
+   * Data that is not even JSON would make BullMQ's own loop fail repeatedly: read it as no data. A job that began in the future, because Redis'
+   * clock is ahead, would lose its lock: BullMQ renews that some time after the job began.
    */
-  protected override createJob(...made: Parameters<BullWorker["createJob"]>): Job {
-    const job = this.readJob(...made);
-    job.processedOn &&= Math.min(job.processedOn, Date.now());
-    return job;
-  }
-
-  /** A job whose data is not even JSON would make BullMQ's own loop fail repeatedly: read it as no data. */
-  private readJob(...[data, jobId]: Parameters<BullWorker["createJob"]>): Job {
+  protected override createJob(...[{ processedOn, ...data }, jobId]: Parameters<BullWorker["createJob"]>): Job {
+    const began = processedOn && { processedOn: Math.min(processedOn, Date.now()) };
     try {
-      return super.createJob(data, jobId);
+      return super.createJob({ ...data, ...began }, jobId);
     } catch {
-      return super.createJob({ ...data, data: "null" }, jobId);
+      return super.createJob({ ...data, ...began, data: "null" }, jobId);
     }
   }
 }

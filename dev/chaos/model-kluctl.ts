@@ -162,7 +162,13 @@ async function model(id: string, journal: Journal, api: Api): Promise<number> {
   }
   if (command !== "validate") {
     const names = new Set(rendered?.objects.map(({ metadata }) => metadata.name));
-    const others = (await api.list(discriminator)).filter(({ metadata }) => !names.has(metadata.name));
+    // kluctl has applied by then what it could, and its result says so.
+    const listed = await api.list(discriminator).catch((error: Error): LiveObject[] => {
+      if (rendered === undefined) throw error;
+      errors.push({ ref: { kind: "", name: "" }, message: error.message });
+      return [];
+    });
+    const others = listed.filter(({ metadata }) => !names.has(metadata.name));
     for (const remote of others) {
       const deletes = command === "delete" || command === "prune";
       if (deletes && !dryRun) {
