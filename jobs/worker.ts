@@ -234,10 +234,8 @@ class TolerantWorker extends BullWorker {
     return super.getBlockTimeout(blockUntil && blockUntil - this.serverNow() + Date.now());
   }
 
-  /**
-   * Data that is not even JSON would make BullMQ's own loop fail repeatedly: read it as no data. A job that began in the future, because Redis'
-   * clock is ahead, would lose its lock: BullMQ renews that some time after the job began.
-   */
+  /** Data that is not even JSON would make BullMQ's own loop fail repeatedly: read it as no data. */
+  // BullMQ renews a lock some time after the job began: too late for one that begins in the future, by a clock ahead of this server's.
   protected override createJob(...[{ processedOn, ...data }, jobId]: Parameters<BullWorker["createJob"]>): Job {
     const began = processedOn && { processedOn: Math.min(processedOn, Date.now()) };
     try {
