@@ -32,13 +32,16 @@ async function useApi(hold?: Promise<unknown>) {
     "/apis": { groups: [{ versions: [{ groupVersion: "apps/v1" }] }] },
     "/api/v1": { resources: [{ name: "configmaps", kind: "ConfigMap", namespaced: true }] },
   };
-  const server = http.createServer(async (req, res) => {
+  const server = http.createServer((req, res) => {
     const path = new URL(req.url ?? "", "http://cluster").pathname;
     asked.push(path);
     const answer = answers[path];
-    if (path.includes("configmaps/")) await hold;
-    res.writeHead(answer ? 200 : 404, { "Content-Type": "application/json" });
-    res.end(JSON.stringify(answer ?? { kind: "Status", code: 404, reason: "NotFound" }));
+    const respond = () => {
+      res.writeHead(answer ? 200 : 404, { "Content-Type": "application/json" });
+      res.end(JSON.stringify(answer ?? { kind: "Status", code: 404, reason: "NotFound" }));
+    };
+    if (path.includes("configmaps/")) void Promise.resolve(hold).then(respond);
+    else respond();
   });
   onTestFinished(() => void server.close());
   server.listen(0, "127.0.0.1");
