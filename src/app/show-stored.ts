@@ -13,11 +13,7 @@ export function showStored(texts: StoredTexts, known: readonly string[]): ShownR
     : showNow(texts, known);
 }
 
-/**
- * Takes about a second for a few megabytes.
- *
- * @inThread
- */
+/** Takes about a second for a few megabytes. */
 export function showNow({ reducedResult, compactedObjects }: StoredTexts, known: readonly string[]): ShownResult {
   const document = { ...(parse(reducedResult) as object), compactedObjects: parse(compactedObjects) };
   const { result, texts: renderedFrom } = maskStored(toCommandResult(document), known, namesInputs(document));

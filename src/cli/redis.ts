@@ -14,7 +14,7 @@ export interface OpenRedis {
 }
 
 /** Opens the server's Redis, which may not answer; `undefined` if it is not configured here. */
-export async function openRedis(config: Config): Promise<OpenRedis | undefined> {
+async function openRedis(config: Config): Promise<OpenRedis | undefined> {
   const address = await findAddress(config);
   if (address === undefined) return undefined;
   const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
