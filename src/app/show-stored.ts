@@ -13,7 +13,11 @@ export function showStored(texts: StoredTexts, known: readonly string[]): ShownR
     : showNow(texts, known);
 }
 
-/** Takes about a second for a few megabytes. */
+/**
+ * Takes about a second for a few megabytes.
+ *
+ * @inThread
+ */
 export function showNow({ reducedResult, compactedObjects }: StoredTexts, known: readonly string[]): ShownResult {
   const document = { ...(parse(reducedResult) as object), compactedObjects: parse(compactedObjects) };
   const { result, texts: renderedFrom } = maskStored(toCommandResult(document), known, namesInputs(document));
