@@ -69,14 +69,7 @@ async function attackCheckout(): Promise<string> {
     "[attr]macro text ident working-tree-encoding=UTF-32LE\napp/** macro eol=crlf filter=evil",
   );
   repo.write("config", `[filter "evil"]\n\tsmudge = touch ${pwned}\n`);
-  // Not with `git add`, which would convert the files.
-  for (const path of [".gitattributes", "app/text", "config"]) {
-    const blob = repo.git("hash-object", "-w", "--no-filters", path).trim();
-    repo.git("update-index", "--add", "--cacheinfo", `100644,${blob},${path}`);
-  }
-  repo.git("commit", "-q", "-m", "attributes");
-  repo.git("push", "-q", "origin", "HEAD");
-  const head = repo.git("rev-parse", "HEAD").trim();
+  const head = repo.pushUnconverted([".gitattributes", "app/text", "config"]);
   const { sources } = useSources();
   const merge = await sources.merge({ url: repo.url, credentials: [], head, base: first }, signal);
   if (merge.kind === "conflict") throw new Error("the attack was not made");

@@ -57,6 +57,8 @@ export interface Repo {
   link(path: string, target: string): void;
   /** Commits everything and pushes the current branch. */
   push(message?: string): string;
+  /** Commits these files byte for byte, whatever the attributes of the repository say, and pushes. */
+  pushUnconverted(paths: readonly string[]): string;
 }
 
 export function useDirectory(): string {
@@ -135,6 +137,15 @@ function createRepo(root: string, url: string, name: string): Repo {
       git("commit", "-q", "--allow-empty", "-m", message);
       git("push", "-q", "-f", "origin", "HEAD");
       return git("rev-parse", "HEAD");
+    },
+    pushUnconverted(paths) {
+      for (const path of paths) {
+        const blob = git("hash-object", "-w", "--no-filters", path).trim(); // `git add` would convert it
+        git("update-index", "--add", "--cacheinfo", `100644,${blob},${path}`);
+      }
+      git("commit", "-q", "-m", "attributes");
+      git("push", "-q", "origin", "HEAD");
+      return git("rev-parse", "HEAD").trim();
     },
   };
 }

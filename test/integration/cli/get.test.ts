@@ -11,7 +11,8 @@ import { useFakeApiServer } from "../../support/fake-api-server.ts";
 import { aPreview, aReport } from "../../support/fake-reports.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
 
-test("previews and deliveries are shown as text and as JSON, and a message says if there are none", async () => {
+/** A Redis and an API server, as the command line finds them. */
+async function useServerData() {
   const [redis, api, prefix] = [useRedisServer(), await useFakeApiServer(), uniquePrefix()];
   await redis.start();
   const env = {
@@ -20,6 +21,11 @@ test("previews and deliveries are shown as text and as JSON, and a message says 
     TOWLINE_KUBERNETES_KUBECONFIG: api.kubeconfig,
     TOWLINE_GITEA_WEBHOOK_SECRET: "a-secret-of-sixteen-or-more",
   };
+  return { redis, api, prefix, env };
+}
+
+test("previews and deliveries are shown as text and as JSON, and a message says if there are none", async () => {
+  const { redis, api, prefix, env } = await useServerData();
   const get = (...argv: string[]) => towline(["get", ...argv], { env });
   api.add("prod");
   expect(await get("previews")).toMatchObject({ code: 0, out: "No open pull request has been previewed.\n" });
@@ -77,14 +83,7 @@ test("previews and deliveries are shown as text and as JSON, and a message says 
 });
 
 test("a newer commit that waits in the queue is listed with its deployment", async () => {
-  const [redis, api, prefix] = [useRedisServer(), await useFakeApiServer(), uniquePrefix()];
-  await redis.start();
-  const env = {
-    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
-    TOWLINE_REDIS_PREFIX: prefix,
-    TOWLINE_KUBERNETES_KUBECONFIG: api.kubeconfig,
-    TOWLINE_GITEA_WEBHOOK_SECRET: "a-secret-of-sixteen-or-more",
-  };
+  const { redis, api, prefix, env } = await useServerData();
   const get = async (...argv: string[]) => (await towline(["get", "deployments", ...argv], { env })).out;
   const [old, newer] = ["a".repeat(40), "b".repeat(40)];
   api.add("prod", { status: { observedCommit: old } });

@@ -275,14 +275,7 @@ test("files are checked out as they were committed, whatever the repository's at
   repo.git("checkout", "-q", "-b", "feature");
   repo.write(".gitattributes", "[attr]macro text ident working-tree-encoding=UTF-32LE\napp/** macro eol=crlf\n");
   repo.write("app/.gitattributes", "text text ident eol=crlf filter=lfs\n");
-  // Not with `git add`, which would convert the files.
-  for (const path of [".gitattributes", "app/.gitattributes", "app/text"]) {
-    const blob = repo.git("hash-object", "-w", "--no-filters", path).trim();
-    repo.git("update-index", "--add", "--cacheinfo", `100644,${blob},${path}`);
-  }
-  repo.git("commit", "-q", "-m", "attributes");
-  repo.git("push", "-q", "origin", "HEAD");
-  const head = repo.git("rev-parse", "HEAD").trim();
+  const head = repo.pushUnconverted([".gitattributes", "app/.gitattributes", "app/text"]);
   const { sources } = useSources();
   const source = { kind: "git", url: repo.url, credentials: [], ref: { branch: "feature" }, path: "app" } as const;
   const checkout = await sources.checkout(source, undefined, signal);
