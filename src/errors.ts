@@ -135,6 +135,11 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the API server refuses this to the account, so that only an operator can change it. */
+export function isDenied(error: unknown): error is ApiError {
+  return error instanceof ApiError && (error.status === 401 || error.status === 403);
+}
+
 /** The spec changed between the check of it and the start of what it asks for: nothing was applied. Start again. */
 export class SpecChangedError extends Error {
   override name = "SpecChangedError";

@@ -2,7 +2,7 @@
 import { resolveAllowed, systemLookup, toNodeLookup } from "../kit/address.ts";
 import { createLimit } from "../kit/limit.ts";
 import type { JsonObject } from "../kit/json.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError, isDenied } from "../errors.ts";
 import type { Doomed, Identity, ObjectQuery, QueriedObjects, ResultError } from "../model.ts";
 import type { Objects } from "../ports.ts";
 import { createKubeClient, type KubeClient } from "./client.ts";
@@ -126,7 +126,7 @@ async function readOne(
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 404) return unserved;
-    return { problem: error.message, isPermanent: error.status === 401 || error.status === 403 };
+    return { problem: error.message, isPermanent: isDenied(error) };
   }
 }
 

@@ -27,7 +27,7 @@ import { diffDecrypted, diffUndecrypted } from "./diffs.ts";
 import { locateError } from "./locate-error.ts";
 import { isTouched } from "./reference-diff.ts";
 import type { KnownReferences } from "./references.ts";
-import { cutLine, redactVisibly } from "./visible-text.ts";
+import { redactVisibly, toErrorLine } from "./visible-text.ts";
 
 /** A deployment that is affected by the merge. */
 export interface PreviewTarget {
@@ -205,12 +205,9 @@ function isEmpty(
   return created + changed + deleted + orphan + errors === 0 && !uncounted;
 }
 
-/** Longer messages would need more room than the changes. */
-const longestError = 500;
-
 async function describeReferenceError(error: unknown, knownSecrets: readonly string[]): Promise<string> {
   const message = await redactVisibly(toFailure(error).message, knownSecrets);
-  return cutLine(message.replaceAll(/\s+/g, " ").trim(), longestError);
+  return toErrorLine(message);
 }
 
 /** A failing deploy does not prune, so no prune will wait. */

@@ -26,6 +26,14 @@ export function cut(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, "");
 }
 
+/** Longer messages would need more room than the changes. */
+const longestError = 500;
+
+/** An error of the base branch, which the comment mentions in one line. */
+export function toErrorLine(message: string): string {
+  return cutLine(message.replaceAll(/\s+/g, " ").trim(), longestError);
+}
+
 /** Limits a text to `maxLength` characters, and says how many were cut. */
 export function cutLine(text: string, maxLength: number): string {
   const shown = cut(text, maxLength);

@@ -1,6 +1,6 @@
 /** One Kustomization: what Flux would do to its objects if the pull request were merged. */
 import { isDeepStrictEqual } from "node:util";
-import { ApiError, PreviewRefusedError, UnreadableResultError } from "../../errors.ts";
+import { isDenied, PreviewRefusedError, UnreadableResultError } from "../../errors.ts";
 import { field, type JsonObject } from "../../kit/json.ts";
 import type { Logger } from "../../log.ts";
 import { annotation, type CommandResult, type Key, keyText } from "../../model.ts";
@@ -11,7 +11,7 @@ import type { DiffReferences } from "../attribute.ts";
 import type { PreviewResult } from "../compare.ts";
 import { describeSafely } from "../describe-diff.ts";
 import { toReferenceDiff } from "../reference-diff.ts";
-import { cutLine, redactVisibly } from "../visible-text.ts";
+import { redactVisibly, toErrorLine } from "../visible-text.ts";
 import { isEncrypted, withPlaceholders } from "./ciphertext.ts";
 import type { Applier } from "./compare-object.ts";
 import { compareObjects, compareRemoved, type ObjectBudget, type ObjectsInput } from "./compare-objects.ts";
@@ -52,7 +52,6 @@ export interface FluxComparing {
   readonly signal: AbortSignal;
 }
 
-const longestError = 500;
 const words =
   "Its objects are in a cluster that only a Secret names. No Secret of Flux is read, so they cannot be compared.";
 
@@ -85,9 +84,9 @@ export async function compareKustomization(pair: KustomizationPair, comparing: F
     };
   } catch (error) {
     signal.throwIfAborted();
-    const isDenied = error instanceof ApiError && (error.status === 401 || error.status === 403);
     const { message, retry } = toFailure(error);
-    const isOperators = error instanceof PreviewRefusedError || error instanceof UnreadableResultError || isDenied;
+    const isOperators =
+      error instanceof PreviewRefusedError || error instanceof UnreadableResultError || isDenied(error);
     return failed(message, "run", { retry: isOperators ? "person" : retry, mendable: isOperators });
   }
 }
@@ -95,7 +94,7 @@ export async function compareKustomization(pair: KustomizationPair, comparing: F
 async function describePair({ merged, known, baseError }: KustomizationPair, { serverSecrets }: FluxComparing) {
   const ignoreChanges = (known ?? merged?.kustomization)?.annotations[annotation.ignoreChanges];
   const text = baseError && (await redactVisibly(baseError, serverSecrets));
-  const unattributed = text && cutLine(text.replaceAll(/\s+/g, " ").trim(), longestError);
+  const unattributed = text && toErrorLine(text);
   return { ignoreChanges, unattributed };
 }
 

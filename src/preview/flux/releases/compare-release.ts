@@ -1,6 +1,6 @@
 /** One HelmRelease: what an upgrade by Flux would do to the objects of its chart if the pull request were merged. */
 import { isDeepStrictEqual } from "node:util";
-import { ApiError } from "../../../errors.ts";
+import { isDenied } from "../../../errors.ts";
 import { field, type JsonObject } from "../../../kit/json.ts";
 import { annotation, type CommandResult, type ResultError, type ResultObject } from "../../../model.ts";
 import type { Preview } from "../../../model/report.ts";
@@ -11,7 +11,7 @@ import type { PreviewResult } from "../../compare.ts";
 import { describeSafely } from "../../describe-diff.ts";
 import { toReferenceDiff } from "../../reference-diff.ts";
 import { changesBetween } from "../../render-diff.ts";
-import { cutLine, redactVisibly } from "../../visible-text.ts";
+import { redactVisibly, toErrorLine } from "../../visible-text.ts";
 import { emptyResult, type FluxComparing, named, noCounts } from "../compare-kustomization.ts";
 import type { Applier } from "../compare-object.ts";
 import { compareObjects, type ObjectsInput } from "../compare-objects.ts";
@@ -85,7 +85,7 @@ export async function compareRelease(pair: RenderedPair, comparing: ReleaseCompa
     const found = await describeSafely(result, { ...hiding, ignoreChanges, references }, signal);
     const { manifests: _, ...described } = found;
     const unattributed =
-      before !== undefined && "error" in before ? oneLine(await toShown(before.error, comparing)) : undefined;
+      before !== undefined && "error" in before ? toErrorLine(await toShown(before.error, comparing)) : undefined;
     return {
       preview: {
         ...{ ...working, ...described, state: "done" },
@@ -100,9 +100,6 @@ export async function compareRelease(pair: RenderedPair, comparing: ReleaseCompa
     return failed(message, "run", { retry });
   }
 }
-
-const longestError = 500;
-const oneLine = (text: string) => cutLine(text.replaceAll(/\s+/g, " ").trim(), longestError);
 
 /** Never the merge's annotation: a pull request would hide its own changes. */
 function findIgnored({ live, base }: RenderedPair): string | undefined {
@@ -361,7 +358,7 @@ function createReadable(cluster: PreviewCluster, base: readonly JsonObject[]): R
         return await cluster.find(object, signal);
       } catch (error) {
         signal.throwIfAborted();
-        if (!(error instanceof ApiError) || (error.status !== 401 && error.status !== 403)) throw error;
+        if (!isDenied(error)) throw error;
         refused.set(idOf(object) ?? "", error.message);
         return { live: known.get(idOf(object) ?? "") };
       }

@@ -1,14 +1,19 @@
 /** Rendered objects as Helm applies them, and live ones as it recognizes them. */
-import { ApiError } from "../../../errors.ts";
+import { isDenied } from "../../../errors.ts";
 import { field, fieldsOf, type JsonObject, listOf } from "../../../kit/json.ts";
 import type { PreviewCluster } from "../../../ports/preview-cluster.ts";
 import { ownerLabels } from "../kustomization.ts";
 import type { FluxRelease } from "./release.ts";
 
 const managedBy = "app.kubernetes.io/managed-by";
-const releaseName = "meta.helm.sh/release-name";
+/** The annotation with the name of the release that an object belongs to. */
+export const releaseName = "meta.helm.sh/release-name";
 const releaseNamespace = "meta.helm.sh/release-namespace";
-const originLabels = { name: "helm.toolkit.fluxcd.io/name", namespace: "helm.toolkit.fluxcd.io/namespace" } as const;
+/** The labels that Flux gives to the objects of a HelmRelease. */
+export const originLabels = {
+  name: "helm.toolkit.fluxcd.io/name",
+  namespace: "helm.toolkit.fluxcd.io/namespace",
+} as const;
 
 /**
  * Returns what adds to an object the namespace and the marks that Helm gives it. Whether a kind has namespaces is asked of the
@@ -65,7 +70,7 @@ async function findProblem(
     const found = await cluster.find(object, signal);
     return "problem" in found ? found.problem : undefined;
   } catch (error) {
-    if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return undefined;
+    if (isDenied(error)) return undefined;
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 /** What the cluster knows of a HelmRelease. Its status is read, the release that Helm stores in a Secret is not. */
 import { z } from "zod";
-import { ApiError } from "../../../errors.ts";
+import { isDenied } from "../../../errors.ts";
 import type { PreviewCluster } from "../../../ports/preview-cluster.ts";
 import { readRelease, type FluxRelease } from "./release.ts";
 
@@ -57,7 +57,7 @@ export async function readLiveRelease(
       versionMetadata: last?.chartVersion.split("+")[1],
     };
   } catch (error) {
-    if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return unknown;
+    if (isDenied(error)) return unknown;
     throw error;
   }
 }

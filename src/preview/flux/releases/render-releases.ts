@@ -3,7 +3,7 @@
  * values, and those whose chart in the repository has changed files. Reads from top to bottom.
  */
 import { isDeepStrictEqual } from "node:util";
-import { ApiError, FluxRenderError, KilledError, PreviewRefusedError } from "../../../errors.ts";
+import { FluxRenderError, isDenied, KilledError, PreviewRefusedError } from "../../../errors.ts";
 import { field, type JsonObject } from "../../../kit/json.ts";
 import { annotation, type ChangedPaths, isSwitchedOff, keyText } from "../../../model.ts";
 import type { Ignored } from "../../../model/receipt.ts";
@@ -248,8 +248,7 @@ async function prepare(
     return { pair, live, capabilities, values: { base, merged } };
   } catch (error) {
     signal.throwIfAborted();
-    const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403);
-    if (!isRefused && !(error instanceof PreviewRefusedError)) throw error;
+    if (!isDenied(error) && !(error instanceof PreviewRefusedError)) throw error;
     return { obstacle: `its values cannot be read: ${error.message}`, mendable: true };
   }
 }
@@ -262,7 +261,7 @@ async function readCapabilities(
   try {
     return await (await cluster()).capabilities(signal);
   } catch (error) {
-    if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return undefined;
+    if (isDenied(error)) return undefined;
     throw error;
   }
 }
